@@ -467,6 +467,8 @@ impl Config {
         let file = DatabaseUrl::Sqlite(data_dir.join("openvibe.db"));
         let database = s.parsed("DATABASE_URL", file, DatabaseUrl::parse)?;
         let secret_keys = s.list("SECRET_KEY", SecretKey::parse_list)?;
+        let processes = s.list(PROCESSES, LocalServers::parse)?;
+        let homes = data_dir.join("mcp");
         Ok(Self {
             listen: s.text("LISTEN").unwrap_or_else(|| "127.0.0.1:8080".into()),
             public_url: s.parsed("PUBLIC_URL", None, parse_public_url)?,
@@ -489,7 +491,7 @@ impl Config {
             model_allow: s.list("MODEL_ALLOW", Exemption::parse_list)?,
             secret_keys,
             mcp_allow: s.list("MCP_ALLOW", Exemption::parse_list)?,
-            mcp: s.list(PROCESSES, LocalServers::parse)?,
+            mcp: processes.with_homes_in(&homes),
             mcp_workspaces: s.list(PROCESSES, parse_workspaces)?,
             sandbox_url: s.parsed("SANDBOX_URL", None, parse_server_url)?,
             web_allow: s.list("WEB_ALLOW", Exemption::parse_list)?,

@@ -133,6 +133,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_127_031_000, "create_told_versions"),
     common!(20_261_127_040_000, "add_authors_to_task_taints"),
     common!(20_261_127_060_000, "add_name_skeletons"),
+    common!(20_261_127_110_000, "add_rejected_functions"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

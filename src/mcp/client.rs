@@ -15,10 +15,10 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    definition::{AcceptedFunction, Definition},
+    definition::{AcceptedFunction, Listing},
     output::CallOutput,
     server::{Endpoint, ServerConfig, ServerFault},
-    session::Session,
+    session::{CALL_WITHIN_MAX, Session},
 };
 use crate::{
     ids::ToolId,
@@ -33,7 +33,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 const LIST_WITHIN: Duration = Duration::from_secs(10);
 /// Time after which connecting for a list counts as failed; part of `LIST_WITHIN`.
 const LIST_CONNECT_WITHIN: Duration = Duration::from_secs(9);
-const CALL_WITHIN: Duration = Duration::from_mins(1);
+/// Time limit for starting a process, which may have to be downloaded first, as by `npx` and `uvx`.
+const START_WITHIN: Duration = Duration::from_mins(1);
 /// Maximum number of concurrent requests to one server.
 const AT_ONCE: usize = 4;
 /// Number of consecutive failed connections that cause a pause.
@@ -247,13 +248,16 @@ impl Client {
         locked(self.connections(server)).remove(&key);
     }
 
-    /// Reads the functions of a server, within 10 s.
+    /// Reads the functions of a server, within 10 s after the start of a process.
     ///
     /// # Errors
     /// `ServerFault`, with the cause.
-    pub async fn list(&self, server: &ServerConfig) -> Result<Vec<Definition>, ServerFault> {
+    pub async fn list(&self, server: &ServerConfig) -> Result<Listing, ServerFault> {
         let start = Instant::now();
-        let (until, connect_until) = (start + LIST_WITHIN, start + LIST_CONNECT_WITHIN);
+        let (until, connect_until) = match server.endpoint {
+            Endpoint::Http { .. } => (start + LIST_WITHIN, start + LIST_CONNECT_WITHIN),
+            Endpoint::Process { .. } => (start + START_WITHIN + LIST_WITHIN, start + START_WITHIN),
+        };
         let state = self.servers.state(server.id);
         let timed_out = || ServerFault::Timeout(server.title.clone());
         let slot = timeout_at(connect_until, state.slots.acquire()).await;
@@ -268,7 +272,7 @@ impl Client {
         listed
     }
 
-    /// Calls a function once, within 60 s and before the deadline. The caller must have checked the function's definition.
+    /// Calls a function once, within 60 s, or up to 10 min as long as it makes progress, and before the deadline. The caller must have checked the function's definition.
     ///
     /// # Errors
     /// `BadArguments` if the arguments are not an object, `NotAllowed` for a forbidden address, `ToolUnreachable`, `ToolTimeout`,
@@ -289,10 +293,14 @@ impl Client {
         let state = self.servers.state(server.id);
         let slot = timeout_at(deadline, state.slots.acquire()).await;
         let _slot = slot.map_err(|_| timed_out())?;
-        let session = self.session(server, Instant::now() + CONNECT_WITHIN);
+        let connect_within = match server.endpoint {
+            Endpoint::Http { .. } => CONNECT_WITHIN,
+            Endpoint::Process { .. } => START_WITHIN,
+        };
+        let session = self.session(server, Instant::now() + connect_within);
         let session = timeout_at(deadline, session).await;
         let session = session.map_err(|_| timed_out())??;
-        let until = deadline.min(Instant::now() + CALL_WITHIN);
+        let until = deadline.min(Instant::now() + CALL_WITHIN_MAX);
         let listed = timeout_at(until, session.list_for_headers(function)).await;
         let called = match listed.unwrap_or_else(|_| Err(timed_out())) {
             Ok(()) => {

@@ -1,6 +1,7 @@
 //! Definitions of functions, as listed by servers, and the functions' names for models.
 
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::text_enum::text_enum;
@@ -34,15 +35,24 @@ const NAME_BYTES_MAX: usize = 128;
 /// Maximum length of a function's name for models.
 const OFFERED_BYTES_MAX: usize = 64;
 const HASH_DIGITS: usize = 8;
-/// Members of a definition; others are not stored and not sent.
-const MEMBERS: [&str; 6] = [
-    "name",
-    "title",
-    "description",
-    "inputSchema",
-    "outputSchema",
-    "annotations",
+/// Optional members of a definition, and checks of their types. Other members are not stored and not sent.
+const OPTIONAL: [(&str, fn(&Value) -> bool); 4] = [
+    ("title", Value::is_string),
+    ("description", Value::is_string),
+    ("outputSchema", Value::is_object),
+    ("annotations", Value::is_object),
 ];
+/// Known annotations that are booleans; the only other one is `title`.
+const HINTS: [&str; 4] = [
+    "readOnlyHint",
+    "destructiveHint",
+    "idempotentHint",
+    "openWorldHint",
+];
+/// Maximum number of rejected functions that are named.
+const REJECTED_MAX: usize = 50;
+/// Maximum length of the name of a rejected function, as it is shown.
+const REJECTED_NAME_CHARS_MAX: usize = 128;
 
 /// Schema keyword that marks an argument that is also sent as a header.
 const HEADER_ANNOTATION: &str = "x-mcp-header";
@@ -55,6 +65,41 @@ pub struct Definition {
     hash: String,
 }
 
+/// A function that a server lists and that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RejectedFunction {
+    /// Name as listed, cut to 128 characters, without control characters. Empty if there is none.
+    pub name: String,
+    /// Reason, such as `its definition is larger than 64 KiB`.
+    pub reason: String,
+}
+
+impl RejectedFunction {
+    pub(super) fn new(name: &str, reason: impl Into<String>) -> Self {
+        let shown = name.chars().filter(|c| is_visible(*c));
+        Self {
+            name: shown.take(REJECTED_NAME_CHARS_MAX).collect(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Functions of a server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listing {
+    pub functions: Vec<Definition>,
+    pub rejected: Vec<RejectedFunction>,
+}
+
+impl Listing {
+    /// Adds a rejected function, unless there are already many.
+    pub(super) fn reject(&mut self, function: RejectedFunction) {
+        if self.rejected.len() < REJECTED_MAX {
+            self.rejected.push(function);
+        }
+    }
+}
+
 /// Claims of a server about a function. They only prefill an admin's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {
@@ -63,24 +108,32 @@ pub struct Hints {
 }
 
 impl Definition {
-    /// Copies the known members of a tool. Returns `None` for a name that the protocol does not allow, a definition
-    /// beyond the size limit, or texts that the database cannot store.
-    pub fn of(tool: &Value) -> Option<Self> {
-        let name = tool["name"].as_str()?.to_owned();
-        let mut members = Map::new();
-        for member in MEMBERS {
-            match tool.get(member) {
-                None | Some(Value::Null) => {}
-                Some(value) => {
-                    members.insert(member.to_owned(), value.clone());
-                }
-            }
+    /// Copies the known members of a tool. Optional ones of a wrong type are left out, and an input schema of a wrong type is replaced
+    /// with one that has no properties.
+    ///
+    /// # Errors
+    /// The reason why the function cannot be used: its name, its size, texts that the database cannot store, or that only clients with
+    /// support for tasks can call it.
+    pub fn of(tool: &Value) -> Result<Self, RejectedFunction> {
+        let name = tool["name"].as_str().unwrap_or_default();
+        let rejected = |reason: &str| RejectedFunction::new(name, reason);
+        if let Some(problem) = name_problem(name) {
+            return Err(rejected(problem));
         }
-        let value = Value::Object(members);
-        let canonical = serde_jcs::to_string(&value).ok()?;
-        let is_stored = !canonical.contains("\\u0000");
-        (is_name(&name) && is_stored && canonical.len() <= DEFINITION_BYTES_MAX).then(|| Self {
-            name,
+        if tool["execution"]["taskSupport"] == "required" {
+            return Err(rejected("only clients that support tasks can call it"));
+        }
+        let value = Value::Object(members_of(tool, name));
+        let canonical = serde_jcs::to_string(&value);
+        let canonical = canonical.map_err(|_| rejected("its definition is not valid JSON"))?;
+        if canonical.contains("\\u0000") {
+            return Err(rejected("its definition contains a NUL character"));
+        }
+        if canonical.len() > DEFINITION_BYTES_MAX {
+            return Err(rejected("its definition is larger than 64 KiB"));
+        }
+        Ok(Self {
+            name: name.to_owned(),
             hash: hex::encode(Sha256::digest(canonical.as_bytes())),
             value,
         })
@@ -93,6 +146,10 @@ impl Definition {
     /// The members that the definition contains.
     pub fn value(&self) -> &Value {
         &self.value
+    }
+
+    pub(super) fn into_value(self) -> Value {
+        self.value
     }
 
     /// SHA-256 of the definition's RFC 8785 form, in lowercase hexadecimal.
@@ -145,13 +202,54 @@ impl AcceptedFunction {
     }
 }
 
-/// Checks whether a function name is valid: 1 to 128 ASCII letters, digits, `_`, `-`, `.`, or `/`. The names `.` and `..` are
-/// rejected because they would change the path of a URL.
-fn is_name(name: &str) -> bool {
-    let is_allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.' | b'/');
-    (1..=NAME_BYTES_MAX).contains(&name.len())
-        && name.bytes().all(is_allowed)
-        && !matches!(name, "." | "..")
+/// Returns the known members of a tool.
+fn members_of(tool: &Value, name: &str) -> Map<String, Value> {
+    let mut members = Map::new();
+    members.insert("name".to_owned(), name.into());
+    for (member, has_type) in OPTIONAL {
+        if let Some(value) = tool.get(member).filter(|value| has_type(value)) {
+            members.insert(member.to_owned(), value.clone());
+        }
+    }
+    if let Some(Value::Object(annotations)) = members.get_mut("annotations") {
+        annotations.retain(|name, value| match name.as_str() {
+            "title" => value.is_string(),
+            name => HINTS.contains(&name) && value.is_boolean(),
+        });
+    }
+    let input = tool.get("inputSchema").filter(|schema| schema.is_object());
+    let none = || json!({"type": "object", "properties": {}});
+    members.insert(
+        "inputSchema".to_owned(),
+        input.cloned().unwrap_or_else(none),
+    );
+    members
+}
+
+/// Returns the reason why a name is invalid: it must have 1 to 128 bytes, all visible, as spaces are between other characters. The names
+/// `.` and `..` are rejected because they would change the path of a URL.
+fn name_problem(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("it has no name")
+    } else if name.len() > NAME_BYTES_MAX {
+        Some("its name is longer than 128 bytes")
+    } else if !name.chars().all(is_visible) || name.trim() != name {
+        Some("its name contains invisible characters")
+    } else if matches!(name, "." | "..") {
+        Some("its name has no letters or digits")
+    } else {
+        None
+    }
+}
+
+/// Checks that a character is a space or visible on its own. Others could make two names look the same or hide a part of one.
+fn is_visible(c: char) -> bool {
+    let is_hidden = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{10ffff}');
+    c == ' ' || !(c.is_whitespace() || c.is_control() || is_hidden)
 }
 
 /// Name of a function for models: `LABEL__NAME`, in which all characters except `[A-Za-z0-9_-]` are replaced with `_`. A
@@ -195,8 +293,6 @@ fn with_hash(plain: &str, whole: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn of(tool: &Value) -> Definition {
@@ -241,26 +337,67 @@ mod tests {
     }
 
     #[test]
-    fn definitions_beyond_the_limits_are_ignored() {
-        for tool in [
-            json!({}),
-            json!({"name": ""}),
-            json!({"name": "x".repeat(NAME_BYTES_MAX + 1)}),
-            json!({"name": "a\nb"}),
-            json!({"name": "create issue"}),
-            json!({"name": "größe"}),
-            json!({"name": "create\u{200b}"}),
-            json!({"name": "\u{202e}etaerc"}),
-            json!({"name": "."}),
-            json!({"name": ".."}),
-            json!({"name": "a", "description": "nul\u{0}"}),
-            json!({"name": "a", "description": "x".repeat(DEFINITION_BYTES_MAX)}),
+    fn definitions_beyond_the_limits_are_rejected_with_the_reason() {
+        let long = "x".repeat(DEFINITION_BYTES_MAX);
+        for (tool, reason) in [
+            (json!({}), "no name"),
+            (json!("create"), "no name"),
+            (json!({"name": ""}), "no name"),
+            (json!({"name": 7}), "no name"),
+            (json!({"name": "x".repeat(NAME_BYTES_MAX + 1)}), "128 bytes"),
+            (json!({"name": "a\nb"}), "invisible"),
+            (json!({"name": "create "}), "invisible"),
+            (json!({"name": "create\u{200b}"}), "invisible"),
+            (json!({"name": "\u{202e}etaerc"}), "invisible"),
+            (json!({"name": "a\u{a0}b"}), "invisible"),
+            (json!({"name": "."}), "no letters"),
+            (json!({"name": ".."}), "no letters"),
+            (json!({"name": "a", "description": "nul\u{0}"}), "NUL"),
+            (json!({"name": "a", "description": long}), "64 KiB"),
+            (
+                json!({"name": "a", "execution": {"taskSupport": "required"}}),
+                "tasks",
+            ),
         ] {
-            assert_eq!(Definition::of(&tool), None, "{}", tool["name"]);
+            let rejected = Definition::of(&tool).unwrap_err();
+            assert!(rejected.reason.contains(reason), "{tool} {rejected:?}");
         }
-        for name in ["create_issue", "issues/create", "Issues.create-2", "..."] {
+        for name in [
+            "create_issue",
+            "issues/create",
+            "Issues.create-2",
+            "...",
+            "create issue",
+            "größe",
+            "議題を作成",
+            "deploy 🚀",
+        ] {
             assert_eq!(of(&json!({"name": name})).name(), name);
         }
+        let hidden = json!({"name": format!("a\u{202e}\n{}", "b".repeat(300))});
+        let shown = Definition::of(&hidden).unwrap_err().name;
+        assert_eq!(shown, format!("a{}", "b".repeat(127)));
+    }
+
+    #[test]
+    fn members_of_a_wrong_type_are_left_out() {
+        let none = json!({"type": "object", "properties": {}});
+        for schema in [json!(null), json!(true), json!([]), json!("{}")] {
+            let tool = json!({"name": "a", "inputSchema": schema});
+            assert_eq!(
+                of(&tool).value(),
+                &json!({"name": "a", "inputSchema": none})
+            );
+        }
+        let tool = json!({"name": "a", "title": 1, "description": ["A"], "outputSchema": true,
+            "annotations": {"title": 2, "readOnlyHint": "yes", "destructiveHint": false, "cost": 3}});
+        let annotations = json!({"destructiveHint": false});
+        assert_eq!(
+            of(&tool).value(),
+            &json!({"name": "a", "inputSchema": none, "annotations": annotations})
+        );
+        let tool = json!({"name": "a", "inputSchema": {}, "annotations": []});
+        assert_eq!(of(&tool).value(), &json!({"name": "a", "inputSchema": {}}));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Guarded HTTP transport: connects only to permitted addresses, follows no redirects, and limits sizes, including that of
-//! plain JSON.
+//! Guarded HTTP transport: connects only to permitted addresses, follows only redirects that add or remove a slash at the end of the
+//! path, and limits sizes, including that of plain JSON.
 //!
 //! It records the reason why a request failed, because `rmcp` wraps errors in ways that differ by the state of the
 //! connection.
@@ -18,8 +18,11 @@ use futures::{
     stream::{self, BoxStream},
 };
 use reqwest::{
-    Response, StatusCode,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    Response, StatusCode, Url,
+    header::{
+        ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+        WWW_AUTHENTICATE,
+    },
 };
 use rmcp::{
     model::{ClientJsonRpcMessage, GetExtensions, ServerJsonRpcMessage, ServerResult},
@@ -27,19 +30,24 @@ use rmcp::{
         SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
     },
 };
-use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use sse_stream::{Sse, SseStream};
 
 use super::{
     limits::{Excess, MESSAGE_BYTES_MAX, MESSAGES_MAX, PINGS_MAX, STREAM_BYTES_MAX},
+    output::redacted,
+    received,
     server::{HttpAuth, ServerFault},
 };
 use crate::outbound::{Denied, Gate};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Time limit of a request. It is longer than the time limit of a call, and ends requests whose caller no longer waits.
-const REQUEST_WITHIN: Duration = Duration::from_secs(65);
+/// Time limits of a request, and of the wait for more of its response. They are longer than those of a call, and end requests whose
+/// caller no longer waits.
+const REQUEST_WITHIN: Duration = Duration::from_secs(605);
+const READ_WITHIN: Duration = Duration::from_secs(65);
+/// Maximum length of a server's text in an error message.
+const TEXT_CHARS_MAX: usize = 300;
 /// Description of a connection that ended too early.
 pub(super) const LOST: &str = "the connection was lost";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -48,11 +56,17 @@ const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 /// Requests that start a connection.
 const STARTS: [&str; 2] = ["server/discover", "initialize"];
+/// Request that calls a function.
+const CALL: &str = "tools/call";
 
 /// Reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestFailure {
     AuthFailed,
+    /// The server wants people to sign in with OAuth.
+    OAuthOnly,
+    /// The server does not allow the request.
+    Refused(String),
     /// The response exceeds a limit.
     TooMuchData(Excess),
     /// The address is not permitted.
@@ -72,6 +86,8 @@ impl RequestFailure {
     pub(super) fn into_fault(self, title: String) -> ServerFault {
         match self {
             Self::AuthFailed => ServerFault::AuthFailed(title),
+            Self::OAuthOnly => ServerFault::OAuthOnly(title),
+            Self::Refused(text) => ServerFault::Refused(title, text),
             Self::TooMuchData(excess) => ServerFault::TooMuchData(title, excess),
             Self::NotAllowed(why) => ServerFault::NotAllowed(title, why),
             Self::NotSent(why) | Self::Unreachable(why) => ServerFault::Unreachable(title, why),
@@ -132,6 +148,7 @@ pub(super) struct Guarded {
     http: reqwest::Client,
     gate: Gate,
     causes: Causes,
+    secret: Option<String>,
 }
 
 impl Guarded {
@@ -160,6 +177,7 @@ impl Guarded {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_WITHIN)
             .timeout(REQUEST_WITHIN)
+            .read_timeout(READ_WITHIN)
             // Retrying a request on another connection could repeat a call.
             .retry(reqwest::retry::never())
             .pool_max_idle_per_host(0)
@@ -169,7 +187,12 @@ impl Guarded {
             tracing::error!(error = %e, "a client for a tool server could not be created");
             "the client could not be created"
         })?;
-        Ok(Self { http, gate, causes })
+        Ok(Self {
+            http,
+            gate,
+            causes,
+            secret: auth.secret().map(str::to_owned),
+        })
     }
 
     /// A copy of this client that records failures for the request in `message`.
@@ -183,12 +206,20 @@ impl Guarded {
 
     /// The JSON-RPC error in a failed response. A server that does not know `server/discover` may respond without one; an error is
     /// then created on its behalf.
-    fn error_of(
+    async fn error_of(
         &self,
-        status: StatusCode,
-        body: &[u8],
+        response: Response,
+        has_session: bool,
         request: Option<&(String, Value)>,
     ) -> Result<ServerJsonRpcMessage, Fault> {
+        let status = response.status();
+        let target = redirect_of(&response);
+        let body = &self.body(response).await?;
+        if has_session && ends_session(status, body) {
+            let cause = RequestFailure::NotSent("it ended the session".to_owned());
+            self.causes.note(cause);
+            return Err(StreamableHttpError::SessionExpired);
+        }
         if let Some(error) = error_in(body, request.map(|(_, id)| id)) {
             return Ok(error);
         }
@@ -200,17 +231,33 @@ impl Guarded {
         {
             return Ok(error);
         }
-        if status.is_redirection() {
-            return Err(self.unreachable(
-                "it redirects to another address: enter that address instead",
-                HttpFault::Status(status.as_u16()),
-            ));
-        }
         let code = status.as_u16();
+        if status.is_redirection() {
+            let text = match target {
+                Some(target) => format!(
+                    "it redirects to {}: enter that address instead",
+                    self.shown(target.as_str())
+                ),
+                None => "it redirects to another address: enter that address instead".to_owned(),
+            };
+            return Err(self.unreachable(text, HttpFault::Status(code)));
+        }
+        if status == StatusCode::FORBIDDEN {
+            let text =
+                text_in(body).map_or_else(|| format!("HTTP {code}"), |text| self.shown(&text));
+            return Err(self.fail(RequestFailure::Refused(text), HttpFault::Status(code)));
+        }
         Err(self.unreachable(
             format!("it responded with HTTP {code}"),
             HttpFault::Status(code),
         ))
+    }
+
+    /// Returns a server's text for an error message: one line without the credential.
+    fn shown(&self, text: &str) -> String {
+        let text = redacted(text, self.secret.as_deref());
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.join(" ").chars().take(TEXT_CHARS_MAX).collect()
     }
 
     fn fail(&self, cause: RequestFailure, fault: HttpFault) -> Fault {
@@ -273,27 +320,62 @@ impl Guarded {
             };
             self.fail(cause, HttpFault::Request)
         })?;
-        match response.status() {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                Err(self.fail(RequestFailure::AuthFailed, HttpFault::Auth))
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        let cause = if self.secret.is_none() && describes_oauth(&response) {
+            RequestFailure::OAuthOnly
+        } else {
+            RequestFailure::AuthFailed
+        };
+        Err(self.fail(cause, HttpFault::Auth))
+    }
+
+    /// Sends a message. A redirect to the same address with or without a slash at the end is followed once.
+    async fn post(
+        &self,
+        uri: &str,
+        message: &ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Response, Fault> {
+        let post = self.http.post(uri).json(message);
+        let response = self.send(post, session.clone(), headers.clone()).await?;
+        let keeps_method = matches!(
+            response.status(),
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+        );
+        match redirect_of(&response) {
+            Some(target) if keeps_method && differs_by_slash(response.url(), &target) => {
+                let post = self.http.post(target).json(message);
+                self.send(post, session, headers).await
             }
             _ => Ok(response),
         }
     }
 
     /// Reads a response. Fails if it exceeds the size limit.
-    async fn body(&self, mut response: Response) -> Result<Vec<u8>, Fault> {
+    async fn body(&self, response: Response) -> Result<Vec<u8>, Fault> {
+        match self.beginning(response).await? {
+            (body, true) => Ok(body),
+            (_, false) => Err(self.too_much(Excess::Message)),
+        }
+    }
+
+    /// Reads a response up to the size limit, and returns true if this is all of it.
+    async fn beginning(&self, mut response: Response) -> Result<(Vec<u8>, bool), Fault> {
         let mut body = Vec::new();
         loop {
             let piece = response.chunk().await;
             let piece = piece.map_err(|_| self.unreachable(LOST, HttpFault::Request))?;
             let Some(piece) = piece else {
-                return Ok(body);
+                return Ok((body, true));
             };
-            if body.len() + piece.len() > MESSAGE_BYTES_MAX {
-                return Err(self.too_much(Excess::Message));
+            let room = MESSAGE_BYTES_MAX - body.len();
+            body.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.len() > room {
+                return Ok((body, false));
             }
-            body.extend_from_slice(&piece);
         }
     }
 
@@ -311,8 +393,8 @@ impl Guarded {
                 None => self.unreachable(LOST, HttpFault::Request),
             });
             let text = event?.data.unwrap_or_default();
-            let message = serde_json::from_str::<ServerJsonRpcMessage>(&text);
-            if let Ok(
+            let message = message_in(text.as_bytes());
+            if let Some(
                 message @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)),
             ) = message
             {
@@ -331,6 +413,62 @@ fn causes_of(message: &ClientJsonRpcMessage) -> Option<&Causes> {
         ClientJsonRpcMessage::Request(request) => request.request.extensions().get(),
         _ => None,
     }
+}
+
+fn message_in(text: &[u8]) -> Option<ServerJsonRpcMessage> {
+    serde_json::from_value(received::parse(text)?).ok()
+}
+
+/// Address to which a response redirects.
+fn redirect_of(response: &Response) -> Option<Url> {
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    response.url().join(location).ok()
+}
+
+/// Checks whether two addresses differ only by a slash at the end of the path.
+fn differs_by_slash(from: &Url, to: &Url) -> bool {
+    let path = |url: &Url| url.path().trim_end_matches('/').to_owned();
+    from.origin() == to.origin()
+        && from.query() == to.query()
+        && path(from) == path(to)
+        && from.path().len().abs_diff(to.path().len()) == 1
+}
+
+/// Checks whether a response describes how to sign in with OAuth, as the protocol requires from servers that support only this.
+fn describes_oauth(response: &Response) -> bool {
+    let values = response.headers().get_all(WWW_AUTHENTICATE).iter();
+    let mut texts = values.filter_map(|value| value.to_str().ok());
+    texts.any(|text| text.to_ascii_lowercase().contains("resource_metadata"))
+}
+
+/// Checks whether a response with an error status means that the server does not know the session. The protocol requires 404, but
+/// some servers respond with 400.
+fn ends_session(status: StatusCode, body: &[u8]) -> bool {
+    let names_session = || {
+        let text = text_in(body).unwrap_or_default().to_lowercase();
+        let problems = ["no valid session", "invalid session", "unknown session"];
+        problems.iter().any(|problem| text.contains(problem))
+            || (text.contains("session") && text.contains("not found"))
+    };
+    status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && names_session())
+}
+
+/// Text of the server in a response with an error status: plain text, or the usual members of JSON. Pages have none.
+fn text_in(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?.trim();
+    let Ok(value) = serde_json::from_str::<Value>(text) else {
+        let is_plain = !text.is_empty() && !text.starts_with('<');
+        return is_plain.then(|| text.to_owned());
+    };
+    let members = [
+        "/error/message",
+        "/error_description",
+        "/error",
+        "/message",
+        "/detail",
+    ];
+    let mut texts = members.iter().filter_map(|member| value.pointer(member));
+    texts.find_map(|text| text.as_str().map(str::to_owned))
 }
 
 /// Method and ID of a request; `None` for other messages.
@@ -469,15 +607,6 @@ fn events_of(response: Response, event_max: usize) -> BoxStream<'static, Result<
     SseStream::from_bytes_stream(limited).boxed()
 }
 
-/// Members that distinguish the kinds of JSON-RPC messages.
-#[derive(Deserialize)]
-struct Parts {
-    method: Option<String>,
-    id: Option<Value>,
-    result: Option<IgnoredAny>,
-    error: Option<IgnoredAny>,
-}
-
 /// Events of a response, which end with an error if the server sends a request or too many events.
 struct Watched {
     events: BoxStream<'static, Result<Sse, SseError>>,
@@ -498,10 +627,17 @@ impl Watched {
             let cause = RequestFailure::Unreachable("it sent a request".to_owned());
             return Some(self.cut(cause, StreamFault::Lost));
         }
-        let next = self.events.next().await;
-        match &next {
+        let mut next = self.events.next().await;
+        match &mut next {
             Some(Ok(event)) => {
-                self.note(event.data.as_deref().unwrap_or_default());
+                if let Some(message) = event
+                    .data
+                    .as_ref()
+                    .and_then(|text| received::parse(text.as_bytes()))
+                {
+                    self.note(&message);
+                    event.data = Some(message.to_string());
+                }
                 self.count += 1;
                 let excess = if self.count > MESSAGES_MAX {
                     Some(Excess::Messages)
@@ -523,11 +659,9 @@ impl Watched {
     }
 
     /// Records whether an event is a ping, another request from the server, or the response.
-    fn note(&mut self, text: &str) {
-        let Ok(parts) = serde_json::from_str::<Parts>(text) else {
-            return;
-        };
-        if let (Some(method), Some(_)) = (&parts.method, &parts.id) {
+    fn note(&mut self, message: &Value) {
+        let has = |member| message.get(member).is_some_and(|value| !value.is_null());
+        if let (Some(method), true) = (message["method"].as_str(), has("id")) {
             if method == "ping" {
                 self.pings += 1;
             } else {
@@ -535,7 +669,7 @@ impl Watched {
                 self.causes.note_asked();
             }
         }
-        self.is_answered |= parts.result.is_some() || parts.error.is_some();
+        self.is_answered |= has("result") || has("error");
     }
 
     fn cut(&mut self, cause: RequestFailure, fault: StreamFault) -> Result<Sse, SseError> {
@@ -608,17 +742,12 @@ impl StreamableHttpClient for Guarded {
         let starts = |(method, _): &(String, Value)| STARTS.contains(&method.as_str());
         let is_start = request.as_ref().is_some_and(starts);
         let has_session = session_id.is_some();
-        let post = this.http.post(uri.as_ref()).json(&message);
-        let response = this.send(post, session_id, custom_headers).await?;
+        let response = this
+            .post(&uri, &message, session_id, custom_headers)
+            .await?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
-        }
-        if status == StatusCode::NOT_FOUND && has_session {
-            this.causes.note(RequestFailure::Unreachable(
-                "it ended the session".to_owned(),
-            ));
-            return Err(StreamableHttpError::SessionExpired);
         }
         let header = |name: HeaderName| {
             let value = response.headers().get(name);
@@ -627,9 +756,8 @@ impl StreamableHttpClient for Guarded {
         let session = header(SESSION_ID);
         let content_type = header(CONTENT_TYPE).unwrap_or_default().to_lowercase();
         if !status.is_success() {
-            let body = this.body(response).await?;
-            let error = this.error_of(status, &body, request.as_ref())?;
-            return Ok(StreamableHttpPostResponse::Json(error, session));
+            let error = this.error_of(response, has_session, request.as_ref());
+            return Ok(StreamableHttpPostResponse::Json(error.await?, session));
         }
         if content_type.starts_with(EVENTS) {
             let events = events_of(response, max_sse_event_size);
@@ -641,7 +769,7 @@ impl StreamableHttpClient for Guarded {
             let events = watched(events, this.causes.clone());
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
-        let body = this.body(response).await?;
+        let (body, is_whole) = this.beginning(response).await?;
         if request.is_none() {
             // Notifications have no response, but some servers send one anyway.
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -652,12 +780,21 @@ impl StreamableHttpClient for Guarded {
                 HttpFault::NotJsonRpc,
             ));
         }
-        match serde_json::from_slice(&body) {
-            Ok(message) => {
+        let message = if is_whole {
+            message_in(&body)
+        } else {
+            // The result of a call is cut, as a long text is.
+            let is_call = request.as_ref().is_some_and(|(method, _)| method == CALL);
+            let beginning = received::parse_beginning(&body).filter(|_| is_call);
+            let beginning = beginning.ok_or_else(|| this.too_much(Excess::Message))?;
+            serde_json::from_value(beginning).ok()
+        };
+        match message {
+            Some(message) => {
                 let message = normalized(message, request.as_ref());
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }
-            Err(_) => Err(this.unreachable(
+            None => Err(this.unreachable(
                 "its response is not a JSON-RPC message",
                 HttpFault::NotJsonRpc,
             )),

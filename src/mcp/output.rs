@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
+use super::limits::Excess;
+
 /// Maximum size of a result as text, in UTF-8 bytes.
-const TEXT_BYTES_MAX: usize = 32 * 1024;
+pub(super) const TEXT_BYTES_MAX: usize = 32 * 1024;
 /// Text that replaces a credential that a server returned.
 const HIDDEN: &str = "[secret]";
 
@@ -16,23 +18,27 @@ pub struct CallOutput {
 }
 
 impl CallOutput {
+    /// Result of a call that is done, with a response that is too large to be read.
+    pub(super) fn too_large() -> Self {
+        Self {
+            text: format!("(the result was not read: {})", Excess::Message),
+            is_cut: true,
+        }
+    }
+
     /// Renders the result of `tools/call`: its texts and `structuredContent`, and a note for everything else.
     pub(super) fn of(result: &Value, secret: Option<&str>) -> Self {
         let blocks = result["content"].as_array().map(Vec::as_slice);
         let mut parts: Vec<String> = blocks.unwrap_or_default().iter().map(rendered).collect();
         let structured = result.get("structuredContent").filter(|v| !v.is_null());
-        if let Some(value) = structured {
-            // Servers usually repeat the structured content as text.
-            let is_repeated = |part: &String| {
-                serde_json::from_str::<Value>(part).is_ok_and(|parsed| parsed == *value)
-            };
-            if !parts.iter().any(is_repeated) {
-                let mut value = value.clone();
-                if let Some(secret) = secret {
-                    redact(&mut value, secret);
-                }
-                parts.push(value.to_string());
+        if let Some(value) = structured
+            && !is_repeated(value, &parts)
+        {
+            let mut value = value.clone();
+            if let Some(secret) = secret {
+                redact(&mut value, secret);
             }
+            parts.push(value.to_string());
         }
         let text = redacted(&parts.join("\n\n"), secret);
         let end = text.floor_char_boundary(TEXT_BYTES_MAX);
@@ -40,6 +46,47 @@ impl CallOutput {
             is_cut: end < text.len(),
             text: text[..end].to_owned(),
         }
+    }
+}
+
+/// Checks whether texts repeat structured content, as most servers do. Frameworks wrap values that are not objects, such as
+/// `{"result": "Monday"}`, and some send a text for each item of a list.
+fn is_repeated(structured: &Value, parts: &[String]) -> bool {
+    let is_same = |part: &String, value: &Value| {
+        value.as_str() == Some(part.as_str())
+            || serde_json::from_str::<Value>(part).is_ok_and(|parsed| parsed == *value)
+    };
+    let mut forms = std::iter::successors(Some(structured), |value| {
+        let members = value.as_object().filter(|members| members.len() == 1);
+        members?.values().next()
+    });
+    forms.any(|value| {
+        let items = value.as_array().filter(|items| items.len() == parts.len());
+        parts.iter().any(|part| is_same(part, value))
+            || items.is_some_and(|items| {
+                !items.is_empty()
+                    && parts
+                        .iter()
+                        .zip(items)
+                        .all(|(part, item)| is_same(part, item))
+            })
+    })
+}
+
+/// Renders a link as Markdown. Without an address, only its name remains.
+fn link(block: &Value) -> String {
+    let text = |member: &str| block[member].as_str().unwrap_or_default();
+    let uri = text("uri");
+    let name = [text("title"), text("name"), uri];
+    let name = name.into_iter().find(|name| !name.trim().is_empty());
+    let name = name.unwrap_or("link").replace(['[', ']', '\n'], " ");
+    let is_plain = |c: char| !c.is_whitespace() && !matches!(c, '(' | ')' | '<' | '>');
+    if uri.is_empty() {
+        name
+    } else if uri.chars().all(is_plain) {
+        format!("[{name}]({uri})")
+    } else {
+        format!("[{name}](<{}>)", uri.replace(['<', '>', '\n'], " "))
     }
 }
 
@@ -86,14 +133,15 @@ pub(super) fn redact(value: &mut Value, secret: &str) {
 fn rendered(block: &Value) -> String {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match block["type"].as_str().unwrap_or_default() {
-        "text" => text(&block["text"]).unwrap_or_default(),
+        // A block at the end of a result that was cut may have lost its type.
+        "text" | "" if block["text"].is_string() => text(&block["text"]).unwrap_or_default(),
         "image" => not_shown("image", &block["data"]),
         "audio" => not_shown("audio", &block["data"]),
         "resource" => {
             let resource = &block["resource"];
             text(&resource["text"]).unwrap_or_else(|| not_shown("file", &resource["blob"]))
         }
-        "resource_link" => "[link to a file, not shown]".to_owned(),
+        "resource_link" => link(block),
         _ => "[other content, not shown]".to_owned(),
     }
 }
@@ -127,6 +175,63 @@ mod tests {
     }
 
     #[test]
+    fn structured_content_that_repeats_the_texts_is_shown_once() {
+        let block = |text: &str| json!({"type": "text", "text": text});
+        for (texts, structured, shown) in [
+            (vec!["Monday"], json!({"result": "Monday"}), "Monday"),
+            (vec!["5"], json!({"result": 5}), "5"),
+            (
+                vec!["{\"a\": 1}"],
+                json!({"result": {"a": 1}}),
+                "{\"a\": 1}",
+            ),
+            (
+                vec!["{\"a\": 1}"],
+                json!({"data": {"item": {"a": 1}}}),
+                "{\"a\": 1}",
+            ),
+            (vec!["a", "b"], json!({"result": ["a", "b"]}), "a\n\nb"),
+            (vec!["1", "[2]"], json!({"result": [1, [2]]}), "1\n\n[2]"),
+            (vec!["a"], json!({"result": "b"}), "a\n\n{\"result\":\"b\"}"),
+            (
+                vec!["a"],
+                json!({"x": "a", "y": 1}),
+                "a\n\n{\"x\":\"a\",\"y\":1}",
+            ),
+            (vec![], json!({"result": []}), "{\"result\":[]}"),
+        ] {
+            let content: Vec<Value> = texts.iter().map(|text| block(text)).collect();
+            let result = json!({"content": content, "structuredContent": structured});
+            assert_eq!(of(&result), shown);
+        }
+    }
+
+    #[test]
+    fn links_have_their_name_and_address() {
+        for (link, shown) in [
+            (json!({"uri": "file:///c", "name": "c"}), "[c](file:///c)"),
+            (
+                json!({"uri": "https://a.example/b c", "name": "b"}),
+                "[b](<https://a.example/b c>)",
+            ),
+            (
+                json!({"uri": "x:y", "name": "c", "title": "T]("}),
+                "[T (](x:y)",
+            ),
+            (json!({"uri": "x:y"}), "[x:y](x:y)"),
+            (json!({"name": "c"}), "c"),
+            (
+                json!({"uri": "x:sk-flamingo", "name": "c"}),
+                "[c](x:[secret])",
+            ),
+        ] {
+            let mut block = link;
+            block["type"] = json!("resource_link");
+            assert_eq!(of(&json!({"content": [block]})), shown);
+        }
+    }
+
+    #[test]
     fn other_content_is_named_but_not_shown() {
         let data = "A".repeat(16 * 1024);
         let image = json!({"type": "image", "data": data, "mimeType": "image/png"});
@@ -136,10 +241,9 @@ mod tests {
         );
         let file = json!({"type": "resource", "resource": {"uri": "file:///a", "blob": "AAAA"}});
         let text = json!({"type": "resource", "resource": {"uri": "file:///b", "text": "B"}});
-        let link = json!({"type": "resource_link", "uri": "file:///c", "name": "c"});
         assert_eq!(
-            of(&json!({"content": [file, text, link]})),
-            "[file, 1 KiB, not shown]\n\nB\n\n[link to a file, not shown]"
+            of(&json!({"content": [file, text]})),
+            "[file, 1 KiB, not shown]\n\nB"
         );
     }
 

@@ -79,6 +79,14 @@ impl ServerConfig {
 pub enum ServerFault {
     #[error("{0} rejected the credential: replace it in Settings › Tools")]
     AuthFailed(String),
+    /// The server has no credential, and describes how to get one.
+    #[error(
+        "{0} signs people in by OAuth, which is not supported: if it also accepts a token, add it in Settings › Tools"
+    )]
+    OAuthOnly(String),
+    /// The server does not allow the request.
+    #[error("{0} refused the request: {1}")]
+    Refused(String, String),
     /// The response exceeds a limit.
     #[error("{0} sent too much data: {1}")]
     TooMuchData(String, Excess),
@@ -99,9 +107,11 @@ impl From<ServerFault> for ToolFault {
             ServerFault::NotAllowed(..) => ToolErrorCode::NotAllowed,
             ServerFault::Timeout(_) => ToolErrorCode::ToolTimeout,
             ServerFault::TooMuchData(..) => ToolErrorCode::TooMuchData,
-            ServerFault::AuthFailed(_) | ServerFault::Unreachable(..) | ServerFault::Paused(_) => {
-                ToolErrorCode::ToolUnreachable
-            }
+            ServerFault::Refused(..) => ToolErrorCode::ToolFailed,
+            ServerFault::AuthFailed(_)
+            | ServerFault::OAuthOnly(_)
+            | ServerFault::Unreachable(..)
+            | ServerFault::Paused(_) => ToolErrorCode::ToolUnreachable,
         };
         Self::new(code, fault.to_string())
     }

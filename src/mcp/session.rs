@@ -1,8 +1,11 @@
 //! A connection to one server.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use reqwest::Url;
@@ -15,7 +18,10 @@ use rmcp::{
         RequestId, ServerNotification, ServerRequest, ServerResult,
     },
     serve_client_with_lifecycle,
-    service::{NotificationContext, Peer, PeerRequestOptions, RequestContext, RunningService},
+    service::{
+        ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RequestContext,
+        RunningService,
+    },
     transport::{
         StreamableHttpClientTransport, common::client_side_sse::NeverRetry,
         streamable_http_client::StreamableHttpClientTransportConfig,
@@ -24,11 +30,12 @@ use rmcp::{
 use serde_json::{Map, Value};
 
 use super::{
-    definition::{AcceptedFunction, Definition},
+    definition::{AcceptedFunction, Definition, Listing, RejectedFunction},
     http::{Causes, Guarded, LOST, RequestFailure},
-    limits::{MESSAGE_BYTES_MAX, MESSAGES_MAX, STREAM_BYTES_MAX},
+    limits::{Excess, MESSAGE_BYTES_MAX, MESSAGES_MAX, STREAM_BYTES_MAX},
     output::{CallOutput, redact, redacted},
-    process::{self, OutputLimits, Running},
+    process::{self, OutputLimits, ProcessConfig, Running},
+    received,
     server::{Endpoint, HttpAuth, ServerConfig, ServerFault},
 };
 use crate::{
@@ -41,6 +48,10 @@ use crate::{
 const FUNCTIONS_MAX: usize = 256;
 const DEFINITIONS_BYTES_MAX: usize = 4 << 20;
 const PAGES_MAX: usize = 20;
+/// Time limit of a call without progress.
+const CALL_WITHIN: Duration = Duration::from_mins(1);
+/// Time limit of a call with progress.
+pub(super) const CALL_WITHIN_MAX: Duration = Duration::from_mins(10);
 /// Maximum length of a server's error message in a result.
 const MESSAGE_CHARS_MAX: usize = 2000;
 
@@ -74,6 +85,7 @@ impl Service<RoleClient> for Handler {
     fn get_info(&self) -> ClientConfig {
         let this = Implementation::new("openvibe", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), this)
+            .with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 }
 
@@ -122,28 +134,54 @@ impl Session {
         match &server.endpoint {
             Endpoint::Http { url, auth } => Self::over_http(server, url, auth, rules).await,
             Endpoint::Process { process } => {
-                let limits = OutputLimits {
-                    line_bytes: MESSAGE_BYTES_MAX,
-                    lines: MESSAGES_MAX,
-                    bytes: STREAM_BYTES_MAX,
-                };
-                let started = process::start(process, limits);
-                let (running, output, input) = started.map_err(|e| {
-                    tracing::warn!(error = %e, "the process of a tool server could not be started");
-                    unreachable(server, "its process could not be started")
-                })?;
-                let causes = Causes::default();
-                let handler = Handler {
-                    causes: causes.clone(),
-                };
-                let served =
-                    serve_client_with_lifecycle(handler, (output, input), lifecycle()).await;
-                let served = served.map_err(|_| match running.excess() {
-                    Some(excess) => ServerFault::TooMuchData(server.title.clone(), excess),
-                    None => unreachable(server, "its process does not respond"),
-                })?;
-                Ok(Self::new(server, served, causes, Some(running)))
+                // Processes are asked for an earlier revision first, because many of those that do not know `server/discover` end or do
+                // not respond.
+                let mode = ClientLifecycleMode::Initialize;
+                match Self::over_process(server, process, mode).await {
+                    Err(NoSession::Rejected(_)) => {
+                        let mode = ClientLifecycleMode::Discover {
+                            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                        };
+                        let session = Self::over_process(server, process, mode).await;
+                        session.map_err(NoSession::into_fault)
+                    }
+                    session => session.map_err(NoSession::into_fault),
+                }
             }
+        }
+    }
+
+    async fn over_process(
+        server: &ServerConfig,
+        process: &ProcessConfig,
+        mode: ClientLifecycleMode,
+    ) -> Result<Self, NoSession> {
+        let limits = OutputLimits {
+            line_bytes: MESSAGE_BYTES_MAX,
+            lines: MESSAGES_MAX,
+            bytes: STREAM_BYTES_MAX,
+        };
+        let (running, output, input) = process::start(process, limits).map_err(|problem| {
+            tracing::warn!(problem, "the process of a tool server could not be started");
+            NoSession::Failed(unreachable(server, &problem))
+        })?;
+        let causes = Causes::default();
+        let handler = Handler {
+            causes: causes.clone(),
+        };
+        match serve_client_with_lifecycle(handler, (output, input), mode).await {
+            Ok(served) => Ok(Self::new(server, served, causes, Some(running))),
+            Err(error) => Err(if let Some(excess) = running.excess() {
+                NoSession::Failed(ServerFault::TooMuchData(server.title.clone(), excess))
+            } else {
+                let problem = format!("its process does not respond{}", running.last_lines().await);
+                tracing::warn!(problem, "a tool server cannot be used");
+                let fault = unreachable(server, &problem);
+                match error {
+                    ClientInitializeError::JsonRpcError(_) => NoSession::Rejected(fault),
+                    _ => NoSession::Failed(fault),
+                }
+            }),
         }
     }
 
@@ -160,7 +198,7 @@ impl Session {
         let http = http.map_err(|problem| unreachable(server, &problem))?;
         let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
             .max_sse_event_size(MESSAGE_BYTES_MAX)
-            .reinit_on_expired_session(false);
+            .reinit_on_expired_session(true);
         config.retry_config = Arc::new(NeverRetry::default());
         let transport = StreamableHttpClientTransport::with_client(http, config);
         let handler = Handler {
@@ -204,13 +242,13 @@ impl Session {
     async fn request(
         &self,
         mut request: ClientRequest,
+        options: PeerRequestOptions,
         causes: &Causes,
     ) -> Result<ServerResult, ServiceError> {
         request.extensions_mut().insert(causes.clone());
         if let Some(process) = &self.process {
             process.note_request();
         }
-        let options = PeerRequestOptions::no_options();
         let sent = self.running.send_cancellable_request(request, options);
         let sent = sent.await?;
         let mut pending = Pending {
@@ -222,53 +260,57 @@ impl Session {
         response
     }
 
-    /// The functions that the server offers; invalid ones and repeated names are left out. The client cache of `rmcp` is
-    /// not used, because servers could decide how long a list is kept there.
+    /// The functions that the server offers, and those that cannot be used, such as ones with a repeated name. The client cache of `rmcp`
+    /// is not used, because servers could decide how long a list is kept there.
     ///
     /// # Errors
     /// `ServerFault`, with the cause.
-    pub(super) async fn list(&self) -> Result<Vec<Definition>, ServerFault> {
+    pub(super) async fn list(&self) -> Result<Listing, ServerFault> {
         let found = self.read_pages().await?;
         self.is_listed.store(true, Ordering::Relaxed);
         Ok(found)
     }
 
-    async fn read_pages(&self) -> Result<Vec<Definition>, ServerFault> {
+    async fn read_pages(&self) -> Result<Listing, ServerFault> {
         let causes = Causes::default();
-        let mut found: Vec<Definition> = Vec::new();
+        let mut found = Listing::default();
         let mut cursor = None;
         let mut bytes = 0;
         for _ in 0..PAGES_MAX {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-            let page = match self.request(request, &causes).await {
+            let options = PeerRequestOptions::no_options();
+            let page = match self.request(request, options, &causes).await {
                 Ok(ServerResult::ListToolsResult(page)) => page,
                 Ok(_) => return Err(self.unreachable("its list of functions is invalid")),
-                Err(e) => return Err(self.list_fault(&causes, &e)),
+                Err(e) => return Err(self.list_fault(&causes, &e).await),
             };
             for tool in &page.tools {
-                let Ok(mut value) = serde_json::to_value(tool) else {
+                let Ok(value) = serde_json::to_value(tool) else {
                     continue;
                 };
-                if let Some(secret) = &self.secret {
-                    if tool.name.contains(secret.as_str()) {
-                        tracing::info!(
-                            "a tool server lists a function with the secret as its name"
-                        );
-                        continue;
-                    }
-                    redact(&mut value, secret);
-                }
                 bytes += serde_json::to_vec(&value).map_or(0, |json| json.len());
-                match Definition::of(&value) {
-                    Some(of) if found.iter().all(|known| known.name() != of.name()) => {
-                        found.push(of);
-                    }
-                    _ => tracing::info!("a tool server lists a function that cannot be used"),
-                }
-                if found.len() == FUNCTIONS_MAX || bytes > DEFINITIONS_BYTES_MAX {
+                if found.functions.len() == FUNCTIONS_MAX || bytes > DEFINITIONS_BYTES_MAX {
+                    let reason = format!("only {FUNCTIONS_MAX} functions of 4 MiB in all are read");
+                    found.reject(self.rejected(&tool.name, reason));
                     return Ok(found);
                 }
+                match self.definition(&tool.name, value) {
+                    Ok(of)
+                        if found
+                            .functions
+                            .iter()
+                            .any(|known| known.name() == of.name()) =>
+                    {
+                        let reason = "another function has the same name".to_owned();
+                        found.reject(self.rejected(of.name(), reason));
+                    }
+                    Ok(of) => found.functions.push(of),
+                    Err(function) => found.reject(function),
+                }
+            }
+            for function in received::rejected_in(&page) {
+                found.reject(self.rejected(&function.name, function.reason));
             }
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -276,6 +318,21 @@ impl Session {
             }
         }
         Ok(found)
+    }
+
+    /// Checks a definition, and replaces the credential in it.
+    fn definition(&self, name: &str, mut value: Value) -> Result<Definition, RejectedFunction> {
+        if let Some(secret) = &self.secret {
+            if name.contains(secret.as_str()) {
+                return Err(self.rejected(name, "its name contains the secret".to_owned()));
+            }
+            redact(&mut value, secret);
+        }
+        Definition::of(&value)
+    }
+
+    fn rejected(&self, name: &str, reason: String) -> RejectedFunction {
+        RejectedFunction::new(&redacted(name, self.secret.as_deref()), reason)
     }
 
     /// The reason why a request failed, if the transport knows it.
@@ -290,13 +347,21 @@ impl Session {
         ServerFault::Unreachable(self.title.clone(), why.to_owned())
     }
 
-    fn list_fault(&self, causes: &Causes, error: &ServiceError) -> ServerFault {
+    /// Describes a lost connection. For a process, the description includes the end of its error output.
+    async fn lost(&self) -> String {
+        match &self.process {
+            Some(process) => format!("{LOST}{}", process.last_lines().await),
+            None => LOST.to_owned(),
+        }
+    }
+
+    async fn list_fault(&self, causes: &Causes, error: &ServiceError) -> ServerFault {
         match self.failure(causes) {
             Some(failure) => failure.into_fault(self.title.clone()),
             None if matches!(error, ServiceError::McpError(_)) => {
                 self.unreachable("it does not list its functions")
             }
-            None => self.unreachable(LOST),
+            None => self.unreachable(&self.lost().await),
         }
     }
 
@@ -316,7 +381,7 @@ impl Session {
         let listed = self.list().await?;
         let is_same =
             |of: &Definition| of.name() == function.name && of.hash() == function.definition_hash;
-        if listed.iter().any(is_same) {
+        if listed.functions.iter().any(is_same) {
             return Ok(());
         }
         let text = format!(
@@ -326,7 +391,7 @@ impl Session {
         Err(ToolFault::new(ToolErrorCode::DefinitionChanged, text))
     }
 
-    /// Calls a function once.
+    /// Calls a function once. Each progress of the call extends its time, up to a maximum.
     ///
     /// # Errors
     /// `ToolFailed` if the server reports an error; otherwise the reason why there is no result.
@@ -339,22 +404,37 @@ impl Session {
         self.causes.take_asked();
         let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let answer = self.request(request, &causes).await;
+        let options = PeerRequestOptions::with_timeout(CALL_WITHIN)
+            .reset_timeout_on_progress()
+            .with_max_total_timeout(CALL_WITHIN_MAX);
+        let answer = self.request(request, options, &causes).await;
         let has_asked = causes.take_asked() || (self.process.is_some() && self.causes.take_asked());
-        let result = match answer {
-            Ok(ServerResult::CallToolResult(result)) => result,
+        let value = match answer {
+            // The transport passes on results as they are.
+            Ok(ServerResult::CustomResult(mut result)) => {
+                match result.0.get_mut(received::RESULT) {
+                    Some(value) => value.take(),
+                    None => return Err(self.unexpected(&causes).await),
+                }
+            }
+            Ok(ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_)) => Value::Null,
             Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
                 return Err(self.input_not_supported());
             }
-            Ok(_) => return Err(self.call_fault(&causes, &ServiceError::UnexpectedResponse)),
+            Ok(_) => return Err(self.unexpected(&causes).await),
             Err(_) if has_asked => return Err(self.input_not_supported()),
-            Err(e) => return Err(self.call_fault(&causes, &e)),
+            Err(ServiceError::Timeout { .. }) => {
+                let fault = ToolFault::from(ServerFault::Timeout(self.title.clone()));
+                return Err(fault.with_unknown_outcome());
+            }
+            Err(e) => {
+                let failure = self.failure(&causes);
+                if failure == Some(RequestFailure::TooMuchData(Excess::Message)) {
+                    return Ok(CallOutput::too_large());
+                }
+                return Err(self.call_fault(failure, &e).await);
+            }
         };
-        let failed = || {
-            let text = format!("the result of {} cannot be read", self.title);
-            ToolFault::new(ToolErrorCode::ToolFailed, text).with_unknown_outcome()
-        };
-        let value = serde_json::to_value(&result).map_err(|_| failed())?;
         let output = CallOutput::of(&value, self.secret.as_deref());
         if value["isError"] == true {
             let code = if has_asked {
@@ -372,16 +452,22 @@ impl Session {
         ToolFault::new(ToolErrorCode::InputNotSupported, text).with_unknown_outcome()
     }
 
-    fn call_fault(&self, causes: &Causes, error: &ServiceError) -> ToolFault {
+    async fn unexpected(&self, causes: &Causes) -> ToolFault {
+        let failure = self.failure(causes);
+        self.call_fault(failure, &ServiceError::UnexpectedResponse)
+            .await
+    }
+
+    async fn call_fault(&self, failure: Option<RequestFailure>, error: &ServiceError) -> ToolFault {
         let title = self.title.clone();
-        match self.failure(causes) {
+        match failure {
             Some(failure) if failure.was_sent() => {
                 ToolFault::from(failure.into_fault(title)).with_unknown_outcome()
             }
             Some(failure) => failure.into_fault(title).into(),
             None => {
                 let ServiceError::McpError(error) = error else {
-                    let fault = ServerFault::Unreachable(title, LOST.to_owned());
+                    let fault = ServerFault::Unreachable(title, self.lost().await);
                     let fault = ToolFault::from(fault);
                     return fault.with_unknown_outcome();
                 };
@@ -395,11 +481,27 @@ impl Session {
     }
 }
 
+/// Reason why there is no connection to a process.
+enum NoSession {
+    /// The process responded to `initialize` with an error.
+    Rejected(ServerFault),
+    Failed(ServerFault),
+}
+
+impl NoSession {
+    fn into_fault(self) -> ServerFault {
+        match self {
+            Self::Rejected(fault) | Self::Failed(fault) => fault,
+        }
+    }
+}
+
 fn unreachable(server: &ServerConfig, why: &str) -> ServerFault {
     ServerFault::Unreachable(server.title.clone(), why.to_owned())
 }
 
-/// Protocol revision: the current one, or 2025-11-25 for servers that do not know `server/discover`.
+/// Protocol revision of an HTTP server: the current one, or 2025-11-25 or whichever earlier one the server chooses if it does not know
+/// `server/discover`.
 fn lifecycle() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],

@@ -13,7 +13,7 @@ use crate::{
     auth::{Actor, AuditAction},
     db::{Conn, DbError, Json, dialect::lock_workspace, now},
     ids::ToolId,
-    mcp::{Definition, Effect, Risk, ServerConfig, ServerFault},
+    mcp::{Definition, Effect, Listing, RejectedFunction, Risk, ServerConfig, ServerFault},
 };
 
 /// Maximum number of accepted functions per server.
@@ -25,18 +25,23 @@ fn bytes_of(definition: &Value) -> usize {
     serde_json::to_vec(definition).map_or(0, |json| json.len())
 }
 
-/// Returns the first definitions, as many as fit within the size limit.
-fn within_limit(listed: &[Definition]) -> &[Definition] {
+/// Returns the first definitions, as many as fit within the size limit, and adds the others to the rejected functions.
+fn within_limit(listing: &Listing) -> (&[Definition], Vec<RejectedFunction>) {
     let mut bytes = 0;
+    let listed = listing.functions.as_slice();
     let fitting = listed.iter().take_while(|definition| {
         bytes += bytes_of(definition.value());
         bytes <= DEFINITIONS_BYTES_MAX
     });
-    let count = fitting.count();
-    if count < listed.len() {
-        tracing::info!("a tool server lists more definitions than are stored");
-    }
-    &listed[..count]
+    let (stored, others) = listed.split_at(fitting.count());
+    let kib = DEFINITIONS_BYTES_MAX / 1024;
+    let reason = format!("the definitions before it and its own are larger than {kib} KiB");
+    let others = others.iter().map(|of| RejectedFunction {
+        name: of.name().to_owned(),
+        reason: reason.clone(),
+    });
+    let rejected = listing.rejected.iter().cloned().chain(others);
+    (stored, rejected.collect())
 }
 
 /// Stores the functions that a server listed, or the reason why they could not be read. Does nothing and returns false if
@@ -44,7 +49,7 @@ fn within_limit(listed: &[Definition]) -> &[Definition] {
 pub(super) async fn store_outcome(
     c: &mut Conn,
     server: &ServerConfig,
-    outcome: &Result<Vec<Definition>, ServerFault>,
+    outcome: &Result<Listing, ServerFault>,
 ) -> Result<bool, DbError> {
     let (workspace, tool) = (server.workspace, server.id);
     lock_workspace(c, workspace.0).await?;
@@ -55,7 +60,7 @@ pub(super) async fn store_outcome(
         Ok(listed) => store_list(c, tool, listed).await? || before != ToolStatus::Ok,
         Err(fault) => {
             let status = match fault {
-                ServerFault::AuthFailed(_) => ToolStatus::AuthFailed,
+                ServerFault::AuthFailed(_) | ServerFault::OAuthOnly(_) => ToolStatus::AuthFailed,
                 ServerFault::TooMuchData(..) => ToolStatus::TooMuchData,
                 _ => ToolStatus::Unreachable,
             };
@@ -73,17 +78,24 @@ pub(super) async fn store_outcome(
     Ok(true)
 }
 
-/// Stores the functions that a server lists. Returns true if any of them changed. A changed hash withdraws a function, because only
+/// Stores the functions that a server lists, and those that cannot be used. Returns true if any of them changed. A changed hash withdraws a function, because only
 /// the accepted definition can be offered. Functions that are no longer listed are kept if they were accepted.
-async fn store_list(c: &mut Conn, tool: ToolId, listed: &[Definition]) -> Result<bool, DbError> {
-    let listed = within_limit(listed);
-    c.q("update tools set status = $2, listed_at = $3 where id = $1")
+async fn store_list(c: &mut Conn, tool: ToolId, listing: &Listing) -> Result<bool, DbError> {
+    let (listed, rejected) = within_limit(listing);
+    let before: Option<(Option<Json<Vec<RejectedFunction>>>,)> = c
+        .q("select rejected from tools where id = $1")
+        .bind(tool)
+        .opt()
+        .await?;
+    let before = before.and_then(|(before,)| before);
+    let mut has_changed = before.map(|before| before.0).unwrap_or_default() != rejected;
+    c.q("update tools set status = $2, listed_at = $3, rejected = $4 where id = $1")
         .bind(tool)
         .bind(ToolStatus::Ok)
         .bind(now())
+        .bind(Json(rejected))
         .run()
         .await?;
-    let mut has_changed = false;
     let known: Vec<(String, String, bool, Option<String>)> = c
         .q("select name, definition_hash, is_listed, accepted_hash from tool_functions where tool_id = $1 order by name")
         .bind(tool)

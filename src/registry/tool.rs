@@ -11,7 +11,7 @@ use crate::{
     cursor::PageRange,
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, is_visible_channel},
     ids::{ChannelId, ToolId, UserId, WorkspaceId},
-    mcp::{AcceptedFunction, Definition, Effect, Risk},
+    mcp::{AcceptedFunction, Definition, Effect, RejectedFunction, Risk},
     secrets::{self, Sealed},
     sql_with_ids,
     text_enum::{constant, text_enum},
@@ -201,6 +201,8 @@ pub struct RegisteredTool {
     pub status: ToolStatus,
     /// Functions of the server, sorted by name.
     pub functions: Vec<RegisteredFunction>,
+    /// Functions that the server lists and that cannot be used.
+    pub rejected: Vec<RejectedFunction>,
     /// Version for `If-Match`; acceptances do not change it.
     pub version: i64,
     #[serde(skip)]
@@ -224,6 +226,7 @@ struct Row {
     trusted_reads: bool,
     status: ToolStatus,
     listed_at: Option<Timestamp>,
+    rejected: Option<Json<Vec<RejectedFunction>>>,
     version: i64,
 }
 
@@ -313,6 +316,7 @@ fn tool_of(row: Row, functions: Vec<RegisteredFunction>, sealed: Option<Sealed>)
         trusted_reads: row.trusted_reads,
         status: row.status,
         functions,
+        rejected: row.rejected.map(|rejected| rejected.0).unwrap_or_default(),
         version: row.version,
         workspace: row.workspace_id,
         listed_at: row.listed_at,
@@ -324,7 +328,7 @@ macro_rules! tool_sql {
     ($tail:literal) => {
         concat!(
             "select id, workspace_id, kind, name, title, enabled, config, channel_ids, trusted_reads, status, listed_at, \
-             version from tools ",
+             rejected, version from tools ",
             $tail
         )
     };

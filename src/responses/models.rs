@@ -26,7 +26,7 @@ pub struct Model {
     pub object: ModelObject,
     /// Creation time, in seconds since the Unix epoch; 0 for a provider's model.
     pub created: i64,
-    /// `openvibe` for an agent; otherwise, the provider.
+    /// `openvibe` for an agent, `provider` for a model of a server, and `builtin` without one.
     #[schema(example = "openvibe")]
     pub owned_by: String,
     /// True if every agent uses this model, regardless of its profile (`OPENVIBE_MODEL`, or the model in the
@@ -50,7 +50,12 @@ impl ResponsesService {
             id: self.provider.choose_model(None).await,
             object: ModelObject,
             created: 0,
-            owned_by: self.provider.name().to_owned(),
+            // The provider's name contains the address of its server.
+            owned_by: if self.provider.is_offline() {
+                "builtin".to_owned()
+            } else {
+                "provider".to_owned()
+            },
             overrides_agents: self.provider.override_model().is_some(),
         }
     }

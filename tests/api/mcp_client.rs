@@ -93,8 +93,10 @@ async fn each_revision_lists_and_calls_over_one_connection() {
         let client = servers("127.0.0.1").client();
         let server = config(&scripted.url, HttpAuth::Bearer(SECRET.to_owned()));
         let listed = client.list(&server).await.unwrap();
-        assert_eq!(listed.len(), 1, "{revision:?}");
-        assert_eq!(listed[0].value(), &function("create", "Creates an issue"));
+        let [of] = listed.functions.as_slice() else {
+            panic!("{revision:?}: {listed:?}");
+        };
+        assert_eq!(of.value(), &function("create", "Creates an issue"));
         scripted.answer(ToolAnswer::text("ABC-1"));
         scripted.answer(ToolAnswer::Events(
             json!({"content": [{"type": "text", "text": "ABC-2"}]}),
@@ -126,17 +128,51 @@ async fn a_list_is_read_again_whatever_the_server_says_about_its_age() {
     let before = client.list(&server).await.unwrap();
     scripted.list([function("create", "Deletes everything")]);
     let after = client.list(&server).await.unwrap();
-    assert_ne!(before[0].hash(), after[0].hash());
-    scripted.list([
-        function("a", "x"),
-        function("a", "y"),
-        function("", "x"),
-        function("..", "x"),
-        function("create issue", "x"),
-        function("\u{202e}etaerc", "x"),
-    ]);
-    let distinct = client.list(&server).await.unwrap();
-    assert_eq!(distinct.len(), 1, "repeated and invalid names are left out");
+    assert_ne!(before.functions[0].hash(), after.functions[0].hash());
+}
+
+#[tokio::test]
+async fn one_definition_does_not_take_away_the_others() {
+    for revision in [Revision::Current, Revision::Earlier] {
+        let scripted = McpServer::at(revision).await;
+        let client = servers("127.0.0.1").client();
+        let server = config(&scripted.url, HttpAuth::None);
+        scripted.list([
+            function("a", "x"),
+            function("a", "y"),
+            function("", "x"),
+            function("..", "x"),
+            function("create issue", "x"),
+            function("löschen", "x"),
+            function("\u{202e}etaerc", "x"),
+            json!({"name": "odd", "inputSchema": null, "description": 7, "annotations": "none"}),
+            json!({"name": "later", "execution": {"taskSupport": "required"}}),
+            json!({"title": "Nameless"}),
+            json!("odd"),
+        ]);
+        let listed = client.list(&server).await.unwrap();
+        let names: Vec<&str> = listed.functions.iter().map(Definition::name).collect();
+        assert_eq!(names, ["a", "create issue", "löschen", "odd"]);
+        let none = json!({"name": "odd", "inputSchema": {"type": "object", "properties": {}}});
+        assert_eq!(listed.functions[3].value(), &none);
+        let rejected = listed.rejected.iter();
+        let rejected = rejected.map(|function| (function.name.as_str(), function.reason.as_str()));
+        let mut rejected: Vec<(&str, &str)> = rejected.collect();
+        rejected.sort_unstable();
+        let nameless = ("", "it has no name");
+        assert_eq!(
+            rejected,
+            [
+                nameless,
+                nameless,
+                nameless,
+                ("..", "its name has no letters or digits"),
+                ("a", "another function has the same name"),
+                ("etaerc", "its name contains invisible characters"),
+                ("later", "only clients that support tasks can call it"),
+            ]
+        );
+    }
 }
 
 /// A function with an argument that is also sent as a header.
@@ -154,8 +190,13 @@ async fn arguments_are_also_headers_where_the_definition_says_so() {
         "properties": {"query": {"type": "object", "x-mcp-header": "Query"}}}});
     scripted.list([in_region("Creates an issue"), invalid]);
     let listed = shared.client().list(&server).await.unwrap();
-    let names: Vec<&str> = listed.iter().map(Definition::name).collect();
+    let names: Vec<&str> = listed.functions.iter().map(Definition::name).collect();
     assert_eq!(names, ["create"], "invalid annotations are left out");
+    let reason = "the headers of its arguments are invalid";
+    let [find] = listed.rejected.as_slice() else {
+        panic!("{listed:?}");
+    };
+    assert_eq!((find.name.as_str(), find.reason.as_str()), ("find", reason));
 
     let client = shared.client();
     let create = accepted_as(&in_region("Creates an issue"));
@@ -215,6 +256,11 @@ async fn a_failed_call_is_reported_and_never_repeated() {
             true,
         ),
         (
+            ToolAnswer::Status(403, "The project is archived.".to_owned()),
+            ToolFailed,
+            false,
+        ),
+        (
             ToolAnswer::Status(200, "No JSON".to_owned()),
             ToolUnreachable,
             true,
@@ -225,17 +271,7 @@ async fn a_failed_call_is_reported_and_never_repeated() {
             true,
         ),
         (
-            ToolAnswer::Flood(50 << 20, "application/json"),
-            TooMuchData,
-            true,
-        ),
-        (
-            ToolAnswer::Flood(2 << 20, "application/json"),
-            TooMuchData,
-            true,
-        ),
-        (
-            ToolAnswer::Flood(2 << 20, "text/event-stream"),
+            ToolAnswer::Messages(2000, "notifications/tools/list_changed", done.clone()),
             TooMuchData,
             true,
         ),
@@ -251,7 +287,11 @@ async fn a_failed_call_is_reported_and_never_repeated() {
         assert_eq!(fault.may_have_happened, may_have_happened, "{shown}");
         assert_eq!(scripted.calls(), n + 1, "{shown}");
     }
-    assert_eq!(elsewhere.methods(), [""; 0], "redirects are not followed");
+    assert_eq!(
+        elsewhere.methods(),
+        [""; 0],
+        "only redirects by a slash are followed"
+    );
     scripted.answer(ToolAnswer::Result(done));
     assert_eq!(
         call(&client, &server, &json!({})).await.unwrap().text,
@@ -259,6 +299,124 @@ async fn a_failed_call_is_reported_and_never_repeated() {
     );
     let fault = call(&client, &server, &json!([])).await.unwrap_err();
     assert_eq!(fault.code, ToolErrorCode::BadArguments);
+}
+
+#[tokio::test]
+async fn a_large_result_is_cut_and_its_call_is_done() {
+    let scripted = McpServer::start().await;
+    let client = servers("127.0.0.1").client();
+    let server = config(&scripted.url, HttpAuth::None);
+    let (json, events) = ("application/json", "text/event-stream");
+    for (n, (bytes, content_type, is_read)) in [
+        (2 << 20, json, true),
+        (2 << 20, events, true),
+        (50 << 20, json, true),
+        (50 << 20, events, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        scripted.answer(ToolAnswer::Flood(bytes, content_type));
+        let output = call(&client, &server, &json!({})).await.unwrap();
+        assert!(output.is_cut, "{bytes} {content_type}");
+        if is_read {
+            assert_eq!(output.text, "x".repeat(32 * 1024), "{bytes} {content_type}");
+        } else {
+            let text = "(the result was not read: a message can have at most 4 MiB)";
+            assert_eq!(output.text, text);
+        }
+        assert_eq!(scripted.calls(), n + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_sent_again_once_after_the_server_ended_the_session() {
+    let gone = ToolAnswer::Status(404, "Not found".to_owned());
+    let unknown = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000,
+        "message": "Bad Request: No valid session ID provided"}});
+    for ended in [gone, ToolAnswer::Status(400, unknown.to_string())] {
+        let scripted = McpServer::at(Revision::Earlier).await;
+        let client = servers("127.0.0.1").client();
+        let server = config(&scripted.url, HttpAuth::None);
+        client.list(&server).await.unwrap();
+        scripted.answer(ended.clone());
+        let output = call(&client, &server, &json!({})).await.unwrap();
+        assert_eq!((output.text.as_str(), scripted.calls()), ("Done.", 2));
+        let starts = scripted.methods();
+        let starts = starts.iter().filter(|method| *method == "initialize");
+        assert_eq!(starts.count(), 2);
+        scripted.answer(ended.clone());
+        scripted.answer(ended);
+        let fault = call(&client, &server, &json!({})).await.unwrap_err();
+        assert_eq!(fault.code, ToolErrorCode::ToolUnreachable, "{fault}");
+        assert!(
+            !fault.may_have_happened,
+            "the server did not know the session"
+        );
+        assert_eq!(scripted.calls(), 4, "it is repeated only once");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_that_adds_or_removes_a_slash_is_followed() {
+    let scripted = McpServer::start().await;
+    let client = servers("127.0.0.1").client();
+    let server = config(&scripted.url, HttpAuth::Bearer(SECRET.to_owned()));
+    client.list(&server).await.unwrap();
+    for target in [format!("{}/", scripted.url), "/mcp/".to_owned()] {
+        let before = scripted.calls();
+        scripted.answer(ToolAnswer::Redirect(target));
+        let output = call(&client, &server, &json!({"n": 1})).await.unwrap();
+        assert_eq!(output.text, "Done.");
+        assert_eq!(scripted.calls(), before + 2);
+        let sent = scripted.received().pop().unwrap();
+        assert_eq!(sent.params["arguments"], json!({"n": 1}));
+        assert!(sent.headers.contains_key("authorization"));
+    }
+    let before = scripted.calls();
+    scripted.answer(ToolAnswer::Redirect("/mcp/".to_owned()));
+    scripted.answer(ToolAnswer::Redirect("/mcp".to_owned()));
+    let fault = call(&client, &server, &json!({})).await.unwrap_err();
+    assert!(fault.message.contains("it redirects to "), "{fault}");
+    assert_eq!(
+        scripted.calls(),
+        before + 2,
+        "only one redirect is followed"
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_has_the_servers_text_and_a_sign_in_is_named() {
+    let scripted = McpServer::start().await;
+    let shared = servers("127.0.0.1");
+    let server = config(&scripted.url, HttpAuth::Bearer(SECRET.to_owned()));
+    let client = shared.client();
+    client.list(&server).await.unwrap();
+    let error = json!({"error": "forbidden", "error_description": format!("No {SECRET}\nhere")});
+    for (body, wanted) in [
+        (
+            error.to_string(),
+            "Jira refused the request: No [secret] here",
+        ),
+        (
+            "<html>No</html>".to_owned(),
+            "Jira refused the request: HTTP 403",
+        ),
+        (String::new(), "Jira refused the request: HTTP 403"),
+    ] {
+        scripted.answer(ToolAnswer::Status(403, body));
+        let fault = call(&client, &server, &json!({})).await.unwrap_err();
+        assert_eq!(fault.message, wanted);
+        assert!(!fault.may_have_happened);
+    }
+    scripted.describe_oauth();
+    let fault = shared.client().list(&server).await.unwrap_err();
+    assert!(matches!(fault, ServerFault::AuthFailed(_)), "{fault:?}");
+    let without = config(&scripted.url, HttpAuth::None);
+    let fault = shared.client().list(&without).await.unwrap_err();
+    assert!(matches!(fault, ServerFault::OAuthOnly(_)), "{fault:?}");
+    let text = fault.to_string();
+    assert!(text.starts_with("Jira signs people in by OAuth, which is not supported"));
 }
 
 #[tokio::test]
@@ -271,20 +429,12 @@ async fn a_fault_names_the_limit_that_the_server_exceeded() {
     let elsewhere = "https://elsewhere.example/mcp".to_owned();
     for (answer, wanted) in [
         (
-            ToolAnswer::Flood(2 << 20, "application/json"),
-            "Jira sent too much data: a message can have at most 1 MiB",
-        ),
-        (
-            ToolAnswer::Flood(2 << 20, "text/event-stream"),
-            "Jira sent too much data: a message can have at most 1 MiB",
-        ),
-        (
             ToolAnswer::RawEvents(many),
             "Jira sent too much data: a response can have at most 16 MiB",
         ),
         (
             ToolAnswer::Redirect(elsewhere),
-            "Jira cannot be reached: it redirects to another address: enter that address instead",
+            "Jira cannot be reached: it redirects to https://elsewhere.example/mcp: enter that address instead",
         ),
         (
             ToolAnswer::Cut,
@@ -296,26 +446,81 @@ async fn a_fault_names_the_limit_that_the_server_exceeded() {
         assert_eq!(fault.message, wanted);
     }
     // A list that is too large, and a first response that is too large.
-    scripted.list([function("create", &"x".repeat(2 << 20))]);
+    scripted.list([function("create", &"x".repeat(5 << 20))]);
     let fault = client.list(&server).await.unwrap_err();
-    assert!(matches!(fault, ServerFault::TooMuchData(..)), "{fault}");
+    let text = "Jira sent too much data: a message can have at most 4 MiB";
+    assert_eq!(fault.to_string(), text);
+}
+
+fn process(command: &[&str]) -> ServerConfig {
+    let process = ProcessConfig {
+        command: command.iter().map(|part| (*part).to_owned()).collect(),
+        env: BTreeMap::from([("KEY".to_owned(), SECRET.to_owned())]),
+        workspaces: Vec::new(),
+        home: None,
+    };
+    ServerConfig {
+        endpoint: Endpoint::Process {
+            process: Arc::new(process),
+        },
+        ..config("http://127.0.0.1:1", HttpAuth::None)
+    }
+}
+
+#[tokio::test]
+async fn a_process_of_each_revision_lists_and_calls() {
+    // Answers only `initialize`, as older servers do, which end at an unknown request before it.
+    let script = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message["method"], message.get("id")
+    if id is None: continue
+    if method == "initialize":
+        result = {"protocolVersion": sys.argv[1], "capabilities": {"tools": {}}, "serverInfo": {"name": "old", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "odd", "inputSchema": None}, {"name": "create", "inputSchema": {"type": "object"}}, {}]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "hologram"}, {"type": "text", "text": "x" * (2 << 20)}]}
+    else:
+        sys.exit("unknown method " + method)
+    print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+"#;
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let server = process(&["python3", "-c", script, revision]);
+        let client = servers("").client();
+        let listed = client.list(&server).await.unwrap();
+        let names: Vec<&str> = listed.functions.iter().map(Definition::name).collect();
+        assert_eq!((names, listed.rejected.len()), (vec!["odd", "create"], 1));
+        let output = call(&client, &server, &json!({})).await.unwrap();
+        let text = "[other content, not shown]\n\nxxx";
+        assert!(output.is_cut && output.text.starts_with(text), "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_fails_is_described_by_its_last_error_lines() {
+    let script = "echo starting >&2; echo \"no package for $KEY\" >&2; exit 1";
+    let fault = servers("")
+        .client()
+        .list(&process(&["sh", "-c", script]))
+        .await;
+    let text =
+        "Jira cannot be reached: its process does not respond: starting / no package for [secret]";
+    assert_eq!(fault.unwrap_err().to_string(), text);
+    let fault = servers("")
+        .client()
+        .list(&process(&["no-such-program"]))
+        .await;
+    let text = "Jira cannot be reached: its program `no-such-program` was not found";
+    assert_eq!(fault.unwrap_err().to_string(), text);
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_process_that_floods_is_told_as_such() {
     let client = servers("127.0.0.1").client();
-    let process = ProcessConfig {
-        command: vec!["/usr/bin/yes".to_owned()],
-        env: BTreeMap::new(),
-        workspaces: Vec::new(),
-    };
-    let server = ServerConfig {
-        endpoint: Endpoint::Process {
-            process: Arc::new(process),
-        },
-        ..config("http://127.0.0.1:1", HttpAuth::None)
-    };
+    let server = process(&["yes"]);
     let fault = client.list(&server).await.unwrap_err();
     let text = "Jira sent too much data: a response can have at most 1000 messages";
     assert_eq!(fault.to_string(), text);
@@ -449,7 +654,7 @@ async fn only_permitted_addresses_are_reached() {
     assert_eq!(scripted.methods(), [""; 0]);
     let client = servers(&format!("127.0.0.1:{port}")).client();
     let server = config(&scripted.url, HttpAuth::None);
-    assert!(client.list(&server).await.unwrap().is_empty());
+    assert!(client.list(&server).await.unwrap().functions.is_empty());
 }
 
 #[tokio::test]
@@ -466,8 +671,10 @@ async fn a_credential_is_never_shown() {
         function("create", &format!("Uses {SECRET}")),
     ]);
     let listed = client.list(&server).await.unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].value()["description"], "Uses [secret]");
+    let (functions, rejected) = (&listed.functions, &listed.rejected);
+    assert_eq!((functions.len(), rejected.len()), (1, 1));
+    assert_eq!(functions[0].value()["description"], "Uses [secret]");
+    assert_eq!(rejected[0].name, "create-[secret]");
     scripted.answer(ToolAnswer::text(&format!("Your key is {SECRET}.")));
     let output = call(&client, &server, &json!({})).await.unwrap();
     assert_eq!(output.text, "Your key is [secret].");

@@ -493,6 +493,7 @@ async fn available_models_and_agents_are_listed() {
     for model in list(&models, "/data") {
         assert_eq!(model["object"], "model");
         assert!(model["created"].is_i64() && model["owned_by"].is_string());
+        assert!(!text(&model, "/owned_by").contains('.'), "no address");
         assert_eq!(model["overrides_agents"], false);
         let path = format!("/v1/models/{}", id(&model));
         assert_eq!(program.get(&path).await.is(200), model);

@@ -318,8 +318,8 @@ async fn a_write_without_an_answer_is_unknown_and_says_why() {
             "tool_unreachable: Jira cannot be reached: the connection was lost",
         ),
         (
-            ToolAnswer::Flood(2 << 20, "application/json"),
-            "too_much_data: Jira sent too much data: a message can have at most 1 MiB",
+            ToolAnswer::Messages(2000, "notifications/progress", json!({"content": []})),
+            "too_much_data: Jira sent too much data: a response can have at most 1000 messages",
         ),
     ]
     .into_iter()

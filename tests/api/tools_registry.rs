@@ -65,7 +65,7 @@ async fn an_admin_registers_changes_and_deletes_a_server() {
         made,
         json!({"id": made["id"], "object": "tool", "kind": "mcp", "name": "jira", "title": "Jira", "enabled": true,
             "config": {"url": scripted.url, "auth": "bearer"}, "secret_set": false, "channel_ids": [t.general],
-            "trusted_reads": true, "status": "ok", "functions": [], "version": 1})
+            "trusted_reads": true, "status": "ok", "functions": [], "rejected": [], "version": 1})
     );
     assert!(id(&made).starts_with("tool_"));
     assert!(scripted.methods().is_empty(), "the list is not read yet");
@@ -338,6 +338,9 @@ async fn at_most_512_kib_of_definitions_of_a_server_are_stored() {
     let tool = register(&t.ada, "jira", &scripted.url).await;
     let tool = refresh(&t.ada, &tool).await;
     assert_eq!(names_of(&tool), first[..8]);
+    let rejected = list(&tool, "/rejected").iter();
+    let rejected: Vec<_> = rejected.map(|function| text(function, "/name")).collect();
+    assert_eq!(rejected, first[8..]);
     for of in list(&tool, "/functions").iter().take(4) {
         let name = function_path(&tool, &text(of, "/name"));
         let accept = acceptance(of, "read", "autonomous");
@@ -595,11 +598,11 @@ async fn an_unreachable_server_keeps_its_functions() {
     assert_eq!(shown["status"], "unreachable");
     assert_eq!(shown["functions"], tool["functions"]);
     scripted.fail(None);
-    scripted.list([function("create", &"x".repeat(2 << 20))]);
+    scripted.list([function("create", &"x".repeat(5 << 20))]);
     let reply = t.ada.act(&format!("{}/refresh", path(&tool))).await;
     let said = text(&reply.json(), "/error/message");
     assert!(
-        said.ends_with(" sent too much data: a message can have at most 1 MiB"),
+        said.ends_with(" sent too much data: a message can have at most 4 MiB"),
         "{said}"
     );
     let shown = t.ada.get(&path(&tool)).await.ok();
@@ -697,7 +700,7 @@ async fn at_most_64_functions_of_a_server_are_accepted() {
 }
 
 #[tokio::test]
-async fn functions_with_unusable_definitions_are_left_out() {
+async fn functions_with_unusable_definitions_are_rejected_with_the_reason() {
     let t = team_near().await;
     let scripted = McpServer::start().await;
     scripted.list([
@@ -711,11 +714,20 @@ async fn functions_with_unusable_definitions_are_left_out() {
     let functions = list(&tool, "/functions");
     let names: Vec<_> = functions.iter().map(|f| text(f, "/name")).collect();
     assert_eq!(names, ["issue/create", "spoofed"]);
+    let large = json!({"name": "large", "reason": "its definition is larger than 64 KiB"});
+    let long = json!({"name": "x".repeat(128), "reason": "its name is longer than 128 bytes"});
+    assert_eq!(tool["rejected"], json!([large, long]));
+    assert_eq!(
+        t.ada.get(&path(&tool)).await.ok()["rejected"],
+        tool["rejected"]
+    );
     assert_eq!(functions[1]["title"], "spoofed");
     let accept = acceptance(&functions[0], "write", "approve");
     let name = function_path(&tool, "issue%2Fcreate");
     let accepted = t.ada.put(&name, accept).await.is(200);
     assert_eq!(accepted["functions"][0]["state"], "accepted");
+    scripted.list([function("issue/create", "Has a name with a slash")]);
+    assert_eq!(refresh(&t.ada, &tool).await["rejected"], json!([]));
 }
 
 #[tokio::test]

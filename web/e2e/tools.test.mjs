@@ -59,6 +59,7 @@ test('a server is added with its secret, and its functions are listed', async ()
     fn('create_issue', 'Creates an issue'),
     fn('search', 'Finds issues', { readOnlyHint: true }),
     fn('wipe', 'Deletes a project', { destructiveHint: true }),
+    fn('hid\u{202E}den', 'Has an invisible character in its name'),
   ];
   await open();
   await button(ada.page, 'Add server').click();
@@ -79,6 +80,8 @@ test('a server is added with its secret, and its functions are listed', async ()
   assert.deepEqual(await chosen('search'), ['Read', 'Never']);
   assert.deepEqual(await chosen('wipe'), ['Destructive', 'Requester and admin']);
   assert.equal(await table.getByLabel('Approval of wipe').locator('option').count(), 2);
+  await section.getByText('1 function cannot be used').click();
+  await section.getByText('hidden: its name contains invisible characters').waitFor();
   await inspect(ada, 'tools-listed');
   assert.deepEqual([...new Set(remote.credentials)], [`Bearer ${SECRET}`]);
   assert.equal((await tool()).channel_ids.length, 1);

@@ -86,6 +86,8 @@ struct Shared {
     authorization: Mutex<Option<String>>,
     /// Status of the response to all requests, sent instead of an answer.
     status: Mutex<Option<u16>>,
+    /// `true` if requests are answered with 401 and a description of how to sign in.
+    describes_oauth: AtomicBool,
     /// `true` if no request is answered.
     is_silent: AtomicBool,
 }
@@ -135,6 +137,10 @@ async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
     }
     if let Some(status) = *shared.status.lock().unwrap() {
         return StatusCode::from_u16(status).unwrap().into_response();
+    }
+    if shared.describes_oauth.load(Ordering::Relaxed) {
+        let challenge = r#"Bearer resource_metadata="https://jira.example/.well-known/oauth-protected-resource""#;
+        return (StatusCode::UNAUTHORIZED, [("www-authenticate", challenge)]).into_response();
     }
     let required = shared.authorization.lock().unwrap().clone();
     let given = headers.get("authorization").and_then(|v| v.to_str().ok());
@@ -270,10 +276,12 @@ impl McpServer {
             received: Mutex::default(),
             authorization: Mutex::default(),
             status: Mutex::default(),
+            describes_oauth: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
         });
         let router = Router::new()
             .route("/mcp", any(respond))
+            .route("/mcp/", any(respond))
             .with_state(Arc::clone(&shared));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -304,6 +312,11 @@ impl McpServer {
     /// Responds to all requests with this status until it is set to `None`.
     pub fn fail(&self, status: Option<u16>) {
         *self.shared.status.lock().unwrap() = status;
+    }
+
+    /// From now on, rejects all requests as a server does that signs people in with OAuth.
+    pub fn describe_oauth(&self) {
+        self.shared.describes_oauth.store(true, Ordering::Relaxed);
     }
 
     /// From now on, leaves all requests unanswered.

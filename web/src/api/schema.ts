@@ -35,7 +35,7 @@ export interface paths {
         put?: never;
         /**
          * Send a request of the Model Context Protocol
-         * @description Streamable HTTP without sessions, revisions 2026-07-28 and 2025-11-25. Responses are JSON. The offered tools depend on
+         * @description Streamable HTTP without sessions, in all published revisions. Responses are JSON. The offered tools depend on
          *     the scopes of the key, and behave like the routes of this API.
          *
          *     **Access:** no sessions; with any key.
@@ -7038,7 +7038,7 @@ export interface components {
              */
             created: number;
             /**
-             * @description `openvibe` for an agent; otherwise, the provider.
+             * @description `openvibe` for an agent, `provider` for a model of a server, and `builtin` without one.
              * @example openvibe
              */
             owned_by: string;
@@ -8241,6 +8241,8 @@ export interface components {
             status: components["schemas"]["ToolStatus"];
             /** @description Functions of the server, sorted by name. */
             functions: components["schemas"]["RegisteredFunction"][];
+            /** @description Functions that the server lists and that cannot be used. */
+            rejected: components["schemas"]["RejectedFunction"][];
             /**
              * Format: int64
              * @description Version for `If-Match`; acceptances do not change it.
@@ -8254,6 +8256,13 @@ export interface components {
          * @enum {string}
          */
         RegisteredToolKind: "mcp" | "function";
+        /** @description A function that a server lists and that cannot be used. */
+        RejectedFunction: {
+            /** @description Name as listed, cut to 128 characters, without control characters. Empty if there is none. */
+            name: string;
+            /** @description Reason, such as `its definition is larger than 64 KiB`. */
+            reason: string;
+        };
         /** @description Places that still contain the text, counted after the deletion. */
         Remaining: {
             /**
@@ -25809,6 +25818,12 @@ export interface operations {
                      *           "kind": "mcp",
                      *           "name": "Ada",
                      *           "object": "tool",
+                     *           "rejected": [
+                     *             {
+                     *               "name": "Ada",
+                     *               "reason": "…"
+                     *             }
+                     *           ],
                      *           "secret_set": false,
                      *           "status": "ok",
                      *           "title": "Friday or Monday?",
@@ -25894,6 +25909,12 @@ export interface operations {
                      *       "kind": "mcp",
                      *       "name": "Ada",
                      *       "object": "tool",
+                     *       "rejected": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": "…"
+                     *         }
+                     *       ],
                      *       "secret_set": false,
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
@@ -25954,6 +25975,12 @@ export interface operations {
                      *       "kind": "mcp",
                      *       "name": "Ada",
                      *       "object": "tool",
+                     *       "rejected": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": "…"
+                     *         }
+                     *       ],
                      *       "secret_set": false,
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
@@ -26056,6 +26083,12 @@ export interface operations {
                      *       "kind": "mcp",
                      *       "name": "Ada",
                      *       "object": "tool",
+                     *       "rejected": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": "…"
+                     *         }
+                     *       ],
                      *       "secret_set": false,
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
@@ -26129,6 +26162,12 @@ export interface operations {
                      *       "kind": "mcp",
                      *       "name": "Ada",
                      *       "object": "tool",
+                     *       "rejected": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": "…"
+                     *         }
+                     *       ],
                      *       "secret_set": false,
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
@@ -26191,6 +26230,12 @@ export interface operations {
                      *       "kind": "mcp",
                      *       "name": "Ada",
                      *       "object": "tool",
+                     *       "rejected": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": "…"
+                     *         }
+                     *       ],
                      *       "secret_set": false,
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
@@ -26250,6 +26295,12 @@ export interface operations {
                      *       "kind": "mcp",
                      *       "name": "Ada",
                      *       "object": "tool",
+                     *       "rejected": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": "…"
+                     *         }
+                     *       ],
                      *       "secret_set": false,
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",

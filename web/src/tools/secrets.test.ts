@@ -17,6 +17,7 @@ const stored = (x: Partial<RegisteredTool> = {}): RegisteredTool => ({
   trusted_reads: false,
   status: 'ok',
   functions: [],
+  rejected: [],
   version: 1,
   ...x,
 });

@@ -38,6 +38,10 @@ export const PROBLEM: Record<ToolStatus, string> = {
 export const functionLabel = (of: Pick<RegisteredFunction, 'name' | 'title'>): string =>
   withCodes(of.title === of.name ? of.name : `${of.title} (${of.name})`);
 
+/** Number of functions that a server lists and that cannot be used. */
+export const rejectedText = (count: number): string =>
+  count === 1 ? '1 function cannot be used' : `${count} functions cannot be used`;
+
 /** Approvals that a function with this effect can have: a destructive one always needs one. */
 export const approvalsOf = (effect: Effect): Risk[] =>
   effect === 'destructive' ? ['approve', 'escalate'] : ['autonomous', 'approve', 'escalate'];
