@@ -7,7 +7,7 @@ use crate::{
     db::{DatabaseUrl, Failover, Options},
     mcp::{LocalServers, ProcessConfig},
     model::ModelSettings,
-    networks::TrustedProxies,
+    networks::{ApiOrigins, TrustedProxies},
     outbound::{Exemption, Url},
     secrets::SecretKey,
     storage::{AwsVariables, BlobSettings, BucketUrl},
@@ -84,6 +84,8 @@ pub struct Config {
     pub sandbox_url: Option<Url>,
     /// Web pages that agents can read even if they are local, use HTTP, or use a non-standard port.
     pub web_allow: Vec<Exemption>,
+    /// Other sites whose pages can use the API with a key.
+    pub api_origins: ApiOrigins,
     /// Maximum number of concurrent model calls in this process.
     pub workers: usize,
     pub retry_delays: Vec<Duration>,
@@ -170,6 +172,7 @@ const NAMES: &[&str] = &[
     "MODEL_ALLOW",
     "MCP_ALLOW",
     "WEB_ALLOW",
+    "API_ORIGINS",
     "SANDBOX_URL",
     "SECRET_KEY",
     "WORKERS",
@@ -495,6 +498,7 @@ impl Config {
             mcp_workspaces: s.list(PROCESSES, parse_workspaces)?,
             sandbox_url: s.parsed("SANDBOX_URL", None, parse_server_url)?,
             web_allow: s.list("WEB_ALLOW", Exemption::parse_list)?,
+            api_origins: s.list("API_ORIGINS", ApiOrigins::parse_list)?,
             workers: s.number("WORKERS", 16, 1024)?,
             retry_delays: s.parsed("RETRY_DELAYS", retry_delays(), parse_durations)?,
             task_timeout: s.parsed("TASK_TIMEOUT", Duration::from_mins(2), parse_limit)?,
@@ -784,6 +788,9 @@ mod tests {
             ("BLOBS_URL", "s3://"),
             ("MCP_ALLOW", "https://mcp.example.com"),
             ("WEB_ALLOW", "10.0.0.0/40"),
+            ("API_ORIGINS", "app.example.org"),
+            ("API_ORIGINS", "https://app.example.org/page"),
+            ("API_ORIGINS", "*"),
             ("SANDBOX_URL", "127.0.0.1:9000"),
             ("MCP", "{\"files\": {\"command\": []}}"),
             ("DRAIN", "16s"),

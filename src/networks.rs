@@ -1,8 +1,9 @@
-//! IP networks in settings.
+//! IP networks and sites in settings.
 
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
+use reqwest::Url;
 
 /// Reverse proxies whose forwarding headers are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +41,48 @@ fn canonical(network: IpNet) -> IpNet {
     let v4 = v6.addr().to_ipv4_mapped().zip(bits);
     v4.and_then(|(address, bits)| Ipv4Net::new(address, bits).ok())
         .map_or(network, IpNet::V4)
+}
+
+/// Other sites whose pages can use the API with a key: origins such as `https://app.example.org`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApiOrigins(Vec<String>);
+
+impl ApiOrigins {
+    /// Parses a list that is separated by commas.
+    ///
+    /// # Errors
+    /// A description of the invalid entry.
+    pub fn parse_list(text: &str) -> Result<Self, String> {
+        let entries = text.split(',').map(str::trim);
+        let entries = entries.filter(|entry| !entry.is_empty());
+        entries
+            .map(parse_origin)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    pub fn contains(&self, origin: &str) -> bool {
+        self.0.iter().any(|known| known == origin)
+    }
+}
+
+/// Parses an origin into the form in which browsers send it.
+fn parse_origin(text: &str) -> Result<String, String> {
+    let url = Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let is_origin = |url: &Url| {
+        url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none()
+    };
+    let origin = url.filter(is_origin).map(|url| url.origin());
+    let invalid = || format!("`{text}` is not an origin such as https://app.example.org");
+    origin
+        .map(|origin| origin.ascii_serialization())
+        .ok_or_else(invalid)
 }
 
 #[cfg(test)]
@@ -89,6 +132,23 @@ mod tests {
         ] {
             let error = TrustedProxies::parse(bad).unwrap_err();
             assert!(error.contains("10.0.0.0/8"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn origins_are_compared_as_browsers_send_them() {
+        let list = "https://App.example.org:443/, http://localhost:5173,";
+        let origins = ApiOrigins::parse_list(list).unwrap();
+        for (origin, is_known) in [
+            ("https://app.example.org", true),
+            ("http://localhost:5173", true),
+            ("http://app.example.org", false),
+            ("https://app.example.org.evil.example", false),
+            ("http://localhost", false),
+            ("null", false),
+            ("", false),
+        ] {
+            assert_eq!(origins.contains(origin), is_known, "{origin}");
         }
     }
 }

@@ -138,6 +138,10 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(opener_policy)
         .layer(transport_security)
         .layer(set_header("cache-control", "no-store"))
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            origin::share_with_sites,
+        ))
         .layer(middleware::from_fn(requests::accompany))
         .with_state(state)
 }

@@ -18,6 +18,25 @@ const CSP: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-
 /// files.
 const WORKER_CSP: &str = "default-src 'none'; connect-src 'self'; frame-ancestors 'none'";
 
+/// Paths of the `OpenAI` API without `/v1`, to which clients with an incomplete base URL send requests.
+const API_ROUTES: [&str; 5] = [
+    "models",
+    "chat/completions",
+    "completions",
+    "responses",
+    "embeddings",
+];
+
+fn accepts_page(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT);
+    accept.is_some_and(|accept| {
+        accept
+            .as_bytes()
+            .windows(9)
+            .any(|part| part == b"text/html")
+    })
+}
+
 fn find(path: &str) -> Option<&'static Asset> {
     ASSETS
         .binary_search_by(|asset| asset.path.cmp(path))
@@ -46,6 +65,11 @@ pub async fn serve(method: Method, uri: axum::http::Uri, headers: HeaderMap) -> 
     let is_metadata = path.starts_with(".well-known/");
     if path.starts_with("v1/") || path == "v1" || is_metadata {
         return ApiError::no_route().into_response();
+    }
+    // Browsers open pages with this path if a workspace has it as its slug.
+    let is_page = method == Method::GET && accepts_page(&headers);
+    if API_ROUTES.contains(&path.trim_end_matches('/')) && !is_page {
+        return ApiError::no_version().into_response();
     }
     if !matches!(method, Method::GET | Method::HEAD) {
         return ApiError::wrong_method().into_response();

@@ -279,6 +279,14 @@ impl ApiError {
         )
     }
 
+    /// Error for a route of the `OpenAI` API without `/v1`.
+    pub fn no_version() -> Self {
+        Self::not_found(
+            ErrorCode::RouteNotFound,
+            "no route has this path: the base URL ends in /v1",
+        )
+    }
+
     pub fn wrong_method() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,

@@ -157,6 +157,7 @@ pub fn from_settings(
     let own_key = set(settings.api_key);
     let (base_url, api_key) = if let Some(text) = set(settings.base_url) {
         let base_url = Url::parse(&text)
+            .map(without_route)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or(SetupError::BaseUrl(text))?;
@@ -182,6 +183,23 @@ pub fn from_settings(
         errors: ErrorTexts::default(),
     };
     Ok((connector(table), Some(connection)))
+}
+
+/// Removes the path of a route from an address that was copied from a request, so that the base URL remains.
+pub fn without_route(mut url: Url) -> Url {
+    let path = url.path().trim_end_matches('/');
+    let routes = [
+        "/chat/completions",
+        "/completions",
+        "/responses",
+        "/embeddings",
+        "/models",
+    ];
+    if let Some(base) = routes.iter().find_map(|route| path.strip_suffix(route)) {
+        let base = base.to_owned();
+        url.set_path(&base);
+    }
+    url
 }
 
 #[cfg(test)]
@@ -219,6 +237,30 @@ mod tests {
             ..ModelSettings::default()
         };
         assert_eq!(name(blank), None);
+    }
+
+    #[test]
+    fn the_path_of_a_route_is_removed_from_the_base_url() {
+        for (given, base) in [
+            (
+                "https://a.example/v1/chat/completions",
+                "https://a.example/v1",
+            ),
+            (
+                "https://a.example/v1/chat/completions/",
+                "https://a.example/v1",
+            ),
+            (
+                "https://a.example/api/v1/responses",
+                "https://a.example/api/v1",
+            ),
+            ("http://127.0.0.1:9/v1/models", "http://127.0.0.1:9/v1"),
+            ("https://a.example/models", "https://a.example/"),
+            ("https://a.example/v1/", "https://a.example/v1/"),
+            ("https://a.example/models/v1", "https://a.example/models/v1"),
+        ] {
+            assert_eq!(without_route(given.parse().unwrap()).as_str(), base);
+        }
     }
 
     #[test]

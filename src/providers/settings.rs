@@ -12,7 +12,7 @@ use crate::{
     auth::{self, Scope, WorkspaceCaller},
     db::{Conn, DbError, now},
     ids::WorkspaceId,
-    model::{Connection, ErrorTexts},
+    model::{Connection, ErrorTexts, without_route},
     outbound::{Denied, LocalAddresses},
     secrets::{self, Sealed},
 };
@@ -81,7 +81,7 @@ fn parse_url(text: &str) -> Result<Url, ProviderError> {
     if url.query().is_some() || url.fragment().is_some() {
         return Err(invalid("the address must not contain `?` or `#`"));
     }
-    Ok(url)
+    Ok(without_route(url))
 }
 
 impl Providers {

@@ -1,17 +1,17 @@
 //! Origin checks: requests with the session cookie must come from the server's own pages (same origin), and requests to
-//! a server on loopback must use one of its own host names.
+//! a server on loopback must use one of its own host names. Pages of sites that the operator permits can use the API with a key.
 
 use std::net::IpAddr;
 
 use axum::{
     extract::{Request, State as FromState},
-    http::{HeaderMap, Method, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
-use super::{State, is_mcp};
-use crate::http::ApiError;
+use super::{State, intake::is_api, is_mcp};
+use crate::{http::ApiError, networks::ApiOrigins};
 
 /// Parses host and port; loopback addresses are normalized to `localhost`.
 fn authority(text: &str, default_port: u16) -> Option<(String, u16)> {
@@ -110,12 +110,61 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
     let opens = path == "/v1/ws";
     let begins_session = changes && matches!(path, "/v1/auth/login" | "/v1/auth/signup");
     // MCP requires a check of every `Origin`; clients that are not browsers send none.
-    let is_mcp_page = is_mcp(path) && headers.contains_key(header::ORIGIN);
+    let is_permitted = with_key && permitted(&state.config.api_origins, headers).is_some();
+    let is_mcp_page = is_mcp(path) && headers.contains_key(header::ORIGIN) && !is_permitted;
     let guarded = begins_session || is_mcp_page || (with_cookie && (changes || opens));
     if guarded && !is_same_origin(headers, &state.public_url) {
         return ApiError::cross_origin().into_response();
     }
     next.run(request).await
+}
+
+/// Returns the origin of a request if the operator permitted it.
+fn permitted<'a>(origins: &ApiOrigins, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
+    let origin = headers.get(header::ORIGIN)?;
+    origins.contains(origin.to_str().ok()?).then_some(origin)
+}
+
+/// Lets pages of permitted sites use the API with a key: answers preflight requests, and adds the headers of Cross-Origin Resource
+/// Sharing to responses. Cookies are never permitted.
+pub async fn share_with_sites(
+    FromState(state): FromState<State>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let headers = request.headers();
+    let origin = permitted(&state.config.api_origins, headers);
+    let Some(origin) = origin.filter(|_| is_api(request.uri().path())).cloned() else {
+        return next.run(request).await;
+    };
+    let asked = headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let is_preflight = *request.method() == Method::OPTIONS && asked.is_some();
+    if !is_preflight && !headers.contains_key(header::AUTHORIZATION) {
+        return next.run(request).await;
+    }
+    let names = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let mut response = if is_preflight {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        next.run(request).await
+    };
+    let shared = response.headers_mut();
+    if is_preflight {
+        let methods = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
+        shared.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+        shared.insert(
+            header::ACCESS_CONTROL_MAX_AGE,
+            HeaderValue::from_static("600"),
+        );
+        if let Some(names) = names {
+            shared.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names);
+        }
+    }
+    shared.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    let all = HeaderValue::from_static("*");
+    shared.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, all);
+    shared.append(header::VARY, HeaderValue::from_static("origin"));
+    response
 }
 
 #[cfg(test)]

@@ -433,7 +433,12 @@ async fn a_search_with_invalid_arguments_is_refused() {
     for (arguments, code, param) in [
         (json!({"query": " "}), "invalid_query", "query"),
         (json!({"query": "x".repeat(501)}), "invalid_query", "query"),
-        (json!({"query": "x", "limit": 21}), "invalid_limit", "limit"),
+        (json!({"query": "x", "limit": 0}), "invalid_limit", "limit"),
+        (
+            json!({"query": "x", "limit": "few"}),
+            "invalid_field",
+            "limit",
+        ),
         (
             json!({"query": "x", "after": "soon"}),
             "invalid_query",
@@ -449,7 +454,7 @@ async fn a_search_with_invalid_arguments_is_refused() {
             "member_not_found",
             "author",
         ),
-        (json!({"query": 5}), "invalid_field", "query"),
+        (json!({"query": [5]}), "invalid_field", "query"),
     ] {
         let error = refusal(&key, "search_messages", arguments.clone()).await;
         assert_eq!(error["code"], code, "{arguments}");
@@ -681,6 +686,114 @@ async fn a_message_with_a_client_id_is_posted_once() {
     assert_eq!(posted["message"]["metadata"]["api_key_id"], key_id);
     assert_eq!(posted["message"]["author"]["id"], t.bo.id);
     assert_eq!(t.ada.contents(&thread).await, ["Lunch?", "Noon"]);
+}
+
+#[tokio::test]
+async fn clear_mistakes_in_arguments_are_corrected() {
+    let t = team().await;
+    let key = program(&t.bo, ALL_SCOPES).await;
+    for n in 0..25 {
+        t.bo.thread(&t.general, &format!("Fair {n}")).await;
+    }
+    let hits =
+        |limit: Value| json!({"query": "fair", "limit": limit, "channel": "", "after": null});
+    for (limit, count) in [(json!("5"), 5), (json!(500), 20), (json!(""), 8)] {
+        let found = result(&key, "search_messages", hits(limit)).await;
+        assert_eq!(list(&found, "/hits").len(), count);
+    }
+    let threads = json!({"channel": "#general", "limit": "3", "cursor": ""});
+    let listed = result(&key, "list_threads", threads).await;
+    assert_eq!(list(&listed, "/data").len(), 3);
+    let post =
+        json!({"channel_id": "#general", "thread_id": "", "fork_id": null, "content": "By name."});
+    let posted = result(&key, "post_message", post).await;
+    let thread = text(&posted, "/message/thread_id");
+    assert_eq!(t.bo.contents(&thread).await, ["By name."]);
+    for name in ["#nowhere", "th_x"] {
+        let post = json!({"channel_id": name, "content": "Lost."});
+        let error = refusal(&key, "post_message", post).await;
+        assert_eq!(error["code"], "channel_not_found", "{name}");
+        assert_eq!(error["param"], "channel_id", "{name}");
+    }
+    let writes = program(&t.bo, &["chat:write"]).await;
+    let post = json!({"channel_id": "general", "content": "Without reading."});
+    result(&writes, "post_message", post).await;
+    let reads = program(&t.bo, &["chat:read"]).await;
+    let post = json!({"channel_id": "general", "content": "Without writing."});
+    assert_eq!(refused(&reads, "post_message", post).await, "scope_missing");
+}
+
+#[tokio::test]
+async fn pages_of_permitted_sites_use_the_api_with_a_key() {
+    let app = TestApp::with(&[("API_ORIGINS", "https://app.example,http://localhost:5173")]).await;
+    let ada = app.founder("Ada").await;
+    let key = program(&ada, ALL_SCOPES).await;
+    let listing = request("tools/list", json!({})).to_string().into_bytes();
+    let site = ("origin", "https://app.example");
+    let other = ("origin", "https://evil.example");
+    let asked = [
+        ("access-control-request-method", "POST"),
+        (
+            "access-control-request-headers",
+            "authorization,content-type",
+        ),
+    ];
+    let nobody = visitor(&app.base);
+    for path in ["/mcp", "/v1/responses", "/v1/channels"] {
+        let headers = [site, asked[0], asked[1]];
+        let reply = nobody.send(Method::OPTIONS, path, &headers, None).await;
+        assert_eq!(reply.status, 204, "{path}");
+        assert_eq!(reply.headers["access-control-allow-origin"], site.1);
+        assert_eq!(reply.headers["access-control-allow-headers"], asked[1].1);
+        assert!(
+            !reply
+                .headers
+                .contains_key("access-control-allow-credentials")
+        );
+        let headers = [other, asked[0], asked[1]];
+        let reply = nobody.send(Method::OPTIONS, path, &headers, None).await;
+        assert_ne!(reply.status, 204, "{path}");
+        assert!(!reply.headers.contains_key("access-control-allow-origin"));
+    }
+    let post = async |who: &Person, origin| {
+        let headers = [ACCEPT, ("content-type", "application/json"), origin];
+        who.send(Method::POST, "/mcp", &headers, Some(listing.clone()))
+            .await
+    };
+    let reply = post(&key, site).await;
+    assert_eq!(reply.headers["access-control-allow-origin"], site.1);
+    reply.is(200);
+    assert_eq!(post(&key, other).await.refused(403), "cross_origin");
+    let reply = post(&ada, site).await;
+    assert!(!reply.headers.contains_key("access-control-allow-origin"));
+    assert_eq!(reply.refused(403), "cross_origin", "a cookie is not a key");
+    let reply = key.send(Method::GET, "/v1/channels", &[site], None).await;
+    assert_eq!(reply.headers["access-control-allow-origin"], site.1);
+    reply.is(200);
+    let reply = ada.send(Method::GET, "/v1/channels", &[site], None).await;
+    assert!(!reply.headers.contains_key("access-control-allow-origin"));
+    let reply = key.send(Method::GET, "/v1/nothing", &[site], None).await;
+    assert_eq!(reply.headers["access-control-allow-origin"], site.1);
+    assert_eq!(reply.refused(404), "route_not_found");
+}
+
+#[tokio::test]
+async fn a_base_url_without_a_version_is_named() {
+    let t = team().await;
+    let key = program(&t.bo, ALL_SCOPES).await;
+    for (method, path) in [
+        (Method::GET, "/models"),
+        (Method::POST, "/chat/completions"),
+        (Method::POST, "/responses"),
+        (Method::POST, "/responses/"),
+    ] {
+        let reply = key.send(method, path, &[("accept", "*/*")], None).await;
+        assert!(reply.text.contains("the base URL ends in /v1"), "{path}");
+        assert_eq!(reply.refused(404), "route_not_found", "{path}");
+    }
+    let page = [("accept", "text/html,application/xhtml+xml")];
+    let reply = key.send(Method::GET, "/models", &page, None).await;
+    assert!(reply.text.starts_with("<!doctype html>"), "{}", reply.text);
 }
 
 #[tokio::test]

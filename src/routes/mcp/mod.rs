@@ -47,7 +47,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{arguments::parsed, envelope::Envelope, tools::McpTool};
+use self::{
+    arguments::{corrected, parsed},
+    envelope::Envelope,
+    tools::McpTool,
+};
 use crate::{
     auth::{Caller, RateClass, Scopes, WorkspaceCaller},
     http::{ApiError, ErrorCode, extract::RawBody, unsent::ReadOnly},
@@ -202,6 +206,10 @@ impl McpHandler {
     /// Calls a tool. The tool checks access itself.
     async fn run(&self, tool: McpTool, arguments: JsonObject) -> Result<Value, ApiError> {
         let (state, member) = (&self.state, &self.member);
+        let arguments = match tool.input_schema() {
+            Some(schema) => corrected(arguments, schema),
+            None => arguments,
+        };
         let _turn = if tool.is_read() {
             self.turns.read(member.caller.user).await?
         } else {

@@ -140,7 +140,7 @@ fn not_found(e: CallError, code: ErrorCode, param: &'static str) -> ApiError {
 
 /// # Errors
 /// `ChannelNotFound`, also for a channel that the caller cannot see.
-async fn find_channel(
+pub(super) async fn find_channel(
     c: &mut Conn,
     actor: &Actor<'_>,
     named: Option<&str>,

@@ -50,6 +50,13 @@ pub(super) fn offered(scopes: &Scopes) -> Vec<Tool> {
 }
 
 impl McpTool {
+    /// Returns the schema of the tool's arguments.
+    pub(super) fn input_schema(self) -> Option<&'static JsonObject> {
+        let mut tools = McpTool::ALL.iter().zip(DEFINITIONS.iter());
+        let (_, definition) = tools.find(|(tool, _)| **tool == self)?;
+        Some(&*definition.input_schema)
+    }
+
     /// Returns the scopes that the routes of the tool require.
     fn scopes(self) -> &'static [Scope] {
         match self {
@@ -165,33 +172,36 @@ mod tests {
 
     use super::*;
 
-    /// Collects all references in a schema.
-    fn references(value: &Value, into: &mut BTreeSet<String>) {
+    /// Collects the keywords of a schema, and the types in it.
+    fn words(value: &Value, into: &mut BTreeSet<String>) {
         match value {
             Value::Object(map) => {
-                into.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
-                map.values().for_each(|value| references(value, into));
+                into.extend(map.keys().cloned());
+                map.values().for_each(|value| words(value, into));
             }
-            Value::Array(list) => list.iter().for_each(|value| references(value, into)),
+            Value::Array(list) => list.iter().for_each(|value| words(value, into)),
+            Value::String(text) => drop(into.insert(text.clone())),
             _ => {}
         }
     }
 
     #[test]
-    fn schemas_are_objects_and_contain_what_they_refer_to() {
+    fn schemas_are_small_objects_without_references_and_null_types() {
         for tool in DEFINITIONS.iter() {
             let output = tool.output_schema.as_deref().unwrap();
             for schema in [&*tool.input_schema, output] {
                 let schema = Value::Object(Map::clone(schema));
                 assert_eq!(schema["type"], "object", "{}", tool.name);
                 let mut found = BTreeSet::new();
-                references(&schema, &mut found);
-                for reference in found {
-                    let pointer = reference.trim_start_matches('#');
-                    let target = schema.pointer(pointer);
-                    assert!(target.is_some(), "{}: {reference}", tool.name);
+                words(&schema, &mut found);
+                for word in ["$ref", "$defs", "null"] {
+                    assert!(!found.contains(word), "{}: {word} in {schema}", tool.name);
                 }
             }
+            let bytes = Value::Object(output.clone()).to_string().len();
+            assert!(bytes <= schema::OUTPUT_BYTES_MAX, "{}: {bytes}", tool.name);
+            let properties = output["properties"].as_object().unwrap();
+            assert!(!properties.is_empty(), "{}", tool.name);
         }
     }
 

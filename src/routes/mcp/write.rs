@@ -4,10 +4,14 @@ use axum::Json;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 
-use super::arguments::{parsed, take_id};
+use super::{
+    arguments::{parsed, take_id},
+    read::find_channel,
+};
 use crate::{
-    auth::WorkspaceCaller,
+    auth::{Scope, WorkspaceCaller},
     chat::{
+        ChatError,
         messages::Text,
         post::{self, NewThread, PostedMessage},
         threads::ThreadMemory,
@@ -35,8 +39,8 @@ pub(super) const FORK_ID: &str = "fork_id";
 pub(super) struct NewMessage {
     /// The thread to post in.
     thread_id: Option<ThreadId>,
-    /// The channel in which the message starts a thread.
-    channel_id: Option<ChannelId>,
+    /// ID of the channel in which the message starts a thread, or its name.
+    channel_id: Option<String>,
     /// The fork to post in.
     fork_id: Option<ForkId>,
     /// Markdown, at most 32 KiB.
@@ -58,7 +62,8 @@ pub(super) async fn post_message(
     let conversation = match (form.thread_id, form.channel_id, form.fork_id) {
         (Some(thread), None, None) => Conversation::Thread(thread),
         (None, None, Some(fork)) => Conversation::Fork(fork),
-        (None, Some(channel), None) => {
+        (None, Some(named), None) => {
+            let channel = channel_of(state, member, &named).await?;
             let new = NewThread {
                 title: None,
                 agent: None,
@@ -85,6 +90,27 @@ pub(super) async fn post_message(
         message: posted.message,
         tasks: posted.tasks,
     })
+}
+
+/// Returns the channel with this ID or name.
+///
+/// # Errors
+/// `ChannelNotFound` for a name that no channel has that the caller can see, or an error from `Actor::require`. An ID is not looked up.
+async fn channel_of(
+    state: &State,
+    member: &WorkspaceCaller,
+    named: &str,
+) -> Result<ChannelId, ApiError> {
+    if let Ok(channel) = ChannelId::parse(named) {
+        return Ok(channel);
+    }
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::ChatWrite)?;
+    let found = find_channel(&mut c, &actor, Some(named)).await;
+    found
+        .map_err(|e| e.param("channel_id"))?
+        .ok_or_else(|| ChatError::ChannelNotFound.into())
 }
 
 /// # Errors
