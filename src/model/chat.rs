@@ -103,6 +103,10 @@ pub struct ChatRequest {
     pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
+    pub frequency_penalty: Option<f64>,
+    pub presence_penalty: Option<f64>,
+    /// Seed of the model's random numbers.
+    pub seed: Option<i64>,
     /// Schema of the response. Not sent to models that do not support a schema, so the response must be parsed leniently.
     pub json_schema: Option<JsonSchema>,
     /// Format that the client requires, instead of `json_schema`. Allowed only if `Provider::takes_json` is true for the model. If
@@ -351,6 +355,11 @@ pub trait Provider: Send + Sync {
 
     /// Checks whether `model` supports JSON response formats; true for unknown models.
     fn takes_json(&self, model: &str) -> bool;
+
+    /// Fields for sampling and reasoning that the request contains, but that are not sent because the model does not support them.
+    fn unsent(&self, _request: &ChatRequest) -> Vec<&'static str> {
+        Vec::new()
+    }
 
     /// Cost of a call in US dollars, if the model table has prices.
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64>;

@@ -258,6 +258,10 @@ impl Provider for Measured {
         self.inner.takes_json(model)
     }
 
+    fn unsent(&self, request: &ChatRequest) -> Vec<&'static str> {
+        self.inner.unsent(request)
+    }
+
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64> {
         self.inner.cost_usd(model, usage)
     }

@@ -652,6 +652,11 @@ impl Provider for OpenAi {
         self.entry(model).is_none_or(|entry| entry.json_schema)
     }
 
+    fn unsent(&self, request: &ChatRequest) -> Vec<&'static str> {
+        let quirks = self.learned.loaded(&request.model).quirks();
+        request::unsent(request, self.entry(&request.model), quirks)
+    }
+
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64> {
         self.endpoint
             .table

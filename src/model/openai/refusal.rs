@@ -417,26 +417,38 @@ impl Refusal {
                 return renamed(TokenLimitField::MaxTokens);
             }
         }
-        if request.stream_options.is_some() && complaint.names("stream_options") {
-            Some(Quirks {
-                no_stream_options: true,
-                ..quirks
-            })
-        } else if request.top_p.is_some() && complaint.names("top_p") {
-            Some(Quirks {
-                no_top_p: true,
-                ..quirks
-            })
-        } else if request.temperature.is_some() && complaint.names("temperature") {
-            Some(Quirks {
-                no_temperature: true,
-                ..quirks
-            })
-        } else if request.reasoning_effort.is_some() && complaint.names("reasoning_effort") {
-            Some(Quirks {
-                no_reasoning_effort: true,
-                ..quirks
-            })
+        let optional: [(bool, &str, fn(&mut Quirks) -> &mut bool); 7] = [
+            (request.stream_options.is_some(), "stream_options", |q| {
+                &mut q.no_stream_options
+            }),
+            (request.top_p.is_some(), "top_p", |q| &mut q.no_top_p),
+            (request.temperature.is_some(), "temperature", |q| {
+                &mut q.no_temperature
+            }),
+            (
+                request.frequency_penalty.is_some(),
+                "frequency_penalty",
+                |q| &mut q.no_frequency_penalty,
+            ),
+            (
+                request.presence_penalty.is_some(),
+                "presence_penalty",
+                |q| &mut q.no_presence_penalty,
+            ),
+            (request.seed.is_some(), "seed", |q| &mut q.no_seed),
+            (
+                request.reasoning_effort.is_some(),
+                "reasoning_effort",
+                |q| &mut q.no_reasoning_effort,
+            ),
+        ];
+        let named = optional
+            .into_iter()
+            .find(|(is_sent, field, _)| *is_sent && complaint.names(field));
+        if let Some((.., flag)) = named {
+            let mut quirks = quirks;
+            *flag(&mut quirks) = true;
+            Some(quirks)
         } else if request.response_format.is_some() && complaint.is_about_response_format() {
             let format = match request.response_format {
                 Some(ResponseFormat::JsonSchema { .. }) => FormatSupport::JsonObject,

@@ -32,6 +32,9 @@ pub(super) struct Quirks {
     pub(super) limit: Option<Limit>,
     pub(super) no_temperature: bool,
     pub(super) no_top_p: bool,
+    pub(super) no_frequency_penalty: bool,
+    pub(super) no_presence_penalty: bool,
+    pub(super) no_seed: bool,
     pub(super) no_stream_options: bool,
     pub(super) no_tools: bool,
     pub(super) no_reasoning_effort: bool,
@@ -83,6 +86,15 @@ impl Quirks {
         if self.no_top_p {
             request.top_p = None;
         }
+        if self.no_frequency_penalty {
+            request.frequency_penalty = None;
+        }
+        if self.no_presence_penalty {
+            request.presence_penalty = None;
+        }
+        if self.no_seed {
+            request.seed = None;
+        }
         if self.no_stream_options {
             request.stream_options = None;
         }
@@ -102,6 +114,54 @@ impl Quirks {
             _ => {}
         }
     }
+}
+
+/// Names of the fields for sampling and reasoning that `request` contains, but that are not sent.
+#[expect(deprecated, reason = "servers still accept `seed`")]
+pub(super) fn unsent(
+    request: &ChatRequest,
+    entry: Option<&Model>,
+    quirks: Quirks,
+) -> Vec<&'static str> {
+    let settings = ChatRequest {
+        temperature: request.temperature,
+        top_p: request.top_p,
+        frequency_penalty: request.frequency_penalty,
+        presence_penalty: request.presence_penalty,
+        seed: request.seed,
+        reasoning_effort: request.reasoning_effort,
+        ..ChatRequest::default()
+    };
+    let mut sent = create(settings, entry);
+    quirks.apply(&mut sent);
+    let fields = [
+        (
+            "temperature",
+            request.temperature.is_some(),
+            sent.temperature.is_some(),
+        ),
+        ("top_p", request.top_p.is_some(), sent.top_p.is_some()),
+        (
+            "frequency_penalty",
+            request.frequency_penalty.is_some(),
+            sent.frequency_penalty.is_some(),
+        ),
+        (
+            "presence_penalty",
+            request.presence_penalty.is_some(),
+            sent.presence_penalty.is_some(),
+        ),
+        ("seed", request.seed.is_some(), sent.seed.is_some()),
+        (
+            "reasoning_effort",
+            request.reasoning_effort.is_some(),
+            sent.reasoning_effort.is_some(),
+        ),
+    ];
+    let unsent = fields
+        .into_iter()
+        .filter(|(_, wanted, is_sent)| *wanted && !is_sent);
+    unsent.map(|(field, ..)| field).collect()
 }
 
 /// Creates the request with all fields that the model table allows.
@@ -135,6 +195,9 @@ pub(super) fn create(request: ChatRequest, entry: Option<&Model>) -> CreateChatC
         max_completion_tokens: limit_as(TokenLimitField::MaxCompletionTokens),
         temperature: sampled(request.temperature),
         top_p: sampled(request.top_p),
+        frequency_penalty: sampled(request.frequency_penalty),
+        presence_penalty: sampled(request.presence_penalty),
+        seed: request.seed,
         stop: (!request.stop.is_empty()).then_some(StopConfiguration::StringArray(request.stop)),
         reasoning_effort: request
             .reasoning_effort
@@ -166,6 +229,8 @@ pub(super) fn body(request: &CreateChatCompletionRequest) -> Value {
     for (field, value) in [
         ("temperature", request.temperature),
         ("top_p", request.top_p),
+        ("frequency_penalty", request.frequency_penalty),
+        ("presence_penalty", request.presence_penalty),
     ] {
         if let Some(decimal) = value.and_then(|value| value.to_string().parse::<f64>().ok()) {
             body[field] = decimal.into();
