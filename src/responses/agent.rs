@@ -1,6 +1,6 @@
 //! Agent data for a call, including the workspace policy for agents.
 
-use super::tools::{Tool, read_tool};
+use super::tools::{Tool, read_profile_tool};
 use crate::{
     agents::{
         policy,
@@ -89,7 +89,7 @@ async fn tools_of(
             value["strict"] = config.strict.into();
         }
         // The tools were validated when they were written.
-        tools.extend(read_tool(&value, "tools"));
+        tools.extend(read_profile_tool(&value));
     }
     Ok(tools)
 }

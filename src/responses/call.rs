@@ -1,6 +1,9 @@
 //! The lifecycle of one call: calling the model, sending progress to the client, and storing the result.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use async_openai::types::responses::{OutputStatus, ResponseStreamEvent};
 use futures::StreamExt;
@@ -12,6 +15,7 @@ use super::{
     Plan, ResponseError, ResponsesService,
     conversation::{Conversation, fixed_tokens, prompt_tokens_max},
     draft::Draft,
+    ignored,
     object::{
         Fault, FaultCode, IncompleteDetails, MaxOutputTokens, Response, ResponseUsage, Status,
     },
@@ -69,10 +73,27 @@ pub struct Ended {
     pub error: Option<ResponseError>,
 }
 
+/// Paths of ignored parts of a request.
+#[derive(Debug, Clone, Default)]
+pub struct IgnoredPaths(Arc<Mutex<Vec<String>>>);
+
+impl IgnoredPaths {
+    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the value of the header `OpenVibe-Ignored`, or `None` if nothing was ignored so far.
+    pub fn header(&self) -> Option<String> {
+        ignored::header_of(&self.lock())
+    }
+}
+
 /// A running call. Dropping it cancels the model's reply.
 pub struct Call {
     /// The initial response object.
     pub begun: Response,
+    /// Ignored parts of the request. Settings that the model's server rejects are added when it accepts the request without them.
+    pub ignored: IgnoredPaths,
     progress: mpsc::Receiver<Progress>,
     _open: DropGuard,
 }
@@ -130,6 +151,7 @@ struct Job {
     /// The model call that is running.
     open: Option<OpenCall>,
     is_connected: bool,
+    ignored: IgnoredPaths,
     started_at: Timestamp,
 }
 
@@ -146,6 +168,7 @@ impl ResponsesService {
         let (progress, receiver) = mpsc::channel(PROGRESS_MAX);
         let open = CancellationToken::new();
         let begun = plan.response.clone();
+        let ignored = IgnoredPaths(Arc::new(Mutex::new(plan.ignored.clone())));
         let job = Job {
             service: Arc::clone(self),
             plan,
@@ -156,6 +179,7 @@ impl ResponsesService {
             attempt: 0,
             open: None,
             is_connected: false,
+            ignored: ignored.clone(),
             started_at: now(),
         };
         let gone = open.clone();
@@ -172,6 +196,7 @@ impl ResponsesService {
         self.tracker.spawn(work.instrument(span));
         Ok(Call {
             begun,
+            ignored,
             progress: receiver,
             _open: open.drop_guard(),
         })
@@ -378,6 +403,7 @@ impl Job {
         let connected = tokio::time::timeout_at(patience, connecting).await;
         let mut stream = connected.map_err(silent)?.map_err(ResponseError::Model)?;
         if !std::mem::replace(&mut self.is_connected, true) {
+            self.note_unsent();
             self.tell(Progress::Connected).await?;
         }
         let (mut stopped, mut usage) = (None, None);
@@ -388,7 +414,11 @@ impl Job {
         {
             let events = match delta.map_err(ResponseError::Model)? {
                 Delta::Text(piece) => self.draft.say(&piece),
-                Delta::ToolCall(piece) => self.draft.call(piece),
+                Delta::ToolCall(mut piece) => {
+                    let handed_out = |head| self.plan.client_calls.hand_out(head);
+                    piece.begins = piece.begins.map(handed_out);
+                    self.draft.call(piece)
+                }
                 Delta::Usage(counted) => {
                     usage = Some(counted);
                     continue;
@@ -410,6 +440,16 @@ impl Job {
             return Err(ResponseError::Model(ModelError::Empty));
         }
         Ok(Answered { reason, usage })
+    }
+
+    /// Adds the settings of the request that were not sent, because the model does not support them, to the ignored parts.
+    fn note_unsent(&self) {
+        let unsent = self.service.provider.unsent(&self.plan.request);
+        let settings = self.plan.settings.iter();
+        let paths = settings.filter(|(field, _)| unsent.contains(field));
+        self.ignored
+            .lock()
+            .extend(paths.map(|(_, path)| (*path).to_owned()));
     }
 
     /// Waits for a slot at the model server and for room in the budgets, and stores the call. Also returns the output limit.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     ResponseError,
+    ignored::Ignored,
     items::{Item, read_items},
     store::{self, Link},
 };
@@ -78,7 +79,9 @@ pub(super) async fn read_before(
 /// Returns the model's output in a response.
 fn said(response: &serde_json::Value) -> Result<Vec<Item>, ResponseError> {
     let output = response["output"].as_array().map(Vec::as_slice);
-    read_items(output.unwrap_or_default(), "previous_response_id")
+    let output = output.unwrap_or_default();
+    let read = read_items(output, "previous_response_id", &Ignored::default())?;
+    Ok(read.items)
 }
 
 fn size_of(item: &Item) -> usize {

@@ -10,6 +10,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema,
 use super::{
     ResponseError,
     format::{TextFormat, read_format},
+    ignored::{Ignored, changes_answer},
 };
 use crate::model::ReasoningEffort;
 
@@ -31,6 +32,11 @@ const INCLUDES: [&str; 7] = [
     "code_interpreter_call.outputs",
 ];
 
+/// Value of `include` that changes the answer.
+const LOGPROBS: &str = "message.output_text.logprobs";
+/// Path of the reasoning effort in a request.
+pub(super) const EFFORT: &str = "reasoning.effort";
+
 /// Builds a schema with a description, because doc comments are ignored for fields with a custom schema.
 pub(super) fn either(other: impl Into<Schema>, description: &str) -> Schema {
     OneOfBuilder::new()
@@ -47,7 +53,7 @@ fn text_or_items() -> Schema {
     either(
         items,
         "A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is \
-         ignored. Images and files are rejected.",
+         skipped. Items of other types are ignored. Images and files are ignored before the last user message, and rejected in it.",
     )
 }
 
@@ -69,12 +75,12 @@ text_enum! {
     }
 }
 
-/// A request of the Responses API. Fields that are marked as accepted have no effect. All other unsupported values are rejected.
+/// A request of the Responses API. Fields that are marked as accepted have no effect. Other fields, and values that do not change the
+/// meaning of the answer, are ignored and named in the response header `OpenVibe-Ignored`.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
 pub struct CreateResponse {
-    /// A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored.
-    /// Images and files are rejected.
+    /// A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is skipped.
+    /// Items of other types are ignored. Images and files are ignored before the last user message, and rejected in it.
     #[schema(schema_with = text_or_items)]
     pub input: Option<Value>,
     /// A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used.
@@ -83,7 +89,7 @@ pub struct CreateResponse {
     pub agent_id: Option<String>,
     /// Replaces the agent's own instructions. The text that the workspace requires always comes first.
     pub instructions: Option<String>,
-    /// Tool objects of the Responses API. Only functions are offered to the model.
+    /// Tool objects of the Responses API, at most 512. Only functions are offered to the model; others are ignored.
     #[schema(value_type = Option<Vec<Object>>)]
     pub tools: Option<Vec<Value>>,
     /// `none`, `auto`, `required`, or `{"type":"function","name":…}`.
@@ -94,8 +100,14 @@ pub struct CreateResponse {
     pub temperature: Option<f64>,
     /// 0 to 1.
     pub top_p: Option<f64>,
-    /// Output limit in tokens, 1 to 1,000,000.
-    pub max_output_tokens: Option<u32>,
+    /// -2 to 2; ignored for models that do not support it.
+    pub frequency_penalty: Option<f64>,
+    /// -2 to 2; ignored for models that do not support it.
+    pub presence_penalty: Option<f64>,
+    /// Seed of the model's random numbers; ignored for models that do not support it.
+    pub seed: Option<i64>,
+    /// Output limit in tokens, at most 1,000,000; no limit if it is 0 or less.
+    pub max_output_tokens: Option<i64>,
     pub stream: Option<bool>,
     /// Accepted without effect.
     #[schema(value_type = Option<Object>)]
@@ -119,12 +131,12 @@ pub struct CreateResponse {
     pub user: Option<String>,
     /// Must be false.
     pub background: Option<bool>,
-    /// Accepted without effect.
+    /// Accepted without effect, except `message.output_text.logprobs`, which is rejected.
     pub include: Option<Vec<String>>,
-    /// `{"effort":…}`, which is ignored for models that do not support it; other fields must be null or absent.
+    /// `{"effort":…}`, which is ignored for models that do not support it.
     #[schema(value_type = Option<Object>)]
     pub reasoning: Option<Value>,
-    /// `auto` or `default`.
+    /// Ignored.
     pub service_tier: Option<String>,
     /// Accepted without effect.
     pub safety_identifier: Option<String>,
@@ -142,29 +154,34 @@ pub struct CreateResponse {
     /// Must be null.
     #[schema(value_type = Option<Object>)]
     pub prompt: Option<Value>,
+    /// All other fields.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    pub(super) other: BTreeMap<String, Value>,
 }
 
 fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// # Errors
-/// `Invalid` with `param`.
-pub(super) fn check_output_tokens(param: &str, tokens: Option<u32>) -> Result<(), ResponseError> {
-    if tokens.is_none_or(|n| (1..=OUTPUT_TOKENS_MAX).contains(&n)) {
-        return Ok(());
-    }
-    let text = format!("{param} must be from 1 to {OUTPUT_TOKENS_MAX}");
-    Err(ResponseError::invalid(param, text))
+/// Returns the output limit of a request. Clients send 0 or -1 for no limit.
+pub(super) fn output_tokens(limit: Option<i64>) -> Option<u32> {
+    let limit = limit.filter(|limit| *limit > 0)?;
+    Some(u32::try_from(limit).map_or(OUTPUT_TOKENS_MAX, |limit| limit.min(OUTPUT_TOKENS_MAX)))
 }
 
-/// Returns true if all non-null fields of the object are among `fields`.
-pub(super) fn has_only(value: &Value, fields: &[&str]) -> bool {
-    value.as_object().is_some_and(|object| {
-        object
-            .iter()
-            .all(|(field, value)| value.is_null() || fields.contains(&field.as_str()))
-    })
+/// Parses a reasoning effort. Unknown values are ignored.
+pub(super) fn read_effort(
+    value: Option<&Value>,
+    path: &str,
+    ignored: &Ignored,
+) -> Option<ReasoningEffort> {
+    let value = value.filter(|value| !value.is_null())?;
+    let effort = serde_json::from_value(value.clone()).ok();
+    if effort.is_none() {
+        ignored.add(path);
+    }
+    effort
 }
 
 impl CreateResponse {
@@ -181,41 +198,58 @@ impl CreateResponse {
 
     /// # Errors
     /// `Invalid` or `Unsupported` for `text.format`.
-    pub(super) fn format(&self) -> Result<TextFormat, ResponseError> {
-        let format = self.text.as_ref().map(|text| &text["format"]);
-        read_format(format.unwrap_or(&Value::Null), "text.format")
+    pub(super) fn format(&self, ignored: &Ignored) -> Result<TextFormat, ResponseError> {
+        let text = ignored.optional(self.text.as_ref(), "text");
+        read_format(
+            text.as_ref().and_then(|text| text.get("format")),
+            "text.format",
+            ignored,
+        )
     }
 
-    /// # Errors
-    /// `Invalid` for an unknown `reasoning.effort`.
-    pub(super) fn effort(&self) -> Result<Option<ReasoningEffort>, ResponseError> {
-        let Some(reasoning) = &self.reasoning else {
-            return Ok(None);
-        };
-        serde_json::from_value(reasoning["effort"].clone()).map_err(|e| {
-            ResponseError::invalid("reasoning.effort", format!("reasoning.effort: {e}"))
-        })
+    pub(super) fn effort(&self, ignored: &Ignored) -> Option<ReasoningEffort> {
+        let reasoning = ignored.optional(self.reasoning.as_ref(), "reasoning")?;
+        read_effort(reasoning.get("effort"), EFFORT, ignored)
+    }
+
+    /// Returns the end user's identifier, unless it is blank.
+    pub(super) fn user(&self) -> Option<String> {
+        self.user.clone().filter(|user| !user.trim().is_empty())
     }
 
     /// Validates each value by itself. `input` and `tools` are parsed later.
     ///
     /// # Errors
     /// `Invalid` or `Unsupported` with the field.
-    pub(super) fn check(&self) -> Result<(), ResponseError> {
+    pub(super) fn check(&self, ignored: &Ignored) -> Result<(), ResponseError> {
         self.check_values()?;
-        self.check_support()
+        self.check_support()?;
+        self.check_includes(ignored)?;
+        if let Some(tier) = &self.service_tier
+            && !matches!(tier.as_str(), "auto" | "default")
+        {
+            ignored.add("service_tier");
+        }
+        if let Some(options) = ignored.optional(self.stream_options.as_ref(), "stream_options") {
+            options.get("include_obfuscation");
+        }
+        ignored.add_unknown(&self.other);
+        Ok(())
     }
 
     fn check_values(&self) -> Result<(), ResponseError> {
         let invalid = |param: &str, text: String| Err(ResponseError::invalid(param, text));
-        let within = |value: Option<f64>, max: f64| value.is_none_or(|v| (0.0..=max).contains(&v));
-        if !within(self.temperature, 2.0) {
-            return invalid("temperature", "temperature must be from 0 to 2".to_owned());
+        for (param, value, range) in [
+            ("temperature", self.temperature, 0.0..=2.0),
+            ("top_p", self.top_p, 0.0..=1.0),
+            ("frequency_penalty", self.frequency_penalty, -2.0..=2.0),
+            ("presence_penalty", self.presence_penalty, -2.0..=2.0),
+        ] {
+            if value.is_some_and(|value| !range.contains(&value)) {
+                let (min, max) = range.into_inner();
+                return invalid(param, format!("{param} must be from {min} to {max}"));
+            }
         }
-        if !within(self.top_p, 1.0) {
-            return invalid("top_p", "top_p must be from 0 to 1".to_owned());
-        }
-        check_output_tokens("max_output_tokens", self.max_output_tokens)?;
         if let Some(text) = &self.instructions
             && text.len() > INSTRUCTIONS_BYTES_MAX
         {
@@ -238,61 +272,39 @@ impl CreateResponse {
             );
             return invalid("metadata", text);
         }
-        for (param, value) in [
-            ("model", &self.model),
-            ("agent_id", &self.agent_id),
-            ("user", &self.user),
-            ("safety_identifier", &self.safety_identifier),
-            ("prompt_cache_key", &self.prompt_cache_key),
+        for (param, value, units_min) in [
+            ("model", &self.model, 1),
+            ("agent_id", &self.agent_id, 1),
+            ("user", &self.user, 0),
+            ("safety_identifier", &self.safety_identifier, 0),
+            ("prompt_cache_key", &self.prompt_cache_key, 0),
         ] {
-            let fits = |text: &String| !text.trim().is_empty() && units(text) <= LABEL_UNITS_MAX;
+            let fits =
+                |text: &String| units(text.trim()) >= units_min && units(text) <= LABEL_UNITS_MAX;
             if !value.as_ref().is_none_or(fits) {
-                let text = format!("`{param}` must have 1 to {LABEL_UNITS_MAX} characters");
+                let text =
+                    format!("`{param}` must have {units_min} to {LABEL_UNITS_MAX} characters");
                 return invalid(param, text);
             }
         }
         Ok(())
     }
 
+    /// Rejects values without which the answer would be wrong.
     fn check_support(&self) -> Result<(), ResponseError> {
-        self.check_choices()?;
-        self.check_objects()
-    }
-
-    /// Rejects values that this server does not support.
-    fn check_choices(&self) -> Result<(), ResponseError> {
-        let is_one = |value: &Option<String>, known: &[&str]| {
-            value.as_deref().is_none_or(|value| known.contains(&value))
-        };
         if self.background == Some(true) {
             return unsupported(
                 "background",
                 "background responses are not supported: wait for the response, or stream it",
             );
         }
-        if !is_one(&self.truncation, &["auto", "disabled"]) {
+        let truncation = self.truncation.as_deref();
+        if truncation.is_some_and(|text| text.parse::<Truncation>().is_err()) {
             return unsupported("truncation", "truncation must be auto or disabled");
-        }
-        if !is_one(&self.service_tier, &["auto", "default"]) {
-            return unsupported("service_tier", "service_tier must be auto or default");
-        }
-        if !is_one(
-            &self.prompt_cache_retention,
-            &["in_memory", "in-memory", "24h"],
-        ) {
-            return unsupported(
-                "prompt_cache_retention",
-                "prompt_cache_retention must be in_memory or 24h",
-            );
         }
         if self.top_logprobs.unwrap_or(0) > 0 {
             return unsupported("top_logprobs", "log probabilities are not supported");
         }
-        Ok(())
-    }
-
-    /// Rejects objects, and fields of objects, that this server does not support.
-    fn check_objects(&self) -> Result<(), ResponseError> {
         if self.conversation.is_some() {
             return unsupported(
                 "conversation",
@@ -302,32 +314,21 @@ impl CreateResponse {
         if self.prompt.is_some() {
             return unsupported("prompt", "stored prompts are not supported: use an agent");
         }
-        let mut includes = self.include.iter().flatten();
-        if let Some(other) = includes.find(|name| !INCLUDES.contains(&name.as_str())) {
-            let text = format!("the value `{other}` of include is not supported");
-            return unsupported("include", &text);
+        let mut other = self.other.iter();
+        match other.find(|(field, value)| changes_answer(field, value)) {
+            Some((field, _)) => Err(ResponseError::UnsupportedParameter(field.clone())),
+            None => Ok(()),
         }
-        let has_others = |value: &Option<Value>, known: &[&str]| {
-            value.as_ref().is_some_and(|value| !has_only(value, known))
-        };
-        if has_others(&self.reasoning, &["effort"]) {
-            return unsupported("reasoning", "reasoning only supports effort");
-        }
-        if has_others(&self.stream_options, &["include_obfuscation"]) {
-            return unsupported(
-                "stream_options",
-                "stream_options only supports include_obfuscation",
-            );
-        }
-        if has_others(&self.text, &["format", "verbosity"]) {
-            return unsupported("text", "text only supports format");
-        }
-        let verbosity = self
-            .text
-            .as_ref()
-            .and_then(|text| text["verbosity"].as_str());
-        if !matches!(verbosity, None | Some("medium")) {
-            return unsupported("text.verbosity", "text.verbosity must be medium");
+    }
+
+    fn check_includes(&self, ignored: &Ignored) -> Result<(), ResponseError> {
+        for (n, name) in self.include.iter().flatten().enumerate() {
+            if name == LOGPROBS {
+                return unsupported("include", "log probabilities are not supported");
+            }
+            if !INCLUDES.contains(&name.as_str()) {
+                ignored.add(format!("include[{n}]"));
+            }
         }
         Ok(())
     }
@@ -343,11 +344,13 @@ mod tests {
 
     use super::{super::parsed::Parsed, *};
 
-    fn check(mut body: Value) -> Result<(), String> {
+    fn check(mut body: Value) -> Result<Parsed, String> {
         body["input"] = json!("Hello");
         let form: CreateResponse = serde_json::from_value(body).unwrap();
-        Parsed::of(&form).map(drop).map_err(|e| match e {
-            ResponseError::Invalid(_, param) | ResponseError::Unsupported(_, param) => param,
+        Parsed::of(&form).map_err(|e| match e {
+            ResponseError::Invalid(_, param)
+            | ResponseError::Unsupported(_, param)
+            | ResponseError::UnsupportedParameter(param) => param,
             other => panic!("{other:?}"),
         })
     }
@@ -358,7 +361,7 @@ mod tests {
             "reasoning": {"effort": null, "summary": null}, "service_tier": "auto", "background": false, "prompt": null,
             "conversation": null, "top_logprobs": 0, "stream_options": {"include_obfuscation": false}, "max_tool_calls": 3,
             "prompt_cache_key": "k", "safety_identifier": "s", "user": "u", "metadata": {}});
-        assert_eq!(check(all), Ok(()));
+        assert!(check(all).unwrap().ignored.is_empty());
     }
 
     #[test]
@@ -373,14 +376,13 @@ mod tests {
             ),
             (
                 json!({"text": {"format": schema}, "reasoning": {"effort": "none"}}),
-                read_format(&schema, "text.format").unwrap(),
+                read_format(Some(&schema), "text.format", &Ignored::default()).unwrap(),
                 Some(ReasoningEffort::None),
             ),
         ] {
-            assert_eq!(check(body.clone()), Ok(()));
-            let form: CreateResponse = serde_json::from_value(body).unwrap();
-            assert_eq!(form.format().unwrap(), format);
-            assert_eq!(form.effort().unwrap(), effort);
+            let parsed = check(body).unwrap();
+            assert_eq!((parsed.format, parsed.effort), (format, effort));
+            assert!(parsed.ignored.is_empty());
         }
     }
 
@@ -389,12 +391,16 @@ mod tests {
         for (body, param) in [
             (json!({"temperature": 2.1}), "temperature"),
             (json!({"top_p": -0.1}), "top_p"),
-            (json!({"max_output_tokens": 0}), "max_output_tokens"),
+            (json!({"presence_penalty": 2.5}), "presence_penalty"),
+            (json!({"frequency_penalty": -3}), "frequency_penalty"),
             (json!({"metadata": {"": "x"}}), "metadata"),
             (json!({"metadata": {"k": "x".repeat(513)}}), "metadata"),
             (json!({"background": true}), "background"),
             (json!({"truncation": "sometimes"}), "truncation"),
-            (json!({"service_tier": "flex"}), "service_tier"),
+            (json!({"n": 2}), "n"),
+            (json!({"logprobs": true}), "logprobs"),
+            (json!({"logit_bias": {"1": 2}}), "logit_bias"),
+            (json!({"modalities": ["text", "audio"]}), "modalities"),
             (json!({"top_logprobs": 1}), "top_logprobs"),
             (json!({"conversation": "conv_1"}), "conversation"),
             (json!({"prompt": {"id": "p"}}), "prompt"),
@@ -402,18 +408,59 @@ mod tests {
                 json!({"include": ["message.output_text.logprobs"]}),
                 "include",
             ),
-            (json!({"reasoning": {"summary": "auto"}}), "reasoning"),
-            (json!({"reasoning": {"effort": "huge"}}), "reasoning.effort"),
-            (json!({"stream_options": {"x": 1}}), "stream_options"),
             (
                 json!({"text": {"format": {"type": "json_schema"}}}),
                 "text.format",
             ),
-            (json!({"text": {"verbosity": "low"}}), "text.verbosity"),
             (json!({"model": ""}), "model"),
             (json!({"agent_id": " "}), "agent_id"),
         ] {
-            assert_eq!(check(body), Err(param.to_owned()));
+            assert_eq!(check(body).map(|_| ()), Err(param.to_owned()));
         }
+    }
+
+    #[test]
+    fn fields_that_do_not_change_the_answer_are_ignored_and_named() {
+        let body = json!({"top_k": 20, "min_p": 0.0, "client_metadata": {"a": "b"}, "service_tier": "flex",
+            "include": ["reasoning.encrypted_content", "new.thing"], "stream_options": {"include_usage": true},
+            "reasoning": {"effort": "huge", "summary": "auto"},
+            "text": {"verbosity": "low", "format": {"type": "json_schema", "name": "x", "schema": {}, "x": 1}},
+            "tools": [{"type": "namespace"}]});
+        let mut paths = check(body).unwrap().ignored;
+        paths.sort_unstable();
+        let wanted = [
+            "client_metadata",
+            "include[1]",
+            "reasoning.effort",
+            "reasoning.summary",
+            "service_tier",
+            "stream_options.include_usage",
+            "text.format.x",
+            "text.verbosity",
+            "tools[0]",
+            "top_k",
+        ];
+        assert_eq!(paths, wanted);
+    }
+
+    #[test]
+    fn limits_are_reduced_and_blank_labels_are_absent() {
+        for (given, wanted) in [
+            (None, None),
+            (Some(-1), None),
+            (Some(0), None),
+            (Some(7), Some(7)),
+            (Some(5_000_000_000), Some(OUTPUT_TOKENS_MAX)),
+        ] {
+            assert_eq!(output_tokens(given), wanted);
+        }
+        let form = CreateResponse {
+            user: Some(" ".to_owned()),
+            prompt_cache_key: Some(String::new()),
+            safety_identifier: Some(String::new()),
+            ..CreateResponse::default()
+        };
+        assert!(form.check(&Ignored::default()).is_ok());
+        assert_eq!(form.user(), None);
     }
 }

@@ -1,9 +1,12 @@
 //! Format of a response's text: `text.format` of the Responses API, and `response_format` of chat completions.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
-use super::ResponseError;
+use super::{
+    ResponseError,
+    ignored::{Fields, Ignored},
+};
 use crate::model::RequiredFormat;
 
 /// Maximum size of a format with its schema, in UTF-8 bytes.
@@ -49,20 +52,36 @@ impl TextFormat {
     }
 }
 
-/// Parses a format as in the Responses API, where the fields of a schema are next to `type`. Null means text.
+/// Parses a format. The fields of a schema are next to `type`, as in the Responses API, or in an object named `json_schema`, as in
+/// chat completions. Null means text.
 ///
 /// # Errors
 /// `Invalid` or `Unsupported` with `param`.
-pub(super) fn read_format(value: &Value, param: &str) -> Result<TextFormat, ResponseError> {
-    if value.is_null() {
+pub(super) fn read_format(
+    value: Option<&Value>,
+    param: &str,
+    ignored: &Ignored,
+) -> Result<TextFormat, ResponseError> {
+    let Some(value) = value.filter(|value| !value.is_null()) else {
         return Ok(TextFormat::Text);
-    }
-    let object = value.as_object();
-    let kind = object.and_then(|object| object.get("type")?.as_str());
-    match (kind, object) {
+    };
+    let fields = value
+        .as_object()
+        .map(|object| ignored.fields(object, param));
+    let kind = fields.as_ref().and_then(|fields| fields.text("type"));
+    match (kind, &fields) {
         (Some("text"), _) => Ok(TextFormat::Text),
         (Some("json_object"), _) => Ok(TextFormat::JsonObject),
-        (Some("json_schema"), Some(object)) => read_schema(object, param),
+        (Some("json_schema"), Some(fields)) => {
+            let nested = fields.get("json_schema").and_then(Value::as_object);
+            match nested {
+                Some(object) => read_schema(
+                    &ignored.fields(object, fields.path_of("json_schema")),
+                    param,
+                ),
+                None => read_schema(fields, param),
+            }
+        }
         _ => Err(ResponseError::unsupported(
             param,
             format!("`{param}` must have the type text, json_object, or json_schema"),
@@ -70,23 +89,15 @@ pub(super) fn read_format(value: &Value, param: &str) -> Result<TextFormat, Resp
     }
 }
 
-fn read_schema(object: &Map<String, Value>, param: &str) -> Result<TextFormat, ResponseError> {
+fn read_schema(fields: &Fields<'_>, param: &str) -> Result<TextFormat, ResponseError> {
     let invalid = |text: String| ResponseError::invalid(param, text);
-    let bytes = Value::Object(object.clone()).to_string().len();
+    let bytes = json!(fields.object).to_string().len();
     if bytes > FORMAT_BYTES_MAX {
         return Err(invalid(format!(
             "`{param}` is {bytes} bytes; the limit is {FORMAT_BYTES_MAX}"
         )));
     }
-    let known = ["type", "name", "description", "schema", "strict"];
-    let other = object
-        .iter()
-        .find(|(field, value)| !value.is_null() && !known.contains(&field.as_str()));
-    if let Some((field, _)) = other {
-        let text = format!("`{field}` of a JSON schema is not supported: omit it");
-        return Err(ResponseError::unsupported(param, text));
-    }
-    let given = |field: &str| object.get(field).filter(|value| !value.is_null());
+    let given = |field: &str| fields.get(field);
     let is_name = |name: &str| {
         (1..=NAME_BYTES_MAX).contains(&name.len())
             && name
@@ -124,9 +135,11 @@ fn read_schema(object: &Map<String, Value>, param: &str) -> Result<TextFormat, R
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    fn read(format: &Value) -> Result<TextFormat, ResponseError> {
+        read_format(Some(format), "text.format", &Ignored::default())
+    }
 
     #[test]
     fn formats_are_parsed_and_shown_in_the_same_form() {
@@ -135,13 +148,10 @@ mod tests {
             json!({"type": "json_object"}),
             json!({"type": "json_schema", "name": "city", "description": null, "schema": {"type": "object"}, "strict": true}),
         ] {
-            let format = read_format(&shown, "text.format").unwrap();
+            let format = read(&shown).unwrap();
             assert_eq!(json!(format), shown);
         }
-        assert_eq!(
-            read_format(&Value::Null, "text.format").unwrap(),
-            TextFormat::Text
-        );
+        assert_eq!(read(&Value::Null).unwrap(), TextFormat::Text);
     }
 
     #[test]
@@ -165,9 +175,8 @@ mod tests {
             schema(json!({"schema": {"title": large}})),
             schema(json!({"strict": "yes"})),
             schema(json!({"description": 1})),
-            schema(json!({"colour": "red"})),
         ] {
-            let error = read_format(&format, "text.format").unwrap_err();
+            let error = read(&format).unwrap_err();
             let (ResponseError::Invalid(_, param) | ResponseError::Unsupported(_, param)) = error
             else {
                 panic!("{format}")

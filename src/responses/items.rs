@@ -3,9 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::ResponseError;
+use super::{
+    ResponseError,
+    ignored::{Fields, Ignored},
+};
 
-pub(super) const ITEMS_MAX: usize = 1024;
+pub(super) const ITEMS_MAX: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,23 +45,52 @@ impl Item {
     pub(super) fn is_blank(&self) -> bool {
         matches!(self, Self::Message { text, .. } if text.trim().is_empty())
     }
+
+    pub(super) fn is_from_system(&self) -> bool {
+        matches!(
+            self,
+            Self::Message {
+                role: Speaker::System,
+                ..
+            }
+        )
+    }
+}
+
+/// Reference to an item of an earlier response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ItemReference {
+    /// Position in the list of items before which the referenced item belongs.
+    pub position: usize,
+    pub id: String,
+    pub param: String,
+}
+
+/// Items of a request. References still have to be resolved.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    pub items: Vec<Item>,
+    pub references: Vec<ItemReference>,
 }
 
 /// Parses the `input` of a request: a string or a list of items.
 ///
 /// # Errors
 /// `Invalid` or `Unsupported` with the path, such as `input[2].content[0]`.
-pub(super) fn read_input(input: &Value) -> Result<Vec<Item>, ResponseError> {
-    let items = match input {
-        Value::String(text) => vec![Item::Message {
-            role: Speaker::User,
-            text: text.clone(),
-        }],
+pub(super) fn read_input(input: &Value, ignored: &Ignored) -> Result<Input, ResponseError> {
+    let mut input = match input {
+        Value::String(text) => Input {
+            items: vec![Item::Message {
+                role: Speaker::User,
+                text: text.clone(),
+            }],
+            references: Vec::new(),
+        },
         Value::Array(list) if list.len() > ITEMS_MAX => {
             let text = format!("input has {} items; the limit is {ITEMS_MAX}", list.len());
             return Err(ResponseError::invalid("input", text));
         }
-        Value::Array(list) => read_items(list, "input")?,
+        Value::Array(list) => read_items(list, "input", ignored)?,
         _ => {
             return Err(ResponseError::invalid(
                 "input",
@@ -66,146 +98,227 @@ pub(super) fn read_input(input: &Value) -> Result<Vec<Item>, ResponseError> {
             ));
         }
     };
-    if items.iter().all(Item::is_blank) {
+    if input.items.iter().all(Item::is_blank) && input.references.is_empty() {
         return Err(ResponseError::invalid(
             "input",
             "input is empty: send some text",
         ));
     }
-    Ok(items)
+    if input.references.is_empty() {
+        ask_with_system(&mut input.items);
+    }
+    Ok(input)
 }
 
-/// Parses the items of a request or of a stored response. Reasoning items are skipped.
-pub(super) fn read_items(list: &[Value], param: &str) -> Result<Vec<Item>, ResponseError> {
-    let mut items = Vec::with_capacity(list.len());
+/// Turns system messages into the user's if there is nothing else to reply to.
+pub(super) fn ask_with_system(items: &mut [Item]) {
+    let is_from_system = |item: &Item| item.is_blank() || item.is_from_system();
+    if !items.iter().all(is_from_system) {
+        return;
+    }
+    for item in items {
+        if let Item::Message { role, .. } = item {
+            *role = Speaker::User;
+        }
+    }
+}
+
+/// Parses the items of a request or of a stored response. Reasoning items are skipped, and items of other types are ignored.
+pub(super) fn read_items(
+    list: &[Value],
+    param: &str,
+    ignored: &Ignored,
+) -> Result<Input, ResponseError> {
+    let last_from_user = list.iter().rposition(|value| value["role"] == "user");
+    let mut input = Input::default();
     for (n, value) in list.iter().enumerate() {
         let param = format!("{param}[{n}]");
         let Value::Object(object) = value else {
             return Err(ResponseError::invalid(param, "an item must be an object"));
         };
-        items.extend(read_item(object, &param)?);
+        let fields = ignored.fields(object, param);
+        let media = Media::of(n, last_from_user);
+        input.add(&fields, media)?;
     }
-    Ok(items)
+    Ok(input)
 }
 
-/// Parses an item. Returns `None` for an item that is not sent to the model.
-fn read_item(object: &Object, param: &str) -> Result<Option<Item>, ResponseError> {
-    let kind = match object.get("type") {
-        Some(Value::String(kind)) => kind.as_str(),
-        None | Some(Value::Null) if object.contains_key("role") => "message",
-        _ => {
-            let text = "an item must have a `type`, such as message, function_call, or function_call_output";
-            return Err(ResponseError::invalid(format!("{param}.type"), text));
-        }
-    };
-    Ok(Some(match kind {
-        "message" => Item::Message {
-            role: role(object, param)?,
-            text: content(object.get("content"), &format!("{param}.content"))?,
-        },
-        "function_call" => Item::FunctionCall {
-            call_id: named(object, "call_id", param)?,
-            name: named(object, "name", param)?,
-            arguments: text(object, "arguments", param)?,
-        },
-        "function_call_output" => Item::FunctionCallOutput {
-            call_id: named(object, "call_id", param)?,
-            output: content(object.get("output"), &format!("{param}.output"))?,
-        },
-        "reasoning" => return Ok(None),
-        "item_reference" => {
-            let text = "references to items are not supported: send the item itself, or previous_response_id";
-            return Err(ResponseError::unsupported(format!("{param}.type"), text));
-        }
-        other => {
-            let text = format!(
-                "items of type `{other}` are not supported: use message, function_call, function_call_output, or reasoning"
-            );
-            return Err(ResponseError::unsupported(format!("{param}.type"), text));
-        }
-    }))
+impl Input {
+    /// Parses an item and adds it, unless it is not sent to the model.
+    fn add(&mut self, fields: &Fields<'_>, media: Media) -> Result<(), ResponseError> {
+        let kind = match fields.get("type") {
+            Some(Value::String(kind)) => kind.as_str(),
+            None if fields.get("role").is_some() => "message",
+            _ => {
+                let text = "an item must have a `type`, such as message, function_call, or function_call_output";
+                return Err(ResponseError::invalid(fields.path_of("type"), text));
+            }
+        };
+        self.items.push(match kind {
+            "message" => {
+                let role = role(fields)?;
+                let content = fields.get("content");
+                if role == Speaker::Assistant && content.is_none() {
+                    return Ok(());
+                }
+                Item::Message {
+                    role,
+                    text: read_content(content, &fields.path_of("content"), media, fields.ignored)?,
+                }
+            }
+            "function_call" => Item::FunctionCall {
+                call_id: named(fields, "call_id")?,
+                name: named(fields, "name")?,
+                arguments: arguments(fields)?,
+            },
+            "function_call_output" => Item::FunctionCallOutput {
+                call_id: named(fields, "call_id")?,
+                output: read_content(
+                    fields.get("output"),
+                    &fields.path_of("output"),
+                    Media::Earlier,
+                    fields.ignored,
+                )?,
+            },
+            // Models of this server do not show their reasoning to clients.
+            "reasoning" => {
+                fields.read_all();
+                return Ok(());
+            }
+            "item_reference" => {
+                self.references.push(ItemReference {
+                    position: self.items.len(),
+                    id: named(fields, "id")?,
+                    param: fields.path_of("id"),
+                });
+                return Ok(());
+            }
+            _ => {
+                fields.ignore();
+                return Ok(());
+            }
+        });
+        Ok(())
+    }
 }
 
-fn role(object: &Object, param: &str) -> Result<Speaker, ResponseError> {
-    match object.get("role").and_then(Value::as_str) {
+fn role(fields: &Fields<'_>) -> Result<Speaker, ResponseError> {
+    match fields.text("role") {
         Some("user") => Ok(Speaker::User),
         Some("assistant") => Ok(Speaker::Assistant),
         Some("system" | "developer") => Ok(Speaker::System),
         _ => Err(ResponseError::invalid(
-            format!("{param}.role"),
+            fields.path_of("role"),
             "the role must be user, assistant, system, or developer",
         )),
     }
 }
 
-/// Parses a required string.
-pub(super) fn text(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
-    let found = object.get(field).and_then(Value::as_str);
-    found.map(str::to_owned).ok_or_else(|| {
-        ResponseError::invalid(
-            format!("{param}.{field}"),
-            format!("`{field}` must be a string"),
-        )
-    })
-}
-
 /// Parses a required, non-empty string.
-pub(super) fn named(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
-    let found = text(object, field, param)?;
-    if found.is_empty() {
-        let message = format!("`{field}` is empty");
-        return Err(ResponseError::invalid(format!("{param}.{field}"), message));
+pub(super) fn named(fields: &Fields<'_>, field: &str) -> Result<String, ResponseError> {
+    let invalid = |text: String| Err(ResponseError::invalid(fields.path_of(field), text));
+    match fields.text(field) {
+        Some("") => invalid(format!("`{field}` is empty")),
+        Some(text) => Ok(text.to_owned()),
+        None => invalid(format!("`{field}` must be a string")),
     }
-    Ok(found)
 }
 
-/// Parses a string or a list of text parts.
-pub(super) fn content(value: Option<&Value>, param: &str) -> Result<String, ResponseError> {
+/// Parses the arguments of a call: JSON in a string, or the object itself.
+pub(super) fn arguments(fields: &Fields<'_>) -> Result<String, ResponseError> {
+    match fields.get("arguments") {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(object @ Value::Object(_)) => Ok(object.to_string()),
+        None => Ok("{}".to_owned()),
+        Some(_) => Err(ResponseError::invalid(
+            fields.path_of("arguments"),
+            "`arguments` must be a string",
+        )),
+    }
+}
+
+/// Handling of parts that are not text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Media {
+    /// The message to reply to: without the part, the answer would be wrong.
+    Asked,
+    /// Any other message, or a result. The part is replaced with a note and ignored.
+    Earlier,
+}
+
+impl Media {
+    /// `last_from_user` is the position of the last user message.
+    pub(super) fn of(position: usize, last_from_user: Option<usize>) -> Self {
+        if Some(position) == last_from_user {
+            Self::Asked
+        } else {
+            Self::Earlier
+        }
+    }
+}
+
+/// Parses a string or a list of parts.
+pub(super) fn read_content(
+    value: Option<&Value>,
+    path: &str,
+    media: Media,
+    ignored: &Ignored,
+) -> Result<String, ResponseError> {
     match value {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(Value::Array(parts)) => {
             let mut whole = String::new();
             for (n, part) in parts.iter().enumerate() {
-                whole.push_str(part_text(part, &format!("{param}[{n}]"))?);
+                whole.push_str(read_part(part, &format!("{path}[{n}]"), media, ignored)?);
             }
             Ok(whole)
         }
         _ => Err(ResponseError::invalid(
-            param,
+            path,
             "the content must be a string, or a list of text parts",
         )),
     }
 }
 
-fn part_text<'v>(part: &'v Value, param: &str) -> Result<&'v str, ResponseError> {
-    let field = match part["type"].as_str() {
-        Some("input_text" | "output_text" | "text") => "text",
-        Some("refusal") => "refusal",
-        Some(
-            kind @ ("image_url"
-            | "file"
-            | "input_image"
-            | "input_file"
-            | "input_audio"
-            | "input_video"
-            | "computer_screenshot"),
-        ) => {
-            let text = format!("`{kind}` is not supported: agents on this server only accept text");
-            return Err(ResponseError::unsupported(format!("{param}.type"), text));
-        }
-        other => {
-            let text = format!(
-                "`{}` is not a part type: use text, input_text, or output_text",
-                other.unwrap_or_default()
-            );
-            return Err(ResponseError::invalid(format!("{param}.type"), text));
-        }
+fn read_part<'v>(
+    part: &'v Value,
+    path: &str,
+    media: Media,
+    ignored: &'v Ignored,
+) -> Result<&'v str, ResponseError> {
+    let object = match part {
+        Value::Object(object) => object,
+        Value::String(text) => return Ok(text),
+        _ => return Err(ResponseError::invalid(path, "a part must be an object")),
     };
-    part[field].as_str().ok_or_else(|| {
-        ResponseError::invalid(
-            format!("{param}.{field}"),
-            format!("`{field}` must be a string"),
-        )
+    let fields = ignored.fields(object, path);
+    let kind = fields.text("type").unwrap_or_default();
+    let note = match kind {
+        "input_text" | "output_text" | "text" => return part_text(&fields, "text"),
+        "refusal" => return part_text(&fields, "refusal"),
+        "image_url" | "input_image" | "image" | "computer_screenshot" => "(image, not readable)",
+        "file" | "input_file" => "(file, not readable)",
+        "input_audio" | "audio" => "(audio, not readable)",
+        "input_video" | "video_url" | "video" => "(video, not readable)",
+        _ => "",
+    };
+    if media == Media::Earlier {
+        fields.ignore();
+        return Ok(note);
+    }
+    let path = fields.path_of("type");
+    if note.is_empty() {
+        let text = format!("`{kind}` is not a part type: use text, input_text, or output_text");
+        return Err(ResponseError::invalid(path, text));
+    }
+    let text = format!("`{kind}` is not supported: agents on this server only accept text");
+    Err(ResponseError::unsupported(path, text))
+}
+
+fn part_text<'v>(fields: &Fields<'v>, field: &str) -> Result<&'v str, ResponseError> {
+    fields.text(field).ok_or_else(|| {
+        let text = format!("`{field}` must be a string");
+        ResponseError::invalid(fields.path_of(field), text)
     })
 }
 
@@ -215,8 +328,14 @@ mod tests {
 
     use super::*;
 
+    fn read(input: &Value) -> (Vec<Item>, Vec<String>) {
+        let ignored = Ignored::default();
+        let items = read_input(input, &ignored).unwrap().items;
+        (items, ignored.into_paths())
+    }
+
     fn param(input: &Value) -> String {
-        match read_input(input) {
+        match read_input(input, &Ignored::default()) {
             Err(ResponseError::Invalid(_, param) | ResponseError::Unsupported(_, param)) => param,
             other => panic!("{other:?}"),
         }
@@ -224,14 +343,14 @@ mod tests {
 
     #[test]
     fn every_form_of_a_message_is_parsed() {
-        let items = read_input(&json!([
+        let (items, ignored) = read(&json!([
             {"role": "developer", "content": "Be brief."},
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hel"}, {"type": "input_text", "text": "lo"}]},
             {"type": "reasoning", "id": "rs_1", "summary": []},
             {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
                 "content": [{"type": "output_text", "text": "Hi", "annotations": []}]},
-        ]))
-        .unwrap();
+        ]));
+        assert!(ignored.is_empty(), "{ignored:?}");
         let said: Vec<(Speaker, &str)> = items
             .iter()
             .map(|item| match item {
@@ -256,7 +375,6 @@ mod tests {
             (json!(" \n"), "input"),
             (json!(["hello"]), "input[0]"),
             (json!([{"content": "x"}]), "input[0].type"),
-            (json!([{"type": "computer_call"}]), "input[0].type"),
             (json!([{"role": "robot", "content": "x"}]), "input[0].role"),
             (user(json!(7)), "input[0].content"),
             (
@@ -278,5 +396,57 @@ mod tests {
         ] {
             assert_eq!(param(&input), wanted, "{input}");
         }
+    }
+
+    #[test]
+    fn unknown_items_and_earlier_images_are_ignored() {
+        let image = json!({"type": "input_image", "image_url": "data:"});
+        let (items, ignored) = read(&json!([
+            {"type": "web_search_call", "id": "ws_1", "action": {"query": "x"}},
+            {"role": "user", "content": [{"type": "input_text", "text": "See "}, image, {"type": "thinking", "thinking": "x"}]},
+            {"role": "assistant", "content": null},
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": {"a": 1}, "namespace": "n"},
+            {"type": "function_call_output", "call_id": "c", "output": [image]},
+            {"role": "user", "content": [{"type": "input_text", "text": "Well?", "cache_control": {"type": "ephemeral"}}]},
+        ]));
+        let message = |text: &str| Item::Message {
+            role: Speaker::User,
+            text: text.to_owned(),
+        };
+        let wanted = [
+            message("See (image, not readable)"),
+            Item::FunctionCall {
+                call_id: "c".to_owned(),
+                name: "f".to_owned(),
+                arguments: "{\"a\":1}".to_owned(),
+            },
+            Item::FunctionCallOutput {
+                call_id: "c".to_owned(),
+                output: "(image, not readable)".to_owned(),
+            },
+            message("Well?"),
+        ];
+        assert_eq!(items, wanted);
+        let paths = [
+            "input[0]",
+            "input[1].content[1]",
+            "input[1].content[2]",
+            "input[3].namespace",
+            "input[4].output[0]",
+            "input[5].content[0].cache_control",
+        ];
+        assert_eq!(ignored, paths);
+    }
+
+    #[test]
+    fn a_lone_system_message_is_the_users() {
+        let (items, _) = read(&json!([{"role": "system", "content": "Say hello."}]));
+        assert_eq!(
+            items,
+            [Item::Message {
+                role: Speaker::User,
+                text: "Say hello.".to_owned()
+            }]
+        );
     }
 }

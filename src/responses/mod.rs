@@ -14,12 +14,14 @@
 mod agent;
 mod call;
 mod chain;
+mod client_calls;
 mod completions;
 mod conversation;
 mod draft;
 mod error;
 mod form;
 mod format;
+mod ignored;
 mod input_items;
 mod items;
 mod models;
@@ -36,7 +38,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{db::Db, model::Provider, tasks::calls::CallLog};
 
-pub use call::{Call, Delivery, Progress};
+pub use call::{Call, Delivery, IgnoredPaths, Progress};
 pub use completions::{ChatCompletion, Chunks, CreateChatCompletion};
 pub use error::ResponseError;
 pub use form::CreateResponse;

@@ -2,27 +2,34 @@
 
 use super::{
     CreateResponse, ResponseError,
+    form::EFFORT,
     format::TextFormat,
-    items::{Item, read_input},
+    ignored::Ignored,
+    items::{Input, read_input},
     tools::{Tool, read_tools},
 };
 use crate::model::ReasoningEffort;
 
 /// Parts of a request that need to be parsed.
 pub(super) struct Parsed {
-    pub items: Vec<Item>,
+    pub input: Input,
     pub tools: Vec<Tool>,
     pub format: TextFormat,
     pub effort: Option<ReasoningEffort>,
+    /// Path of the reasoning effort in the request.
+    pub effort_path: &'static str,
     /// Stop sequences, before which the response ends.
     pub stop: Vec<String>,
+    /// Paths of what was ignored.
+    pub ignored: Vec<String>,
 }
 
 impl Parsed {
     /// # Errors
     /// `Invalid` or `Unsupported` with the field.
     pub(super) fn of(form: &CreateResponse) -> Result<Self, ResponseError> {
-        form.check()?;
+        let ignored = Ignored::default();
+        form.check(&ignored)?;
         let input = form.input.as_ref().ok_or_else(|| {
             ResponseError::invalid(
                 "input",
@@ -30,11 +37,13 @@ impl Parsed {
             )
         })?;
         Ok(Self {
-            items: read_input(input)?,
-            tools: read_tools(form.tools.as_deref().unwrap_or_default())?,
-            format: form.format()?,
-            effort: form.effort()?,
+            input: read_input(input, &ignored)?,
+            tools: read_tools(form.tools.as_deref().unwrap_or_default(), &ignored)?,
+            format: form.format(&ignored)?,
+            effort: form.effort(&ignored),
+            effort_path: EFFORT,
             stop: Vec::new(),
+            ignored: ignored.into_paths(),
         })
     }
 }

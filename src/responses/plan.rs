@@ -6,6 +6,7 @@ use super::{
     CreateResponse, ResponseError, ResponsesService,
     agent::{self, RequestedAgent},
     chain::{self, Before, Previous},
+    client_calls::ClientCalls,
     conversation::{Conversation, converse, fixed_tokens, prompt_tokens_max},
     items::Item,
     object::{Response, ResponseObject, Status, TextConfig},
@@ -22,7 +23,7 @@ use crate::{
     db::{Conn, now},
     ids::{AgentId, ResponseId, WorkspaceId},
     model::{ChatRequest, RequiredFormat},
-    responses::form::Truncation,
+    responses::form::{Truncation, output_tokens},
     tasks::queue::{Tenancy, tenancy},
 };
 
@@ -60,6 +61,30 @@ pub struct Plan {
     pub(super) kept: Option<Duration>,
     /// The initial response object.
     pub(super) response: Response,
+    pub(super) client_calls: ClientCalls,
+    /// Paths of parts of the request that are ignored.
+    pub(super) ignored: Vec<String>,
+    /// Fields for sampling and reasoning in the request: their names in chat completions, and their paths.
+    pub(super) settings: Vec<(&'static str, &'static str)>,
+}
+
+/// Fields for sampling and reasoning that the request contains.
+fn settings(form: &CreateResponse, parsed: &Parsed) -> Vec<(&'static str, &'static str)> {
+    let fields = [
+        ("temperature", form.temperature.is_some()),
+        ("top_p", form.top_p.is_some()),
+        ("frequency_penalty", form.frequency_penalty.is_some()),
+        ("presence_penalty", form.presence_penalty.is_some()),
+        ("seed", form.seed.is_some()),
+    ];
+    let effort = parsed
+        .effort
+        .map(|_| ("reasoning_effort", parsed.effort_path));
+    let fields = fields.into_iter().filter(|(_, is_given)| *is_given);
+    fields
+        .map(|(field, _)| (field, field))
+        .chain(effort)
+        .collect()
 }
 
 /// Returns the agent to which a request refers, and the field that contains the reference.
@@ -213,7 +238,7 @@ impl ResponsesService {
         }
         let kept = kept(form, asked.as_ref())?;
         if kept.is_some() {
-            let bytes = store::counted_bytes(&parsed.items, None);
+            let bytes = store::counted_bytes(&parsed.input.items, None);
             quota::check_bytes(&mut c, actor.workspace, bytes).await?;
         }
         // The provider may need to be asked for its models, so the connection is released first.
@@ -222,16 +247,18 @@ impl ResponsesService {
         let required_format = self.required_format(&parsed, &model)?;
         let previous_id = previous.as_ref().map(|previous| previous.id);
         let before = self.before(member, actor, previous, &model).await?;
-        let conversation = converse(&before.items, &parsed.items)?;
+        let mut conversation = converse(&before.items, &parsed.input.items)?;
         let mut request = ChatRequest {
             system: system(form, asked.as_ref(), &policy, &conversation),
-            max_output_tokens: form
-                .max_output_tokens
+            max_output_tokens: output_tokens(form.max_output_tokens)
                 .or(asked.as_ref().map(|asked| asked.max_output_tokens)),
             temperature: form
                 .temperature
                 .or(asked.as_ref().and_then(|asked| asked.temperature)),
             top_p: form.top_p.or(asked.as_ref().and_then(|asked| asked.top_p)),
+            frequency_penalty: form.frequency_penalty,
+            presence_penalty: form.presence_penalty,
+            seed: form.seed,
             required_format,
             stop: parsed.stop.clone(),
             reasoning_effort: parsed.effort,
@@ -239,6 +266,8 @@ impl ResponsesService {
             ..ChatRequest::default()
         };
         let response = self.offer_tools(&mut request, form, asked.as_ref(), &policy, &parsed)?;
+        let client_calls = ClientCalls::rename(&mut request.tools);
+        client_calls.apply(&mut conversation.turns, &mut request.tool_choice);
         let prompt_tokens = self
             .fit(&mut request, conversation, before.is_cut, form)
             .await?;
@@ -250,8 +279,11 @@ impl ResponsesService {
             agent,
             wish,
             prompt_tokens,
-            input: parsed.items,
+            settings: settings(form, &parsed),
+            ignored: parsed.ignored,
+            input: parsed.input.items,
             kept,
+            client_calls,
             response: Response {
                 previous_response_id: previous_id,
                 store: kept.is_some(),
@@ -385,7 +417,7 @@ impl ResponsesService {
             top_p: request.top_p,
             truncation: form.truncation(),
             usage: None,
-            user: form.user.clone(),
+            user: form.user(),
             agent_id: None,
             agent_version: None,
         })

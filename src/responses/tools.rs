@@ -1,18 +1,20 @@
 //! Tools of the agent and of the request, and the selection offered to the model.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::ResponseError;
+use super::{
+    ResponseError,
+    ignored::{Fields, Ignored},
+};
 use crate::{
     agents::profiles::Tool as ProfileTool,
     model::{FunctionTool, ToolChoice},
 };
 
-const TOOLS_MAX: usize = 128;
+const TOOLS_MAX: usize = 512;
 const NAME_BYTES_MAX: usize = 64;
-/// Tool types that agent profiles accept. Only functions can be called, and the client runs them.
-const KINDS: [&str; 6] = [
-    "function",
+/// Tool types of agent profiles that are listed in the response.
+const KINDS: [&str; 5] = [
     "mcp",
     "file_search",
     "code_interpreter",
@@ -53,115 +55,115 @@ impl Tool {
     }
 }
 
-/// Parses the `tools` of a request.
+/// Parses the `tools` of a request. Tools of unknown types are ignored, and so are tools that this server lists but cannot call.
 ///
 /// # Errors
-/// `Invalid` or `Unsupported` with the path, such as `tools[0].name`.
-pub(super) fn read_tools(list: &[Value]) -> Result<Vec<Tool>, ResponseError> {
+/// `Invalid` with the path, such as `tools[0].name`.
+pub(super) fn read_tools(list: &[Value], ignored: &Ignored) -> Result<Vec<Tool>, ResponseError> {
+    collect(list, ignored, |fields| {
+        let kind = fields.text("type").unwrap_or_default();
+        let read = match kind {
+            "function" => return read_function(fields).map(Some),
+            kind if KINDS.contains(&kind) => read_other(kind, &json!(fields.object)).ok(),
+            _ => None,
+        };
+        fields.ignore();
+        Ok(read)
+    })
+}
+
+/// Reads a list of tools with `read`, which returns `None` for a tool that is left out.
+///
+/// # Errors
+/// `Invalid` with the path.
+pub(super) fn collect(
+    list: &[Value],
+    ignored: &Ignored,
+    read: impl Fn(&Fields<'_>) -> Result<Option<Tool>, ResponseError>,
+) -> Result<Vec<Tool>, ResponseError> {
     if list.len() > TOOLS_MAX {
         let text = format!("there are {} tools; the limit is {TOOLS_MAX}", list.len());
         return Err(ResponseError::invalid("tools", text));
     }
-    let mut tools = Vec::<Tool>::new();
+    let mut tools = Vec::<Tool>::with_capacity(list.len());
     for (n, value) in list.iter().enumerate() {
-        let tool = read_tool(value, &format!("tools[{n}]"))?;
+        let param = format!("tools[{n}]");
+        let Value::Object(object) = value else {
+            return Err(ResponseError::invalid(param, "a tool must be an object"));
+        };
+        let Some(tool) = read(&ignored.fields(object, &*param))? else {
+            continue;
+        };
         if tool.name.is_some() && tools.iter().any(|known| known.is_same(&tool)) {
             let text = format!("two tools are named `{}`", tool.name.unwrap_or_default());
-            return Err(ResponseError::invalid(format!("tools[{n}].name"), text));
+            return Err(ResponseError::invalid(format!("{param}.name"), text));
         }
         tools.push(tool);
     }
     Ok(tools)
 }
 
-pub(super) fn read_tool(value: &Value, param: &str) -> Result<Tool, ResponseError> {
-    let Value::Object(object) = value else {
-        return Err(ResponseError::invalid(param, "a tool must be an object"));
-    };
-    let kind = object
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if !KINDS.contains(&kind) {
-        let text = format!(
-            "tools of type `{kind}` are not supported: use one of {}",
-            KINDS.join(", ")
-        );
-        return Err(ResponseError::unsupported(format!("{param}.type"), text));
+/// Parses a tool of an agent's profile.
+pub(super) fn read_profile_tool(value: &Value) -> Option<Tool> {
+    let object = value.as_object()?;
+    match object.get("type")?.as_str()? {
+        "function" => read_function(&Ignored::default().fields(object, "")).ok(),
+        kind => read_other(kind, value).ok(),
     }
-    let (name, value) = match kind {
-        "function" => (
-            Some(name(object, "name", param)?),
-            read_function(object, param)?,
-        ),
-        "mcp" => (
-            Some(name(object, "server_label", param)?),
-            read_other(value, param)?,
-        ),
-        _ => (None, read_other(value, param)?),
-    };
-    Ok(Tool {
-        kind: kind.to_owned(),
-        name,
-        value,
-    })
 }
 
 /// Validates a tool that is only listed in the response, by the rules for agent profiles.
-fn read_other(value: &Value, param: &str) -> Result<Value, ResponseError> {
-    let tool: ProfileTool = serde_json::from_value(value.clone())
-        .map_err(|e| ResponseError::invalid(param, e.to_string()))?;
+fn read_other(kind: &str, value: &Value) -> Result<Tool, String> {
+    let tool: ProfileTool = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
     let problem = tool.problem();
-    match problem.or_else(|| tool.problem_if_new().map(str::to_owned)) {
-        Some(problem) => Err(ResponseError::invalid(param, problem)),
-        None => Ok(value.clone()),
+    if let Some(problem) = problem.or_else(|| tool.problem_if_new().map(str::to_owned)) {
+        return Err(problem);
     }
+    Ok(Tool {
+        kind: kind.to_owned(),
+        name: value["server_label"].as_str().map(str::to_owned),
+        value: value.clone(),
+    })
 }
 
-fn name(object: &Map<String, Value>, field: &str, param: &str) -> Result<String, ResponseError> {
-    let name = object
-        .get(field)
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+fn name(fields: &Fields<'_>) -> Result<String, ResponseError> {
+    let name = fields.text("name").unwrap_or_default();
     let fits = (1..=NAME_BYTES_MAX).contains(&name.len())
         && name
             .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'));
     if fits {
         return Ok(name.to_owned());
     }
-    let text = format!("`{field}` must have 1 to {NAME_BYTES_MAX} letters, digits, `_`, or `-`");
-    Err(ResponseError::invalid(format!("{param}.{field}"), text))
+    let text = format!("`name` must have 1 to {NAME_BYTES_MAX} letters, digits, `_`, `-`, or `.`");
+    Err(ResponseError::invalid(fields.path_of("name"), text))
 }
 
 /// Builds the function with every field that clients expect. Unset fields are null.
-fn read_function(object: &Map<String, Value>, param: &str) -> Result<Value, ResponseError> {
-    let mut function = json!({"type": "function", "name": object.get("name"), "description": null, "parameters": null, "strict": null});
-    for (field, value) in object {
-        let (fits, what) = match field.as_str() {
-            "type" | "name" => continue,
-            "description" => (value.is_string(), "a string"),
-            "parameters" => (value.is_object(), "a JSON schema"),
-            "strict" => (value.is_boolean(), "true or false"),
-            // These values are equivalent to an unset field.
-            _ if matches!(value, Value::Null | Value::Bool(false)) => continue,
-            // The server itself adds these fields to an agent's tools.
-            "available" | "unavailable_because" => continue,
-            other => {
-                let text = format!("`{other}` of a function is not supported: omit it");
-                return Err(ResponseError::unsupported(format!("{param}.{other}"), text));
-            }
-        };
-        if value.is_null() {
-            continue;
-        }
-        if !fits {
+pub(super) fn read_function(fields: &Fields<'_>) -> Result<Tool, ResponseError> {
+    let name = name(fields)?;
+    // The server itself adds these fields to an agent's tools.
+    fields.get("available");
+    fields.get("unavailable_because");
+    let given = |field: &str, fits: fn(&Value) -> bool, what: &str| match fields.get(field) {
+        Some(value) if !fits(value) => {
             let text = format!("`{field}` of a function must be {what}");
-            return Err(ResponseError::invalid(format!("{param}.{field}"), text));
+            Err(ResponseError::invalid(fields.path_of(field), text))
         }
-        function[field] = value.clone();
-    }
-    Ok(function)
+        value => Ok(value),
+    };
+    let value = json!({
+        "type": "function",
+        "name": name,
+        "description": given("description", Value::is_string, "a string")?,
+        "parameters": given("parameters", Value::is_object, "a JSON schema")?,
+        "strict": given("strict", Value::is_boolean, "true or false")?,
+    });
+    Ok(Tool {
+        kind: "function".to_owned(),
+        name: Some(name),
+        value,
+    })
 }
 
 /// Tools of a call.
@@ -244,7 +246,7 @@ mod tests {
     use super::*;
 
     fn tools(list: &Value) -> Vec<Tool> {
-        read_tools(list.as_array().unwrap()).unwrap()
+        read_tools(list.as_array().unwrap(), &Ignored::default()).unwrap()
     }
 
     fn names(offer: &Offer) -> Vec<&str> {
@@ -281,9 +283,9 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_tools_are_named() {
+    fn invalid_functions_are_rejected_with_their_path() {
         for (tool, wanted) in [
-            (json!({"type": "time_machine"}), "tools[0].type"),
+            (json!(1), "tools[0]"),
             (json!({"type": "function"}), "tools[0].name"),
             (json!({"type": "function", "name": "a b"}), "tools[0].name"),
             (
@@ -291,36 +293,44 @@ mod tests {
                 "tools[0].parameters",
             ),
             (
-                json!({"type": "function", "name": "a", "async": true}),
-                "tools[0].async",
-            ),
-            (
-                json!({"type": "function", "name": "a", "registry_id": "tool_1"}),
-                "tools[0].registry_id",
-            ),
-            (json!({"type": "mcp"}), "tools[0].server_label"),
-            (
-                json!({"type": "mcp", "server_label": "wiki", "headers": {}}),
-                "tools[0]",
-            ),
-            (
-                json!({"type": "file_search", "vector_store_ids": ["vs_1"]}),
-                "tools[0]",
-            ),
-            (
-                json!({"type": "file_search", "max_num_results": 99}),
-                "tools[0]",
+                json!({"type": "function", "name": "a", "strict": "yes"}),
+                "tools[0].strict",
             ),
         ] {
-            let (ResponseError::Invalid(_, param) | ResponseError::Unsupported(_, param)) =
-                read_tools(std::slice::from_ref(&tool)).unwrap_err()
-            else {
+            let error = read_tools(std::slice::from_ref(&tool), &Ignored::default()).unwrap_err();
+            let ResponseError::Invalid(_, param) = error else {
                 panic!("{tool}")
             };
             assert_eq!(param, wanted, "{tool}");
         }
         let twice = json!([{"type": "function", "name": "a"}, {"type": "function", "name": "a"}]);
-        assert!(read_tools(twice.as_array().unwrap()).is_err());
+        assert!(read_tools(twice.as_array().unwrap(), &Ignored::default()).is_err());
+    }
+
+    #[test]
+    fn tools_that_cannot_be_called_are_ignored() {
+        let list = json!([
+            {"type": "function", "name": "a", "async": true, "defer_loading": false},
+            {"type": "namespace", "name": "n", "tools": []},
+            {"type": "web_search"},
+            {"type": "mcp", "server_label": "wiki", "server_url": "https://wiki.example"},
+            {"type": "mcp", "server_label": "wiki", "headers": {"x": "y"}},
+            {"type": "file_search", "vector_store_ids": ["vs_1"]},
+            {"type": "function", "name": "files.read"},
+        ]);
+        let ignored = Ignored::default();
+        let tools = read_tools(list.as_array().unwrap(), &ignored).unwrap();
+        let kinds: Vec<&str> = tools.iter().map(|tool| tool.kind.as_str()).collect();
+        assert_eq!(kinds, ["function", "mcp", "function"]);
+        let paths = [
+            "tools[0].async",
+            "tools[1]",
+            "tools[2]",
+            "tools[3]",
+            "tools[4]",
+            "tools[5]",
+        ];
+        assert_eq!(ignored.into_paths(), paths);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use futures::Stream;
 use serde_json::json;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::responses::{accepted, ended, event_stream};
+use super::responses::{accepted, ended, event_stream, with_ignored};
 use crate::{
     auth::WorkspaceCaller,
     http::{ApiError, extract::Body},
@@ -33,8 +33,8 @@ pub fn router() -> OpenApiRouter<State> {
 ///
 /// Like `/v1/responses`, but stores nothing. With `stream`, the response is an event stream of `chat.completion.chunk` objects that
 /// ends with `[DONE]`, or with an object that has an `error`. If the client disconnects, the model call is canceled. Fields that are
-/// not listed here are accepted only if their values have no effect (`n: 1`, null); other values are rejected with
-/// `unsupported_parameter`.
+/// not listed here are ignored and named in the header `OpenVibe-Ignored`, unless the answer would be wrong without them (`n: 2`,
+/// `logprobs`, `logit_bias`, `functions`, audio output), which is rejected with `unsupported_parameter`.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     request_body(content = CreateChatCompletion,
@@ -59,16 +59,18 @@ async fn create_chat_completion(
     let call = call.map_err(|e| form.error(e))?;
     // The call has its own permit, so the turn can end.
     drop(turn);
-    match delivery {
+    let ignored = call.ignored.clone();
+    let response = match delivery {
         Delivery::Stream => {
             let call = accepted(call).await.map_err(|e| form.error(e))?;
-            Ok(event_stream(chunks(call, form)))
+            event_stream(chunks(call, form))
         }
         Delivery::Whole => {
             let response = ended(call).await.map_err(|e| form.error(e))?;
-            Ok(Json(ChatCompletion::from(response)).into_response())
+            Json(ChatCompletion::from(response)).into_response()
         }
-    }
+    };
+    Ok(with_ignored(response, &ignored))
 }
 
 /// Formats the progress of a call as event data.

@@ -23,8 +23,8 @@ use crate::{
         page::{Limit, List, ListObject},
     },
     responses::{
-        self, Call, CreateResponse, DeletedResponse, Delivery, InputItem, ItemOrder, ItemPage,
-        Model, Progress, Response, ResponseError, store,
+        self, Call, CreateResponse, DeletedResponse, Delivery, IgnoredPaths, InputItem, ItemOrder,
+        ItemPage, Model, Progress, Response, ResponseError, store,
     },
     server::{State, intake::PersonTurns},
 };
@@ -34,6 +34,8 @@ type St = axum::extract::State<State>;
 /// Maximum time that a stream waits for the model to accept the request, so that a rejection can become an HTTP
 /// status.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
+/// Response header with the paths of ignored parts of the request.
+const IGNORED: HeaderName = HeaderName::from_static("openvibe-ignored");
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 pub fn router() -> OpenApiRouter<State> {
@@ -49,7 +51,8 @@ pub fn router() -> OpenApiRouter<State> {
 ///
 /// With `stream`, the response is an event stream: `response.created`, `response.in_progress`, then items and their
 /// deltas, and finally `response.completed`, `response.incomplete`, or `response.failed`; each with an increasing
-/// `sequence_number`. If the client disconnects, the model call is canceled. Failed responses are not stored.
+/// `sequence_number`. If the client disconnects, the model call is canceled. Failed responses are not stored. The header
+/// `OpenVibe-Ignored` lists the parts of the request that were ignored, such as `top_k, tools[2]`.
 #[utoipa::path(post, path = "/v1/responses", tag = "responses",
     security(("session" = ["member"]), ("key" = ["agents:use"])),
     request_body(content = CreateResponse,
@@ -72,10 +75,23 @@ async fn create_response(
     let call = service.begin(plan, delivery)?;
     // The call has its own permit, so the turn can end.
     drop(turn);
-    match delivery {
-        Delivery::Stream => Ok(event_stream(events(accepted(call).await?))),
-        Delivery::Whole => Ok(Json(ended(call).await?).into_response()),
+    let ignored = call.ignored.clone();
+    let response = match delivery {
+        Delivery::Stream => event_stream(events(accepted(call).await?)),
+        Delivery::Whole => Json(ended(call).await?).into_response(),
+    };
+    Ok(with_ignored(response, &ignored))
+}
+
+/// Adds the header `OpenVibe-Ignored` if parts of the request were ignored.
+pub(super) fn with_ignored(mut response: HttpResponse, ignored: &IgnoredPaths) -> HttpResponse {
+    let header = ignored
+        .header()
+        .and_then(|paths| HeaderValue::try_from(paths).ok());
+    if let Some(header) = header {
+        response.headers_mut().insert(IGNORED, header);
     }
+    response
 }
 
 /// Waits for the end of a call.

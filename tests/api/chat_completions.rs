@@ -434,16 +434,14 @@ async fn completions_are_recorded_but_not_stored() {
 }
 
 #[tokio::test]
-async fn an_unsupported_field_is_named() {
+async fn a_field_without_which_the_answer_would_be_wrong_is_rejected() {
     let team = team().await;
     for (field, value) in [
         ("n", json!(2)),
-        ("seed", json!(1)),
         ("logprobs", json!(true)),
-        ("store", json!(true)),
         ("modalities", json!(["audio"])),
         ("functions", json!([{"name": "f"}])),
-        ("colour", json!("red")),
+        ("background", json!(true)),
     ] {
         let mut body = json!({"model": "tiny", "messages": user("Hi")});
         body[field] = value;
@@ -455,9 +453,128 @@ async fn an_unsupported_field_is_named() {
         assert_eq!(param, field);
     }
     assert!(team.model().requests().is_empty());
-    let neutral = json!({"model": "tiny", "messages": user("Hi"), "n": 1, "seed": null, "logprobs": false,
-        "store": false, "presence_penalty": 0, "frequency_penalty": 0, "logit_bias": {}, "colour": null});
-    ask(&team.bo, neutral).await;
+}
+
+#[tokio::test]
+async fn ignored_parts_are_named_in_a_header() {
+    let team = team().await;
+    let program = program(&team).await;
+    let image = json!({"type": "image_url", "image_url": {"url": "data:"}});
+    let body = json!({"model": "tiny", "top_k": 20, "store": true, "user": "", "max_tokens": -1, "n": 1,
+        "tools": [weather(), {"type": "web_search"}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "See "}, image]},
+            {"role": "assistant", "content": null}, {"role": "user", "content": "Well?"}]});
+    for streams in [false, true] {
+        let mut body = body.clone();
+        body["stream"] = streams.into();
+        let reply = program.post(PATH, body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        let ignored = reply.header("openvibe-ignored").unwrap();
+        let mut paths: Vec<&str> = ignored.split(", ").collect();
+        paths.sort_unstable();
+        let wanted = ["messages[0].content[1]", "store", "tools[1]", "top_k"];
+        assert_eq!(paths, wanted);
+        let sent = sent(&team);
+        assert_eq!(
+            sent["messages"],
+            json!([{"role": "user", "content": "See (image, not readable)\n\nWell?"}])
+        );
+        assert_eq!(list(&sent, "/tools").len(), 1);
+    }
+    let plain = json!({"model": "tiny", "messages": user("Hi"), "n": 1, "seed": null, "logprobs": false,
+        "store": false, "logit_bias": {}, "colour": null, "service_tier": "auto"});
+    let reply = program.post(PATH, plain).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    assert_eq!(reply.header("openvibe-ignored"), None);
+}
+
+#[tokio::test]
+async fn seed_and_penalties_are_sent_until_the_server_rejects_them() {
+    let team = team().await;
+    let program = program(&team).await;
+    let refusal = r#"{"error":{"message":"Unrecognized request argument supplied: seed"}}"#;
+    team.model().script(
+        "",
+        [
+            Answer::status(400, refusal),
+            Answer::text("One."),
+            Answer::text("Two."),
+        ],
+    );
+    let body = json!({"model": "tiny", "messages": user("Hi"), "seed": 7, "frequency_penalty": 0.5,
+        "presence_penalty": -0.2});
+    for _ in 0..2 {
+        let reply = program.post(PATH, body.clone()).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        assert_eq!(reply.header("openvibe-ignored").as_deref(), Some("seed"));
+    }
+    let requests = team.model().requests();
+    let seeds: Vec<&Value> = requests
+        .iter()
+        .map(|request| &request.body["seed"])
+        .collect();
+    assert_eq!(seeds, [&json!(7), &Value::Null, &Value::Null]);
+    assert_eq!(requests[2].body["frequency_penalty"], 0.5);
+    assert_eq!(requests[2].body["presence_penalty"], -0.2);
+    let wrong = json!({"model": "tiny", "messages": user("Hi"), "presence_penalty": 3});
+    assert_eq!(refused(&program, wrong, 400).await.2, "presence_penalty");
+}
+
+#[tokio::test]
+async fn function_names_with_dots_are_mapped_back() {
+    let team = team().await;
+    let program = program(&team).await;
+    let function = |name: &str| json!({"type": "function", "function": {"name": name}});
+    let call = [("files_read", json!({"path": "a"}))];
+    team.model()
+        .script("", [Answer::calls("", &call), Answer::text("Done.")]);
+    let body =
+        json!({"model": "tiny", "messages": user("Read it"), "tools": [function("files.read")]});
+    let completion = ask(&program, body.clone()).await;
+    let message = &completion["choices"][0]["message"];
+    assert_eq!(message["tool_calls"][0]["function"]["name"], "files.read");
+    assert_eq!(sent(&team)["tools"][0]["function"]["name"], "files_read");
+    let mut second = body;
+    let id = text(message, "/tool_calls/0/id");
+    second["messages"] = json!([{"role": "user", "content": "Read it"}, message,
+        {"role": "tool", "tool_call_id": id, "content": "a"}]);
+    assert_eq!(said(&ask(&program, second).await), "Done.");
+    assert_eq!(
+        sent(&team)["messages"][1]["tool_calls"][0]["function"]["name"],
+        "files_read"
+    );
+}
+
+#[tokio::test]
+async fn many_messages_and_tools_are_accepted() {
+    let team = team().await;
+    let function = |n: usize| json!({"type": "function", "function": {"name": format!("f{n}")}});
+    let messages = |count: usize| -> Vec<Value> {
+        (0..count)
+            .map(|_| json!({"role": "user", "content": "x"}))
+            .collect()
+    };
+    let tools = |count: usize| -> Vec<Value> { (0..count).map(function).collect() };
+    let body = |said: usize, offered: usize| {
+        json!({"model": "tiny", "truncation": "auto",
+        "messages": messages(said), "tools": tools(offered)})
+    };
+    ask(&team.bo, body(10_000, 1)).await;
+    ask(&team.bo, body(1, 512)).await;
+    assert_eq!(list(&sent(&team), "/tools").len(), 512);
+    assert_eq!(refused(&team.bo, body(10_001, 1), 400).await.2, "messages");
+    assert_eq!(refused(&team.bo, body(1, 513), 400).await.2, "tools");
+}
+
+#[tokio::test]
+async fn a_system_message_alone_is_the_users_message() {
+    let team = team().await;
+    let body = json!({"model": "tiny", "messages": [{"role": "system", "content": "Say hello."}]});
+    ask(&team.bo, body).await;
+    assert_eq!(
+        sent(&team)["messages"],
+        json!([{"role": "user", "content": "Say hello."}])
+    );
 }
 
 #[tokio::test]
@@ -467,7 +584,7 @@ async fn an_invalid_field_is_named() {
         (json!({"messages": null}), "messages"),
         (json!({"messages": []}), "messages"),
         (
-            json!({"messages": [{"role": "system", "content": "x"}]}),
+            json!({"messages": [{"role": "system", "content": " "}]}),
             "messages",
         ),
         (
@@ -475,12 +592,16 @@ async fn an_invalid_field_is_named() {
             "messages[0].content[0].type",
         ),
         (json!({"temperature": 3}), "temperature"),
-        (json!({"max_tokens": 0}), "max_tokens"),
-        (json!({"max_completion_tokens": 0}), "max_completion_tokens"),
-        (json!({"reasoning_effort": "huge"}), "reasoning_effort"),
+        (
+            json!({"max_tokens": 1, "max_completion_tokens": 2}),
+            "max_tokens",
+        ),
         (json!({"stop": [1]}), "stop"),
         (json!({"tool_choice": "required"}), "tool_choice"),
-        (json!({"tools": [{"type": "web_search"}]}), "tools[0].type"),
+        (
+            json!({"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"}}),
+            "tool_choice",
+        ),
         (
             json!({"tools": [{"type": "function", "name": "flat"}]}),
             "tools[0]",

@@ -136,8 +136,6 @@ async fn every_error_has_the_openai_shape() {
         "invalid_json",
         "input",
     );
-    let unknown = json!({"model": "tiny", "input": "Hi", "colour": "red"});
-    assert_eq!(refused(&team.bo, unknown, 400).await.1, "invalid_field");
     let wrong = json!({"model": "tiny", "input": "Hi", "temperature": "warm"});
     same(
         refused(&team.bo, wrong, 400).await,
@@ -165,15 +163,11 @@ async fn an_invalid_request_names_the_field() {
             "input[0].content[0].type",
         ),
         (
-            json!({"input": [{"type": "item_reference", "id": "msg_1"}]}),
-            "input[0].type",
+            json!({"input": [{"type": "item_reference"}]}),
+            "input[0].id",
         ),
         (json!({"input": "Hi", "background": true}), "background"),
         (json!({"input": "Hi", "temperature": 3}), "temperature"),
-        (
-            json!({"input": "Hi", "max_output_tokens": 0}),
-            "max_output_tokens",
-        ),
         (json!({"input": "Hi", "truncation": "maybe"}), "truncation"),
         (
             json!({"input": "Hi", "text": {"format": {"type": "grammar"}}}),
@@ -199,13 +193,10 @@ async fn an_invalid_request_names_the_field() {
             json!({"input": "Hi", "conversation": {"id": "conv_1"}}),
             "conversation",
         ),
+        (json!({"input": "Hi", "n": 2}), "n"),
         (
-            json!({"input": "Hi", "reasoning": {"summary": "auto"}}),
-            "reasoning",
-        ),
-        (
-            json!({"input": "Hi", "reasoning": {"effort": "huge"}}),
-            "reasoning.effort",
+            json!({"input": "Hi", "include": ["message.output_text.logprobs"]}),
+            "include",
         ),
     ] {
         let (kind, _, found) = refused(&team.bo, body, 400).await;

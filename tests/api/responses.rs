@@ -285,16 +285,52 @@ async fn tools_without_a_runtime_are_shown_and_never_sent() {
     let response = ask(&program, body).await;
     assert_eq!(response["tools"], json!([mcp]));
     assert!(team.model().requests()[0].body.get("tools").is_none());
-    let unknown = json!({"model": "tiny", "input": "x", "tools": [{"type": "time_machine"}]});
-    assert_eq!(refused(&program, unknown, 400).await.2, "tools[0].type");
-    for tool in [
-        json!({"type": "file_search", "vector_store_ids": ["vs_1"]}),
-        json!({"type": "file_search", "max_num_results": 99}),
-        json!({"type": "mcp", "server_label": "wiki", "colour": "red"}),
-    ] {
-        let body = json!({"model": "tiny", "input": "x", "tools": [tool]});
-        assert_eq!(refused(&program, body, 400).await.2, "tools[0]");
-    }
+    let body = json!({"model": "tiny", "input": "x", "tools": [
+        mcp,
+        {"type": "time_machine"},
+        {"type": "file_search", "vector_store_ids": ["vs_1"]},
+        {"type": "mcp", "server_label": "notes", "colour": "red"},
+    ]});
+    let reply = program.post("/v1/responses", body).await;
+    assert_eq!(
+        reply.header("openvibe-ignored").as_deref(),
+        Some("tools[0], tools[1], tools[2], tools[3]")
+    );
+    assert_eq!(reply.is(200)["tools"], json!([mcp]));
+}
+
+/// The request of Codex CLI 0.40, shortened.
+#[tokio::test]
+async fn a_coding_client_s_request_is_answered() {
+    let team = team().await;
+    let message = |role: &str, text: &str| {
+        json!({"type": "message", "role": role,
+        "content": [{"type": "input_text", "text": text}]})
+    };
+    let shell = json!({"type": "function", "name": "shell", "strict": false, "parameters": {"type": "object", "properties": {}}});
+    let body = json!({"model": "tiny", "instructions": "You are a coding agent.", "store": false, "stream": false,
+        "input": [message("developer", "Sandbox: read-only."), message("user", "Hi"),
+            {"type": "reasoning", "summary": [], "encrypted_content": "x"},
+            {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}}],
+        "tools": [shell, {"type": "namespace", "name": "mcp", "tools": []}, {"type": "web_search", "external_web_access": false}],
+        "tool_choice": "auto", "parallel_tool_calls": false, "reasoning": {"effort": "medium", "summary": "auto"},
+        "include": ["reasoning.encrypted_content"], "prompt_cache_key": "k", "text": {"verbosity": "low"},
+        "client_metadata": {"x-codex-installation-id": "i"}});
+    let reply = program(&team).await.post("/v1/responses", body).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    let ignored = reply.header("openvibe-ignored").unwrap();
+    let mut paths: Vec<&str> = ignored.split(", ").collect();
+    paths.sort_unstable();
+    let wanted = [
+        "client_metadata",
+        "input[3]",
+        "reasoning.effort",
+        "reasoning.summary",
+        "text.verbosity",
+        "tools[1]",
+        "tools[2]",
+    ];
+    assert_eq!(paths, wanted);
 }
 
 #[tokio::test]

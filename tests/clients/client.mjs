@@ -189,7 +189,8 @@ async function errors() {
     assert.deepEqual([e.type, e.param], ['invalid_request_error', 'temperature']);
     return true;
   });
-  await assert.rejects(ask('x', { nonsense: true }), OpenAI.BadRequestError);
+  const { response } = await ask('x', { nonsense: true }).withResponse();
+  assert.equal(response.headers.get('openvibe-ignored'), 'nonsense');
   await assert.rejects(ask('be refused'), OpenAI.RateLimitError);
   await assert.rejects(ask('be refused', { stream: true }), OpenAI.RateLimitError);
   await assert.rejects(ask('be away'), OpenAI.InternalServerError);

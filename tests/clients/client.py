@@ -207,7 +207,8 @@ def errors():
         type="invalid_request_error",
         param="temperature",
     )
-    rejects(openai.BadRequestError, ask("x", extra_body={"nonsense": True}))
+    raw = client.responses.with_raw_response.create(model=MODEL, input="x", extra_body={"nonsense": True})
+    assert raw.headers["openvibe-ignored"] == "nonsense"
     rejects(openai.RateLimitError, ask("be refused"), code="rate_limit_exceeded")
     rejects(openai.RateLimitError, ask("be refused", stream=True))
     rejects(openai.InternalServerError, ask("be away"))

@@ -3,21 +3,25 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 
 use super::{
     super::{
         CreateResponse, ResponseError,
-        form::{Truncation, check_output_tokens, either, has_only},
-        format::{TextFormat, read_format},
+        form::{Truncation, either, output_tokens, read_effort},
+        format::read_format,
+        ignored::{Ignored, changes_answer},
+        items::Input,
         parsed::Parsed,
-        tools::{Tool, read_tools},
+        tools::{Tool, collect, read_function},
     },
     messages::{Messages, read_messages},
 };
 use crate::{http::ApiError, model::ReasoningEffort};
 
+/// Path of the reasoning effort in a request.
+const EFFORT: &str = "reasoning_effort";
 const STOPS_MAX: usize = 4;
 /// Maximum length of a stop sequence in UTF-16 code units.
 const STOP_UNITS_MAX: usize = 512;
@@ -38,18 +42,20 @@ fn text_or_texts() -> Schema {
     )
 }
 
-/// A request of the Chat Completions API. Other fields are accepted only if their values have no effect, such as `n: 1` or null.
+/// A request of the Chat Completions API. Other fields, and values that do not change the meaning of the answer, are ignored and named
+/// in the response header `OpenVibe-Ignored`.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 pub struct CreateChatCompletion {
     /// Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`), `content` (a string, or text parts), and
-    /// optionally `tool_calls` or `tool_call_id`. The leading system and developer messages replace the agent's own instructions.
+    /// optionally `tool_calls` or `tool_call_id`; at most 10,000. The leading system and developer messages replace the agent's own
+    /// instructions. Images and files are ignored before the last user message, and rejected in it.
     #[schema(value_type = Vec<Object>)]
     pub messages: Option<Vec<Value>>,
     /// A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used.
     pub model: Option<String>,
     /// `agent_…`, an agent's name, or `main`.
     pub agent_id: Option<String>,
-    /// Functions that the client runs.
+    /// Functions that the client runs, at most 512. Tools of other types are ignored.
     #[schema(value_type = Option<Vec<Object>>)]
     pub tools: Option<Vec<Value>>,
     /// `none`, `auto`, `required`, or `{"type":"function","function":{"name":…}}`.
@@ -60,10 +66,16 @@ pub struct CreateChatCompletion {
     pub temperature: Option<f64>,
     /// 0 to 1.
     pub top_p: Option<f64>,
-    /// Output limit in tokens, 1 to 1,000,000.
-    pub max_completion_tokens: Option<u32>,
+    /// -2 to 2; ignored for models that do not support it.
+    pub frequency_penalty: Option<f64>,
+    /// -2 to 2; ignored for models that do not support it.
+    pub presence_penalty: Option<f64>,
+    /// Seed of the model's random numbers; ignored for models that do not support it.
+    pub seed: Option<i64>,
+    /// Output limit in tokens, at most 1,000,000; no limit if it is 0 or less.
+    pub max_completion_tokens: Option<i64>,
     /// Older name of `max_completion_tokens`.
-    pub max_tokens: Option<u32>,
+    pub max_tokens: Option<i64>,
     /// One to four stop sequences; the reply ends before the first one that occurs.
     #[schema(schema_with = text_or_texts)]
     pub stop: Option<Value>,
@@ -72,7 +84,8 @@ pub struct CreateChatCompletion {
     #[schema(value_type = Option<Object>)]
     pub response_format: Option<Value>,
     /// Reasoning effort; ignored for models that do not support it.
-    pub reasoning_effort: Option<ReasoningEffort>,
+    #[schema(value_type = Option<ReasoningEffort>)]
+    pub reasoning_effort: Option<Value>,
     pub stream: Option<bool>,
     /// `{"include_usage":true}` adds a chunk with the usage.
     #[schema(value_type = Option<Object>)]
@@ -85,7 +98,7 @@ pub struct CreateChatCompletion {
     pub metadata: Option<BTreeMap<String, String>>,
     /// Accepted without effect.
     pub user: Option<String>,
-    /// `auto` or `default`.
+    /// Ignored.
     pub service_tier: Option<String>,
     /// Accepted without effect.
     pub safety_identifier: Option<String>,
@@ -93,7 +106,7 @@ pub struct CreateChatCompletion {
     pub prompt_cache_key: Option<String>,
     /// Accepted without effect.
     pub prompt_cache_retention: Option<String>,
-    /// All other fields; they are not supported.
+    /// All other fields.
     #[serde(flatten)]
     #[schema(ignore)]
     other: BTreeMap<String, Value>,
@@ -112,9 +125,10 @@ impl CreateChatCompletion {
 
     /// Translates the request into a request of the Responses API. Also returns its parsed parts.
     pub(super) fn read(&self) -> (CreateResponse, Result<Parsed, ResponseError>) {
+        let ignored = Ignored::default();
         let messages = self
-            .check()
-            .and_then(|()| read_messages(self.messages.as_deref().unwrap_or_default()));
+            .check(&ignored)
+            .and_then(|()| read_messages(self.messages.as_deref().unwrap_or_default(), &ignored));
         let (instructions, items) = match messages {
             Ok(Messages {
                 instructions,
@@ -124,13 +138,19 @@ impl CreateChatCompletion {
         };
         let common = self.common(instructions);
         let parsed = items.and_then(|items| {
-            common.check()?;
+            common.check(&ignored)?;
+            let effort = self.reasoning_effort.as_ref();
             Ok(Parsed {
-                items,
-                tools: self.read_tools()?,
-                format: self.format()?,
-                effort: self.reasoning_effort,
+                input: Input {
+                    items,
+                    references: Vec::new(),
+                },
+                tools: self.read_tools(&ignored)?,
+                format: read_format(self.response_format.as_ref(), "response_format", &ignored)?,
+                effort: read_effort(effort, EFFORT, &ignored),
+                effort_path: EFFORT,
                 stop: read_stop(self.stop.as_ref())?,
+                ignored: ignored.into_paths(),
             })
         });
         (common, parsed)
@@ -146,7 +166,12 @@ impl CreateChatCompletion {
             parallel_tool_calls: self.parallel_tool_calls,
             temperature: self.temperature,
             top_p: self.top_p,
-            max_output_tokens: self.max_completion_tokens.or(self.max_tokens),
+            frequency_penalty: self.frequency_penalty,
+            presence_penalty: self.presence_penalty,
+            seed: self.seed,
+            max_output_tokens: output_tokens(self.max_completion_tokens)
+                .or(output_tokens(self.max_tokens))
+                .map(i64::from),
             stream: self.stream,
             store: Some(false),
             metadata: self.metadata.clone(),
@@ -161,22 +186,25 @@ impl CreateChatCompletion {
     }
 
     /// Validates the fields that do not exist in the Responses API.
-    fn check(&self) -> Result<(), ResponseError> {
+    fn check(&self, ignored: &Ignored) -> Result<(), ResponseError> {
         let unsupported = |field: &str| ResponseError::UnsupportedParameter(field.to_owned());
         let mut other = self.other.iter();
-        if let Some((field, _)) = other.find(|(field, value)| !is_neutral(field, value)) {
+        if let Some((field, _)) = other.find(|(field, value)| changes_answer(field, value)) {
             return Err(unsupported(field));
         }
-        if self.stream_options.as_ref().is_some_and(|options| {
-            !has_only(options, &["include_usage", "include_obfuscation"])
-                || !(options["include_usage"].is_null() || options["include_usage"].is_boolean())
-        }) {
-            return Err(unsupported("stream_options"));
+        ignored.add_unknown(&self.other);
+        if let Some(options) = ignored.optional(self.stream_options.as_ref(), "stream_options") {
+            options.get("include_obfuscation");
+            if options
+                .get("include_usage")
+                .is_some_and(|value| !value.is_boolean())
+            {
+                return Err(unsupported("stream_options"));
+            }
         }
-        check_output_tokens("max_completion_tokens", self.max_completion_tokens)?;
-        check_output_tokens("max_tokens", self.max_tokens)?;
-        match (self.max_completion_tokens, self.max_tokens) {
-            (Some(new), Some(old)) if new != old => Err(ResponseError::invalid(
+        let limits = [self.max_completion_tokens, self.max_tokens].map(output_tokens);
+        match limits {
+            [Some(new), Some(old)] if new != old => Err(ResponseError::invalid(
                 "max_tokens",
                 "max_tokens and max_completion_tokens differ: omit max_tokens",
             )),
@@ -184,27 +212,19 @@ impl CreateChatCompletion {
         }
     }
 
-    /// Parses the tools. Errors name parameters as in the Responses API; `param_of` translates them.
-    fn read_tools(&self) -> Result<Vec<Tool>, ResponseError> {
-        let mut flat = Vec::new();
-        for (n, tool) in self.tools.iter().flatten().enumerate() {
-            if tool.is_object() && tool["type"] != "function" {
-                let text = "only tools of the type function are supported";
-                return Err(ResponseError::unsupported(format!("tools[{n}].type"), text));
+    fn read_tools(&self, ignored: &Ignored) -> Result<Vec<Tool>, ResponseError> {
+        let list = self.tools.as_deref().unwrap_or_default();
+        collect(list, ignored, |tool| {
+            if !matches!(tool.text("type"), None | Some("function")) {
+                tool.ignore();
+                return Ok(None);
             }
-            if tool.is_object() && !tool["function"].is_object() {
+            let Some(function) = tool.get("function").and_then(Value::as_object) else {
                 let text = "a tool needs a `function` object with a name";
-                return Err(ResponseError::invalid(format!("tools[{n}]"), text));
-            }
-            flat.push(flattened(tool, "function"));
-        }
-        read_tools(&flat)
-    }
-
-    fn format(&self) -> Result<TextFormat, ResponseError> {
-        let format = self.response_format.as_ref();
-        let flat = format.map_or(Value::Null, |format| flattened(format, "json_schema"));
-        read_format(&flat, "response_format")
+                return Err(ResponseError::invalid(&*tool.path, text));
+            };
+            read_function(&ignored.fields(function, tool.path_of("function"))).map(Some)
+        })
     }
 
     /// Returns the name that a field of the Responses API has in this request.
@@ -214,12 +234,7 @@ impl CreateChatCompletion {
             "max_output_tokens" if self.max_completion_tokens.is_some() => "max_completion_tokens",
             "max_output_tokens" => "max_tokens",
             "text.format" => "response_format",
-            other => match other.split_once("].") {
-                Some((tool, field)) if tool.starts_with("tools[") && field != "type" => {
-                    return format!("{tool}].function.{field}");
-                }
-                _ => other,
-            },
+            other => other,
         };
         name.to_owned()
     }
@@ -234,50 +249,13 @@ impl CreateChatCompletion {
     }
 }
 
-/// Checks whether the value of an unsupported field is equivalent to an absent field.
-fn is_neutral(field: &str, value: &Value) -> bool {
-    if value.is_null() {
-        return true;
-    }
-    match field {
-        "n" => value.as_u64() == Some(1),
-        "logprobs" | "store" => value.as_bool() == Some(false),
-        "top_logprobs" | "frequency_penalty" | "presence_penalty" => {
-            value.as_f64().is_some_and(|number| number == 0.0)
-        }
-        "logit_bias" => value.as_object().is_some_and(Map::is_empty),
-        "functions" => value.as_array().is_some_and(Vec::is_empty),
-        "function_call" => matches!(value.as_str(), Some("none" | "auto")),
-        "modalities" => value
-            .as_array()
-            .is_some_and(|kinds| kinds.iter().all(|kind| kind == "text")),
-        "verbosity" => value == "medium",
-        _ => false,
-    }
-}
-
-/// Replaces the field `inner` of an object with the fields of the nested object.
-fn flattened(value: &Value, inner: &str) -> Value {
-    let Value::Object(object) = value else {
-        return value.clone();
-    };
-    let mut flat = object.clone();
-    if let Some(Value::Object(fields)) = flat.remove(inner) {
-        for (field, value) in fields {
-            // The outer object determines the type.
-            if field != "type" {
-                flat.insert(field, value);
-            }
-        }
-    }
-    Value::Object(flat)
-}
-
+/// Translates `{"type":"function","function":{"name":…}}`.
 fn flat_choice(choice: &Value) -> Value {
-    if choice["type"] == "function" {
-        flattened(choice, "function")
-    } else {
-        choice.clone()
+    match &choice["function"]["name"] {
+        Value::String(name) if choice["type"] == "function" => {
+            json!({"type": "function", "name": name})
+        }
+        _ => choice.clone(),
     }
 }
 
@@ -306,9 +284,8 @@ fn read_stop(stop: Option<&Value>) -> Result<Vec<String>, ResponseError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::responses::format::TextFormat;
 
     fn form(mut body: Value) -> CreateChatCompletion {
         if body.get("messages").is_none() {
@@ -347,7 +324,7 @@ mod tests {
             Some(json!({"type": "function", "name": "f"}))
         );
         let parsed = parsed.unwrap();
-        assert_eq!(parsed.items.len(), 1);
+        assert_eq!(parsed.input.items.len(), 1);
         assert_eq!(parsed.tools.len(), 1);
         assert_eq!(parsed.format, TextFormat::JsonObject);
         assert_eq!(parsed.effort, Some(ReasoningEffort::Low));
@@ -355,37 +332,60 @@ mod tests {
     }
 
     #[test]
-    fn values_of_unsupported_fields_without_effect_are_accepted() {
+    fn default_values_are_not_named() {
         let body = json!({"n": 1, "logprobs": false, "top_logprobs": 0, "frequency_penalty": 0, "presence_penalty": 0.0,
             "logit_bias": {}, "store": false, "modalities": ["text"], "functions": [], "function_call": "auto",
             "verbosity": "medium", "seed": null, "audio": null, "prediction": null, "web_search_options": null,
-            "response_format": {"type": "text"}, "stop": null, "service_tier": "auto", "metadata": {}, "user": "u",
-            "tools": null, "stream_options": null, "colour": null});
-        let (_, parsed) = form(body).read();
-        assert!(parsed.is_ok());
+            "response_format": {"type": "text"}, "stop": null, "service_tier": "auto", "metadata": {}, "user": "",
+            "tools": null, "stream_options": null, "colour": null, "max_tokens": -1, "max_completion_tokens": 5});
+        let (common, parsed) = form(body).read();
+        assert!(parsed.unwrap().ignored.is_empty());
+        assert_eq!(common.max_output_tokens, Some(5));
     }
 
     #[test]
-    fn other_values_of_unsupported_fields_are_named() {
+    fn values_that_do_not_change_the_answer_are_ignored_and_named() {
+        let call = json!({"id": "c", "index": 0, "type": "function", "extra_content": {"a": 1},
+            "function": {"name": "f", "arguments": "{}"}});
+        let body = json!({"top_k": 20, "store": true, "verbosity": "low", "reasoning_effort": "huge", "service_tier": "flex",
+            "web_search_options": {}, "stream_options": {"colour": "red", "include_usage": true},
+            "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}, "y": 1}},
+            "tools": [{"type": "custom"}, {"type": "function", "cache_control": {"a": 1}, "function": {"name": "f", "x": 1}}],
+            "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [call], "reasoning": "r"},
+                {"role": "tool", "tool_call_id": "c", "content": "1"}]});
+        let mut paths = form(body).read().1.unwrap().ignored;
+        paths.sort_unstable();
+        let wanted = [
+            "messages[1].reasoning",
+            "messages[1].tool_calls[0].extra_content",
+            "reasoning_effort",
+            "response_format.json_schema.y",
+            "service_tier",
+            "store",
+            "stream_options.colour",
+            "tools[0]",
+            "tools[1].cache_control",
+            "tools[1].function.x",
+            "top_k",
+            "verbosity",
+            "web_search_options",
+        ];
+        assert_eq!(paths, wanted);
+    }
+
+    #[test]
+    fn fields_that_change_the_answer_are_rejected() {
         for (field, value) in [
             ("n", json!(2)),
             ("logprobs", json!(true)),
             ("top_logprobs", json!(3)),
-            ("frequency_penalty", json!(0.5)),
-            ("presence_penalty", json!(-1)),
             ("logit_bias", json!({"1": 2})),
-            ("store", json!(true)),
             ("modalities", json!(["text", "audio"])),
             ("functions", json!([{"name": "f"}])),
             ("function_call", json!({"name": "f"})),
-            ("verbosity", json!("low")),
-            ("seed", json!(7)),
             ("audio", json!({"voice": "ash"})),
-            ("web_search_options", json!({})),
-            ("stream_options", json!({"colour": "red"})),
+            ("background", json!(true)),
             ("stream_options", json!({"include_usage": "yes"})),
-            ("instructions", json!("Be brief.")),
-            ("colour", json!("red")),
         ] {
             let (_, parsed) = form(json!({field: value})).read();
             let Err(ResponseError::UnsupportedParameter(param)) = parsed else {
@@ -399,8 +399,10 @@ mod tests {
     fn errors_have_the_names_of_the_chat_fields() {
         let function = |function: Value| json!({"type": "function", "function": function});
         for (body, param) in [
-            (json!({"max_tokens": 0}), "max_tokens"),
-            (json!({"max_completion_tokens": 0}), "max_completion_tokens"),
+            (
+                json!({"seed": 1, "presence_penalty": 3}),
+                "presence_penalty",
+            ),
             (
                 json!({"max_tokens": 1, "max_completion_tokens": 2}),
                 "max_tokens",
@@ -417,7 +419,6 @@ mod tests {
                 json!({"response_format": {"type": "xml"}}),
                 "response_format",
             ),
-            (json!({"tools": [{"type": "custom"}]}), "tools[0].type"),
             (
                 json!({"tools": [function(json!({"name": "a b"}))]}),
                 "tools[0].function.name",

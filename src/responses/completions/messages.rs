@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::super::{
     ResponseError,
-    items::{ITEMS_MAX, Item, Object, Speaker, content, named, text},
+    ignored::{Fields, Ignored},
+    items::{ITEMS_MAX, Item, Media, Speaker, arguments, ask_with_system, named, read_content},
 };
 
 /// The messages of a request.
@@ -17,7 +18,7 @@ pub(super) struct Messages {
 
 /// # Errors
 /// `Invalid` or `Unsupported` with the path, such as `messages[2].content[0].type`.
-pub(super) fn read_messages(list: &[Value]) -> Result<Messages, ResponseError> {
+pub(super) fn read_messages(list: &[Value], ignored: &Ignored) -> Result<Messages, ResponseError> {
     if list.len() > ITEMS_MAX {
         let text = format!(
             "there are {} messages; the limit is {ITEMS_MAX}",
@@ -25,82 +26,82 @@ pub(super) fn read_messages(list: &[Value]) -> Result<Messages, ResponseError> {
         );
         return Err(ResponseError::invalid("messages", text));
     }
-    let mut leading: Vec<String> = Vec::new();
+    let last_from_user = list.iter().rposition(|message| message["role"] == "user");
     let mut items: Vec<Item> = Vec::new();
     for (n, value) in list.iter().enumerate() {
         let param = format!("messages[{n}]");
         let Value::Object(message) = value else {
             return Err(ResponseError::invalid(param, "a message must be an object"));
         };
-        let read = read_message(message, &param)?;
-        match read.as_slice() {
-            [
-                Item::Message {
-                    role: Speaker::System,
-                    text,
-                },
-            ] if items.is_empty() => leading.push(text.clone()),
-            _ => items.extend(read),
-        }
+        let fields = ignored.fields(message, param);
+        items.extend(read_message(&fields, Media::of(n, last_from_user))?);
     }
-    let is_from_system = |item: &Item| {
-        matches!(
-            item,
-            Item::Message {
-                role: Speaker::System,
-                ..
-            }
-        )
-    };
-    if items
-        .iter()
-        .all(|item| item.is_blank() || is_from_system(item))
-    {
+    ask_with_system(&mut items);
+    if items.iter().all(Item::is_blank) {
         return Err(ResponseError::invalid(
             "messages",
             "messages does not contain a user message to reply to",
         ));
     }
-    leading.retain(|text| !text.trim().is_empty());
+    let leading = items
+        .iter()
+        .take_while(|item| item.is_from_system())
+        .count();
+    let leading = items.drain(..leading).filter(|item| !item.is_blank());
+    let leading: Vec<String> = leading
+        .filter_map(|item| match item {
+            Item::Message { text, .. } => Some(text),
+            _ => None,
+        })
+        .collect();
     Ok(Messages {
         instructions: (!leading.is_empty()).then(|| leading.join("\n\n")),
         items,
     })
 }
 
-fn read_message(message: &Object, param: &str) -> Result<Vec<Item>, ResponseError> {
-    let said = || content(message.get("content"), &format!("{param}.content"));
-    let from = |role: Speaker| said().map(|text| vec![Item::Message { role, text }]);
-    match message.get("role").and_then(Value::as_str) {
+fn read_message(fields: &Fields<'_>, media: Media) -> Result<Vec<Item>, ResponseError> {
+    let said = |media: Media| {
+        let path = fields.path_of("content");
+        read_content(fields.get("content"), &path, media, fields.ignored)
+    };
+    let from = |role: Speaker| said(media).map(|text| vec![Item::Message { role, text }]);
+    match fields.text("role") {
         Some("system" | "developer") => from(Speaker::System),
         Some("user") => from(Speaker::User),
-        Some("assistant") => read_assistant(message, param),
+        Some("assistant") => read_assistant(fields),
         Some("tool") => Ok(vec![Item::FunctionCallOutput {
-            call_id: named(message, "tool_call_id", param)?,
-            output: said()?,
+            call_id: named(fields, "tool_call_id")?,
+            output: said(Media::Earlier)?,
         }]),
         _ => Err(ResponseError::invalid(
-            format!("{param}.role"),
+            fields.path_of("role"),
             "the role must be system, developer, user, assistant, or tool",
         )),
     }
 }
 
-/// Parses an assistant message into items: first its text, then its calls.
-fn read_assistant(message: &Object, param: &str) -> Result<Vec<Item>, ResponseError> {
-    let given = |field: &str| message.get(field).filter(|value| !value.is_null());
-    if let Some(field) = ["function_call", "audio"]
-        .into_iter()
-        .find(|field| given(field).is_some())
-    {
-        let text = format!("`{field}` is not supported: omit it");
-        return Err(ResponseError::unsupported(format!("{param}.{field}"), text));
+/// Parses an assistant message into items: first its text, then its calls. A message without either is dropped.
+fn read_assistant(fields: &Fields<'_>) -> Result<Vec<Item>, ResponseError> {
+    let path_of = |field: &str| fields.path_of(field);
+    if fields.get("function_call").is_some() {
+        let text = "`function_call` is not supported: omit it";
+        return Err(ResponseError::unsupported(path_of("function_call"), text));
     }
-    let calls = read_calls(given("tool_calls"), &format!("{param}.tool_calls"))?;
-    let said = match (given("content"), given("refusal")) {
-        (None, Some(_)) => text(message, "refusal", param)?,
-        (None, None) if !calls.is_empty() => String::new(),
-        (said, _) => content(said, &format!("{param}.content"))?,
+    let calls = read_calls(fields)?;
+    let said = match (fields.get("content"), fields.get("refusal")) {
+        (Some(said), _) => read_content(
+            Some(said),
+            &path_of("content"),
+            Media::Earlier,
+            fields.ignored,
+        )?,
+        (None, Some(_)) => named(fields, "refusal")?,
+        (None, None) if fields.get("audio").is_some() => {
+            fields.ignored.add(path_of("audio"));
+            "(audio, not readable)".to_owned()
+        }
+        (None, None) => String::new(),
     };
     let said = Item::Message {
         role: Speaker::Assistant,
@@ -110,16 +111,18 @@ fn read_assistant(message: &Object, param: &str) -> Result<Vec<Item>, ResponseEr
     Ok(said.into_iter().chain(calls).collect())
 }
 
-fn read_calls(calls: Option<&Value>, param: &str) -> Result<Vec<Item>, ResponseError> {
-    let Some(calls) = calls else {
+fn read_calls(message: &Fields<'_>) -> Result<Vec<Item>, ResponseError> {
+    let Some(calls) = message.get("tool_calls") else {
         return Ok(Vec::new());
     };
+    let param = message.path_of("tool_calls");
     let Value::Array(list) = calls else {
         return Err(ResponseError::invalid(
             param,
             "tool_calls must be a list of calls",
         ));
     };
+    let ignored = message.ignored;
     let read = list.iter().enumerate().map(|(n, call)| {
         let param = format!("{param}[{n}]");
         let (Value::Object(call), Value::Object(function)) = (call, &call["function"]) else {
@@ -128,11 +131,16 @@ fn read_calls(calls: Option<&Value>, param: &str) -> Result<Vec<Item>, ResponseE
                 "a call must have a `function` with its name and arguments",
             ));
         };
-        let of_function = format!("{param}.function");
+        let call = ignored.fields(call, &*param);
+        call.get("function");
+        call.get("type");
+        // The position in the list determines the order.
+        call.get("index");
+        let function = ignored.fields(function, format!("{param}.function"));
         Ok(Item::FunctionCall {
-            call_id: named(call, "id", &param)?,
-            name: named(function, "name", &of_function)?,
-            arguments: text(function, "arguments", &of_function)?,
+            call_id: named(&call, "id")?,
+            name: named(&function, "name")?,
+            arguments: arguments(&function)?,
         })
     });
     read.collect()
@@ -145,7 +153,7 @@ mod tests {
     use super::*;
 
     fn read(messages: &Value) -> Result<Messages, ResponseError> {
-        read_messages(messages.as_array().unwrap())
+        read_messages(messages.as_array().unwrap(), &Ignored::default())
     }
 
     fn says(role: Speaker, text: &str) -> Item {
@@ -217,7 +225,6 @@ mod tests {
     fn an_invalid_message_is_reported_with_its_path() {
         for (messages, wanted) in [
             (json!([]), "messages"),
-            (json!([{"role": "system", "content": "x"}]), "messages"),
             (json!([{"role": "user", "content": " "}]), "messages"),
             (json!(["hello"]), "messages[0]"),
             (json!([{"content": "x"}]), "messages[0].role"),
@@ -230,10 +237,7 @@ mod tests {
                 json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]),
                 "messages[0].content[0].type",
             ),
-            (
-                json!([{"role": "assistant", "content": null}]),
-                "messages[0].content",
-            ),
+            (json!([{"role": "assistant", "content": null}]), "messages"),
             (
                 json!([{"role": "assistant", "content": "x", "function_call": {"name": "f"}}]),
                 "messages[0].function_call",
@@ -266,5 +270,49 @@ mod tests {
             };
             assert_eq!(param, wanted, "{messages}");
         }
+    }
+
+    #[test]
+    fn what_models_cannot_read_is_ignored_before_the_last_user_message() {
+        let image = json!({"type": "image_url", "image_url": {"url": "data:"}});
+        let messages = json!([
+            {"role": "user", "content": [{"type": "text", "text": "See "}, image], "name": "ada"},
+            {"role": "assistant", "content": null},
+            {"role": "assistant", "content": null, "audio": {"id": "a"}},
+            {"role": "user", "content": "Well?"},
+        ]);
+        let ignored = Ignored::default();
+        let found = read_messages(messages.as_array().unwrap(), &ignored).unwrap();
+        assert_eq!(
+            found.items,
+            [
+                says(Speaker::User, "See (image, not readable)"),
+                says(Speaker::Assistant, "(audio, not readable)"),
+                says(Speaker::User, "Well?"),
+            ]
+        );
+        assert_eq!(
+            ignored.into_paths(),
+            [
+                "messages[0].content[1]",
+                "messages[0].name",
+                "messages[2].audio"
+            ]
+        );
+    }
+
+    #[test]
+    fn lone_system_messages_are_the_users() {
+        let found = read(&json!([
+            {"role": "system", "content": "Say hello."}, {"role": "system", "content": "Be kind."}]))
+        .unwrap();
+        assert_eq!(found.instructions, None);
+        assert_eq!(
+            found.items,
+            [
+                says(Speaker::User, "Say hello."),
+                says(Speaker::User, "Be kind.")
+            ]
+        );
     }
 }
