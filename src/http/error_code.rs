@@ -79,6 +79,7 @@ text_enum! {
         InvalidValue = "invalid_value",
         InviteForAnother = "invite_for_another",
         InviteNotFound = "invite_not_found",
+        ItemNotFound = "item_not_found",
         KindNotAllowed = "kind_not_allowed",
         LastAdmin = "last_admin",
         LocksYouOut = "locks_you_out",

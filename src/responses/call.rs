@@ -171,10 +171,10 @@ impl ResponsesService {
         let ignored = IgnoredPaths(Arc::new(Mutex::new(plan.ignored.clone())));
         let job = Job {
             service: Arc::clone(self),
+            draft: Draft::new(plan.response.id),
             plan,
             delivery,
             progress,
-            draft: Draft::default(),
             task: TaskId::new(),
             attempt: 0,
             open: None,

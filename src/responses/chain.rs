@@ -1,9 +1,8 @@
 //! The conversation that a response continues: a chain of stored responses.
 
-use std::collections::BTreeSet;
-
 use super::{
     ResponseError,
+    conversation::OpenCalls,
     ignored::Ignored,
     items::{Item, read_items},
     store::{self, Link},
@@ -96,16 +95,11 @@ fn size_of(item: &Item) -> usize {
 
 /// Drops outputs whose calls are in responses that no longer exist.
 fn without_orphans(items: Vec<Item>) -> Vec<Item> {
-    let mut calls = BTreeSet::new();
-    items
+    let mut open = OpenCalls::default();
+    let is_kept: Vec<bool> = items.iter().map(|item| open.follows(item)).collect();
+    let kept = items
         .into_iter()
-        .filter(|item| match item {
-            Item::FunctionCall { call_id, .. } => {
-                calls.insert(call_id.clone());
-                true
-            }
-            Item::FunctionCallOutput { call_id, .. } => calls.contains(call_id),
-            Item::Message { .. } => true,
-        })
-        .collect()
+        .zip(is_kept)
+        .filter(|(_, is_kept)| *is_kept);
+    kept.map(|(item, _)| item).collect()
 }

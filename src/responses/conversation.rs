@@ -1,7 +1,7 @@
 //! The conversation sent to the model: alternating turns that start and end with `User` and fit into the context
 //! window.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::{
     ResponseError,
@@ -29,30 +29,47 @@ pub(super) struct Conversation {
     pub turns: Vec<ChatMessage>,
 }
 
+/// Calls without an output. Models use IDs again, so an output belongs to the nearest earlier open call with its ID.
+#[derive(Debug, Default)]
+pub(super) struct OpenCalls<'a>(BTreeMap<&'a str, usize>);
+
+impl<'a> OpenCalls<'a> {
+    /// Adds the next item of a conversation. Returns false for an output without an open call.
+    pub(super) fn follows(&mut self, item: &'a Item) -> bool {
+        match item {
+            Item::FunctionCall { call_id, .. } => *self.0.entry(call_id).or_default() += 1,
+            Item::FunctionCallOutput { call_id, .. } => {
+                let Some(count) = self.0.get_mut(call_id.as_str()) else {
+                    return false;
+                };
+                *count -= 1;
+                if *count == 0 {
+                    self.0.remove(call_id.as_str());
+                }
+            }
+            Item::Message { .. } => {}
+        }
+        true
+    }
+
+    fn first(&self) -> Option<&str> {
+        self.0.keys().next().copied()
+    }
+}
+
 /// Builds the conversation from stored items (`before`) and new ones.
 ///
 /// # Errors
 /// `Invalid` for calls without a result, results without a call, and conversations without a message.
 pub(super) fn converse(before: &[Item], new: &[Item]) -> Result<Conversation, ResponseError> {
     let all = || before.iter().chain(new);
-    let mut open = BTreeSet::new();
+    let mut open = OpenCalls::default();
     for item in all() {
-        match item {
-            Item::FunctionCall { call_id, .. } if !open.insert(call_id.as_str()) => {
-                let text = format!("the call_id `{call_id}` is used by two calls: make it unique");
-                return Err(ResponseError::invalid("input", text));
-            }
-            _ => {}
-        }
-    }
-    for item in all() {
-        if let Item::FunctionCallOutput { call_id, .. } = item
-            && !open.remove(call_id.as_str())
-        {
-            let text = format!(
-                "this output's function call `{call_id}` does not exist or already has an output"
-            );
-            return Err(ResponseError::invalid("input", text));
+        if !open.follows(item) {
+            let text =
+                "an output's function call does not exist before it, or already has an output";
+            let id = item.call_id().unwrap_or_default();
+            return Err(ResponseError::invalid("input", format!("{text}: `{id}`")));
         }
     }
     if let Some(call_id) = open.first() {
@@ -268,11 +285,37 @@ mod tests {
             vec![output("a")],
             vec![call("a")],
             vec![call("a"), call("a"), output("a")],
+            vec![output("a"), call("a")],
             vec![call("a"), output("a"), output("a")],
             vec![says(Speaker::System, "Only this.")],
         ] {
             assert!(converse(&[], &items).is_err(), "{items:?}");
         }
+    }
+
+    #[test]
+    fn a_call_id_can_be_used_again_after_its_output() {
+        let items = [
+            says(Speaker::User, "One"),
+            call("list:0"),
+            output("list:0"),
+            says(Speaker::User, "Two"),
+            call("list:0"),
+            call("list:0"),
+            output("list:0"),
+            output("list:0"),
+        ];
+        let turns = converse(&items[..4], &items[4..]).unwrap();
+        assert_eq!(
+            shown(&turns),
+            [
+                "u||One|",
+                "a|||list:0",
+                "u|list:0|Two|",
+                "a|||list:0list:0",
+                "u|list:0list:0||"
+            ]
+        );
     }
 
     #[test]

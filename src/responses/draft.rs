@@ -2,6 +2,11 @@
 //!
 //! Events are numbered when they are sent, so their `sequence_number` is 0 here.
 
+use super::items::{OUTPUT_FROM, item_id};
+use crate::{
+    ids::ResponseId,
+    model::{CallHead, ToolCallPiece},
+};
 use async_openai::types::responses::{
     AssistantRole, FunctionToolCall, OutputContent, OutputItem, OutputMessage,
     OutputMessageContent, OutputStatus, OutputTextContent, ResponseContentPartAddedEvent,
@@ -10,13 +15,11 @@ use async_openai::types::responses::{
     ResponseOutputItemDoneEvent, ResponseStreamEvent as Event, ResponseTextDeltaEvent,
     ResponseTextDoneEvent,
 };
-use uuid::Uuid;
-
-use crate::model::{CallHead, ToolCallPiece};
 
 /// The output so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Draft {
+    response: ResponseId,
     items: Vec<OutputItem>,
     /// True if the last item is a message that is still being written.
     is_speaking: bool,
@@ -25,6 +28,20 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    pub(super) fn new(response: ResponseId) -> Self {
+        Self {
+            response,
+            items: Vec::new(),
+            is_speaking: false,
+            calls: Vec::new(),
+        }
+    }
+
+    /// Returns the ID of the next item.
+    fn next_id(&self, prefix: &str) -> String {
+        item_id(prefix, self.response, OUTPUT_FROM + self.items.len())
+    }
+
     /// Returns true if no output has been generated yet.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -45,7 +62,7 @@ impl Draft {
             return events;
         }
         if !self.is_speaking {
-            let message = message();
+            let message = message(self.next_id("msg"));
             let part = ResponseContentPartAddedEvent {
                 sequence_number: 0,
                 item_id: message.id.clone(),
@@ -83,7 +100,10 @@ impl Draft {
         if let Some(head) = piece.begins {
             events.extend(self.end_message(OutputStatus::Completed));
             self.calls.push(self.items.len());
-            events.push(self.add(OutputItem::FunctionCall(function_call(head))));
+            events.push(self.add(OutputItem::FunctionCall(function_call(
+                self.next_id("fc"),
+                head,
+            ))));
         }
         let fresh = piece.arguments.replace('\0', "");
         if let Some(at) = self.calls.get(piece.index).copied()
@@ -200,9 +220,9 @@ impl Draft {
     }
 }
 
-fn message() -> OutputMessage {
+fn message(id: String) -> OutputMessage {
     OutputMessage {
-        id: item_id("msg"),
+        id,
         role: AssistantRole::Assistant,
         status: OutputStatus::InProgress,
         content: Vec::new(),
@@ -218,18 +238,14 @@ fn text_part() -> OutputTextContent {
     }
 }
 
-fn function_call(head: CallHead) -> FunctionToolCall {
+fn function_call(id: String, head: CallHead) -> FunctionToolCall {
     FunctionToolCall {
-        id: Some(item_id("fc")),
+        id: Some(id),
         call_id: head.id,
         name: head.name,
         status: Some(OutputStatus::InProgress),
         ..FunctionToolCall::default()
     }
-}
-
-fn item_id(prefix: &str) -> String {
-    format!("{prefix}_{}", Uuid::now_v7().simple())
 }
 
 fn index(at: usize) -> u32 {
@@ -280,7 +296,7 @@ mod tests {
 
     #[test]
     fn items_have_exactly_the_documented_fields() {
-        let mut draft = Draft::default();
+        let mut draft = Draft::new(ResponseId::new());
         draft.say("Wait.");
         draft.call(piece(0, Some("a"), "{}"));
         draft.end(OutputStatus::Completed);
@@ -298,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_text_has_a_start_deltas_and_an_end() {
-        let mut draft = Draft::default();
+        let mut draft = Draft::new(ResponseId::new());
         assert!(draft.say(" \n").is_empty());
         let mut events = draft.say("\nHel\0");
         events.extend(draft.say("lo "));
@@ -323,7 +339,7 @@ mod tests {
 
     #[test]
     fn interleaved_chunks_of_calls_are_assembled() {
-        let mut draft = Draft::default();
+        let mut draft = Draft::new(ResponseId::new());
         let mut events = draft.say("Wait.");
         events.extend(draft.call(piece(0, Some("a"), "")));
         events.extend(draft.call(piece(1, Some("b"), "{")));
@@ -357,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_truncated_response_is_incomplete() {
-        let mut draft = Draft::default();
+        let mut draft = Draft::new(ResponseId::new());
         draft.say("Half");
         draft.end(OutputStatus::Incomplete);
         let items = serde_json::to_value(draft.items()).unwrap();

@@ -20,6 +20,11 @@ pub enum ResponseError {
     NotFound(String),
     #[error("the item `{0}` is not in this list")]
     ItemNotFound(String),
+    /// A reference to an item that does not exist.
+    #[error(
+        "the item `{id}` does not exist, is not stored, has expired, or belongs to someone else: send the item itself"
+    )]
+    NoSuchItem { id: String, param: String },
     #[error(
         "the previous response `{0}` does not exist, has expired, or belongs to someone else: send the conversation as `input`"
     )]
@@ -170,6 +175,9 @@ impl From<ResponseError> for ApiError {
             E::NotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::ResponseNotFound),
             E::ItemNotFound(_) => {
                 make(StatusCode::NOT_FOUND, ErrorCode::CursorNotFound).param("after")
+            }
+            E::NoSuchItem { param, .. } => {
+                make(StatusCode::NOT_FOUND, ErrorCode::ItemNotFound).param(param)
             }
             E::PreviousNotFound(_) => {
                 make(StatusCode::NOT_FOUND, ErrorCode::PreviousResponseNotFound)

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     ResponseError,
-    items::{Item, Speaker},
+    items::{Item, Speaker, item_id},
     store,
 };
 use crate::{
@@ -88,7 +88,7 @@ pub enum InputItem {
 impl InputItem {
     /// `position` is the item's position in the request.
     fn new(item: Item, response: ResponseId, position: usize) -> Self {
-        let id = |prefix: &str| format!("{prefix}_{}{position:04x}", response.0.simple());
+        let id = |prefix: &str| item_id(prefix, response, position);
         match item {
             Item::Message { role, text } => Self::Message {
                 id: id("msg"),

@@ -1,12 +1,13 @@
 //! Conversation items, from requests and from stored responses.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     ResponseError,
     ignored::{Fields, Ignored},
 };
+use crate::ids::ResponseId;
 
 pub(super) const ITEMS_MAX: usize = 10_000;
 
@@ -38,12 +39,36 @@ pub(super) enum Item {
     },
 }
 
-pub(super) type Object = Map<String, Value>;
+/// Position of the first output item, after all possible input items.
+pub(super) const OUTPUT_FROM: usize = 0x8000;
+
+/// Returns the ID of an item: the ID of its response, and its position in the response's input and output.
+pub(super) fn item_id(prefix: &str, response: ResponseId, position: usize) -> String {
+    format!("{prefix}_{}{position:04x}", response.0.simple())
+}
+
+/// Parses the ID of an item. Returns `None` if no response of this server has an item with this ID.
+pub(super) fn parse_item_id(id: &str) -> Option<(ResponseId, usize)> {
+    let (_, rest) = id.rsplit_once('_')?;
+    let (response, position) = rest.split_at_checked(32)?;
+    let response = response.parse().ok().map(ResponseId)?;
+    Some((response, usize::from_str_radix(position, 16).ok()?))
+}
 
 impl Item {
     /// Checks whether the item is a message without text.
     pub(super) fn is_blank(&self) -> bool {
         matches!(self, Self::Message { text, .. } if text.trim().is_empty())
+    }
+
+    /// Returns the ID of the call to which the item belongs.
+    pub(super) fn call_id(&self) -> Option<&str> {
+        match self {
+            Self::Message { .. } => None,
+            Self::FunctionCall { call_id, .. } | Self::FunctionCallOutput { call_id, .. } => {
+                Some(call_id)
+            }
+        }
     }
 
     pub(super) fn is_from_system(&self) -> bool {
@@ -448,5 +473,17 @@ mod tests {
                 text: "Say hello.".to_owned()
             }]
         );
+    }
+
+    #[test]
+    fn item_ids_contain_their_response_and_position() {
+        let response = ResponseId::new();
+        for position in [0, 9_999, OUTPUT_FROM, OUTPUT_FROM + 70] {
+            let id = item_id("msg", response, position);
+            assert_eq!(parse_item_id(&id), Some((response, position)));
+        }
+        for id in ["", "msg_1", "msg_x", "rs_0190", "msg_ää"] {
+            assert_eq!(parse_item_id(id), None);
+        }
     }
 }

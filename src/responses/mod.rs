@@ -28,6 +28,7 @@ mod models;
 mod object;
 mod parsed;
 mod plan;
+mod references;
 mod slots;
 pub mod store;
 mod tools;

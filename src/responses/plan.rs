@@ -11,7 +11,7 @@ use super::{
     items::Item,
     object::{Response, ResponseObject, Status, TextConfig},
     parsed::Parsed,
-    store,
+    references, store,
     tools::{self, Tool, offer},
 };
 use crate::{
@@ -225,7 +225,8 @@ impl ResponsesService {
         let mut c = self.db.snapshot().await?;
         let actor = &member.enter(&mut c).await?;
         actor.require(Scope::AgentsUse)?;
-        let parsed = parsed?;
+        let mut parsed = parsed?;
+        references::resolve(&mut c, actor, &mut parsed.input).await?;
         let previous = match &form.previous_response_id {
             Some(reference) => Some(chain::find_previous(&mut c, actor, reference).await?),
             None => None,
@@ -266,7 +267,8 @@ impl ResponsesService {
             ..ChatRequest::default()
         };
         let response = self.offer_tools(&mut request, form, asked.as_ref(), &policy, &parsed)?;
-        let client_calls = ClientCalls::rename(&mut request.tools);
+        let given = before.items.iter().chain(&parsed.input.items);
+        let client_calls = ClientCalls::new(&mut request.tools, given);
         client_calls.apply(&mut conversation.turns, &mut request.tool_choice);
         let prompt_tokens = self
             .fit(&mut request, conversation, before.is_cut, form)

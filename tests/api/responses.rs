@@ -611,3 +611,79 @@ async fn without_a_model_the_built_in_responder_replies() {
     assert_eq!(response["status"], "completed");
     assert!(!said(&response).is_empty());
 }
+
+#[tokio::test]
+async fn references_to_stored_items_are_resolved_for_their_owner() {
+    let team = team().await;
+    let program = program(&team).await;
+    team.model().script(
+        "",
+        [
+            call_of("weather", "call_7", r#"{"city":"Bonn"}"#),
+            Answer::text("Rain."),
+        ],
+    );
+    let first = ask(
+        &program,
+        json!({"model": "tiny", "input": "Weather?", "tools": [weather()]}),
+    )
+    .await;
+    let question = program
+        .get(&format!("/v1/responses/{}/input_items", id(&first)))
+        .await
+        .is(200)["data"][0]["id"]
+        .clone();
+    let reference = |id: &Value| json!({"type": "item_reference", "id": id});
+    let items = json!([
+        reference(&question),
+        reference(&first["output"][0]["id"]),
+        {"type": "function_call_output", "call_id": "call_7", "output": "rain"},
+    ]);
+    let body = json!({"model": "tiny", "input": items, "tools": [weather()]});
+    ask(&program, body.clone()).await;
+    let requests = team.model().requests();
+    let messages = &requests.last().unwrap().body["messages"];
+    let call = json!({"id": "call_7", "type": "function", "function": {"name": "weather", "arguments": r#"{"city":"Bonn"}"#}});
+    assert_eq!(
+        *messages,
+        json!([
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "content": "rain", "tool_call_id": "call_7"},
+        ])
+    );
+    let missing = |param: &str| {
+        (
+            "not_found_error".to_owned(),
+            "item_not_found".to_owned(),
+            param.into(),
+        )
+    };
+    let ada = team.ada.make_key(&["agents:use"]).await.0;
+    assert_eq!(refused(&ada, body, 404).await, missing("input[0].id"));
+    let absent = json!([{"role": "user", "content": "x"}, reference(&json!("msg_1"))]);
+    let body = json!({"model": "tiny", "input": absent});
+    assert_eq!(refused(&program, body, 404).await, missing("input[1].id"));
+}
+
+#[tokio::test]
+async fn a_call_id_that_the_model_uses_again_is_replaced() {
+    let team = team().await;
+    let program = program(&team).await;
+    let call = || call_of("weather", "list:0", "{}");
+    team.model()
+        .script("", [call(), call(), Answer::text("Rain.")]);
+    let mut ids = Vec::new();
+    let mut body = json!({"model": "tiny", "input": "Weather?", "tools": [weather()]});
+    for _ in 0..2 {
+        let response = ask(&program, body.clone()).await;
+        let call = text(&response, "/output/0/call_id");
+        body["previous_response_id"] = response["id"].clone();
+        body["input"] =
+            json!([{"type": "function_call_output", "call_id": call, "output": "rain"}]);
+        ids.push(call);
+    }
+    assert_eq!(said(&ask(&program, body).await), "Rain.");
+    assert_eq!(ids[0], "list:0");
+    assert_ne!(ids[1], "list:0");
+}
