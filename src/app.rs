@@ -590,7 +590,7 @@ fn responses_service(
         db: calls.db.clone(),
         provider: providers.fallback(),
         calls: calls.clone(),
-        slots: CallSlots::new(config.workers),
+        slots: CallSlots::new(config.workers, config.api_share),
         retry_delays: config.retry_delays.clone(),
         task_timeout: config.task_timeout,
         attempt_max: config.attempt_max,

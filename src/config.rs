@@ -10,6 +10,7 @@ use crate::{
     networks::{ApiOrigins, TrustedProxies},
     outbound::{Exemption, Url},
     secrets::SecretKey,
+    share::Share,
     storage::{AwsVariables, BlobSettings, BucketUrl},
 };
 
@@ -88,6 +89,8 @@ pub struct Config {
     pub api_origins: ApiOrigins,
     /// Maximum number of concurrent model calls in this process.
     pub workers: usize,
+    /// Part of the concurrent calls of `/v1/responses` that one user can hold.
+    pub api_share: Share,
     pub retry_delays: Vec<Duration>,
     /// Time to wait for the first or next chunk of a reply.
     pub task_timeout: Duration,
@@ -176,6 +179,7 @@ const NAMES: &[&str] = &[
     "SANDBOX_URL",
     "SECRET_KEY",
     "WORKERS",
+    "API_SHARE",
     "RETRY_DELAYS",
     "TASK_TIMEOUT",
     "ATTEMPT_MAX",
@@ -500,6 +504,7 @@ impl Config {
             web_allow: s.list("WEB_ALLOW", Exemption::parse_list)?,
             api_origins: s.list("API_ORIGINS", ApiOrigins::parse_list)?,
             workers: s.number("WORKERS", 16, 1024)?,
+            api_share: s.parsed("API_SHARE", Share::QUARTER, Share::parse)?,
             retry_delays: s.parsed("RETRY_DELAYS", retry_delays(), parse_durations)?,
             task_timeout: s.parsed("TASK_TIMEOUT", Duration::from_mins(2), parse_limit)?,
             attempt_max: s.parsed("ATTEMPT_MAX", Duration::from_mins(15), parse_limit)?,
@@ -770,6 +775,8 @@ mod tests {
         for (name, value) in [
             ("SIGNUP", "everyone"),
             ("WORKERS", "0"),
+            ("API_SHARE", "0"),
+            ("API_SHARE", "2"),
             ("TASK_TIMEOUT", "soon"),
             ("CONTEXT_RETENTION", "1h"),
             ("CONNECTIONS_MAX", "0"),

@@ -250,6 +250,34 @@ impl<K: Hash + Eq> SharedTurns<K> {
     }
 }
 
+/// Part of a whole, more than 0 and at most 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share(f64);
+
+impl Share {
+    pub const QUARTER: Self = Self(0.25);
+
+    /// # Errors
+    /// A description of the expected value.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let share = text.trim().parse::<f64>().ok();
+        let share = share.filter(|share| *share > 0.0 && *share <= 1.0);
+        let share = share.map(Self);
+        share.ok_or_else(|| format!("`{text}` is not a number above 0 and at most 1, such as 0.25"))
+    }
+
+    /// Returns this part of `max`, rounded down, and at least 1.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the result is from 1 to `max`, which is small"
+    )]
+    pub fn of(self, max: usize) -> usize {
+        ((max as f64 * self.0) as usize).clamp(1, max.max(1))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,5 +345,15 @@ mod tests {
         assert_eq!(pool.take("bo", 1).unwrap_err(), Exhausted::Total);
         drop(forced);
         pool.take("ada", 3).unwrap();
+    }
+
+    #[test]
+    fn a_share_is_a_part_of_the_slots() {
+        for (text, wanted) in [("0.25", 4), ("1", 16), ("0.5", 8), ("0.01", 1)] {
+            assert_eq!(Share::parse(text).unwrap().of(16), wanted, "{text}");
+        }
+        for text in ["0", "1.5", "-1", "NaN", "a quarter"] {
+            assert!(Share::parse(text).is_err(), "{text}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 
 use super::{
-    Plan, ResponseError, ResponsesService,
+    CallPermit, Plan, ResponseError, ResponsesService,
     conversation::{Conversation, fixed_tokens, prompt_tokens_max},
     draft::Draft,
     ignored,
@@ -116,6 +116,7 @@ impl Response {
                     ResponseError::Model(ModelError::RateLimited { .. }) => {
                         FaultCode::RateLimitExceeded
                     }
+                    busy if busy.is_busy() => FaultCode::RateLimitExceeded,
                     ResponseError::ContextTooLarge { .. }
                     | ResponseError::Model(ModelError::ContextTooLarge) => {
                         FaultCode::ContextLengthExceeded
@@ -148,6 +149,7 @@ struct Job {
     /// ID of the task that is recorded at the end.
     task: TaskId,
     attempt: i64,
+    permit: Option<CallPermit>,
     /// The model call that is running.
     open: Option<OpenCall>,
     is_connected: bool,
@@ -156,15 +158,8 @@ struct Job {
 }
 
 impl ResponsesService {
-    /// Starts a call.
-    ///
-    /// # Errors
-    /// `Busy` if the server's limit of concurrent calls is reached; `PersonShareUsed` or `WorkspaceShareUsed` if the share of the
-    /// user or the workspace is used up.
-    pub fn begin(self: &Arc<Self>, plan: Plan, delivery: Delivery) -> Result<Call, ResponseError> {
-        let permit = self
-            .slots
-            .take(plan.workspace, plan.caller.user, plan.tenancy)?;
+    /// Starts a call, which first waits for a permit.
+    pub fn begin(self: &Arc<Self>, plan: Plan, delivery: Delivery) -> Call {
         let (progress, receiver) = mpsc::channel(PROGRESS_MAX);
         let open = CancellationToken::new();
         let begun = plan.response.clone();
@@ -177,6 +172,7 @@ impl ResponsesService {
             progress,
             task: TaskId::new(),
             attempt: 0,
+            permit: None,
             open: None,
             is_connected: false,
             ignored: ignored.clone(),
@@ -189,17 +185,13 @@ impl ResponsesService {
             workspace.id = %job.plan.workspace,
             agent.id = job.plan.agent.map(|(agent, _)| tracing::field::display(agent)),
         );
-        let work = async move {
-            job.work(gone).await;
-            drop(permit);
-        };
-        self.tracker.spawn(work.instrument(span));
-        Ok(Call {
+        self.tracker.spawn(job.work(gone).instrument(span));
+        Call {
             begun,
             ignored,
             progress: receiver,
             _open: open.drop_guard(),
-        })
+        }
     }
 }
 
@@ -251,6 +243,9 @@ impl Job {
 
     /// Calls the model until it replies. Failed calls are retried after short waits, as long as nothing has been sent to the client.
     async fn answer(&mut self) -> Result<Answered, ResponseError> {
+        let (workspace, user) = (self.plan.workspace, self.plan.caller.user);
+        let permit = self.service.slots.take(workspace, user, self.plan.tenancy);
+        self.permit = Some(permit.await?);
         let mut delays = self.service.retry_delays.clone().into_iter();
         let mut waited = Duration::ZERO;
         let (mut shortened, mut changed_model) = (false, false);
@@ -587,7 +582,10 @@ impl Job {
                 TaskStatus::Failed
             })
         };
-        if let Err(e) = self.record(task, None).await {
+        // A call that never started is not recorded.
+        if !error.is_busy()
+            && let Err(e) = self.record(task, None).await
+        {
             tracing::error!(error = %e, "the usage of a call could not be recorded");
         }
         self.draft.end(OutputStatus::Incomplete);

@@ -90,12 +90,18 @@ impl ResponseError {
         Self::Unsupported(message.into(), param.into())
     }
 
+    /// Checks whether the call could not start because of other calls.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(
+            self,
+            Self::Busy | Self::PersonShareUsed(_) | Self::WorkspaceShareUsed(_)
+        )
+    }
+
     /// Returns the delay after which the client should retry, if the error is temporary.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Busy | Self::PersonShareUsed(_) | Self::WorkspaceShareUsed(_) => {
-                Some(Duration::from_secs(2))
-            }
+            busy if busy.is_busy() => Some(Duration::from_secs(5)),
             Self::Model(ModelError::RateLimited { retry_after }) => {
                 Some(retry_after.unwrap_or(Duration::from_secs(5)))
             }

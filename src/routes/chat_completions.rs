@@ -56,8 +56,7 @@ async fn create_chat_completion(
         Delivery::Whole
     };
     let call = service.begin(plan, delivery);
-    let call = call.map_err(|e| form.error(e))?;
-    // The call has its own permit, so the turn can end.
+    // The call acquires its own permit, so the turn can end.
     drop(turn);
     let ignored = call.ignored.clone();
     let response = match delivery {

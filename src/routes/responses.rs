@@ -72,8 +72,8 @@ async fn create_response(
     } else {
         Delivery::Whole
     };
-    let call = service.begin(plan, delivery)?;
-    // The call has its own permit, so the turn can end.
+    let call = service.begin(plan, delivery);
+    // The call acquires its own permit, so the turn can end.
     drop(turn);
     let ignored = call.ignored.clone();
     let response = match delivery {

@@ -57,7 +57,7 @@ async fn draft_agent(
     let utility = utility_of(&state, member.workspace, "fill in the fields yourself").await?;
     // The request waits for the model, so it counts as one of the concurrent calls of `/v1/responses`.
     let slots = &state.responses_of_all.slots;
-    let _permit = slots.take(member.workspace, user, tenancy)?;
+    let _permit = slots.take(member.workspace, user, tenancy).await?;
     state.limits.draft_agent(user)?;
     let drafted = agent_draft::draft_agent(&utility, member.workspace, user, description).await?;
     let drafted = drafted.map_err(ResponseError::OverBudget)?.ok_or_else(|| {

@@ -392,7 +392,7 @@ async fn compress_persona(
     let utility = utility_of(&state, member.workspace, "write the text yourself").await?;
     // The request waits for the model, so it counts as one of the concurrent calls of `/v1/responses`.
     let slots = &state.responses_of_all.slots;
-    let _permit = slots.take(member.workspace, user, tenancy)?;
+    let _permit = slots.take(member.workspace, user, tenancy).await?;
     let drafted = persona::compress(&utility, member.workspace, user, &persona).await?;
     let drafted = drafted.map_err(ResponseError::OverBudget)?.ok_or_else(|| {
         no_answer("the model did not write a usable text: try again, or write it yourself")

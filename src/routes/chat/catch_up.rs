@@ -69,7 +69,7 @@ async fn get_catch_up(
     let turn = turn.ok_or_else(ApiError::overloaded)?;
     // Reading many messages takes about as much CPU time as a call of `/v1/responses`.
     let slots = &state.responses_of_all.slots;
-    let permit = slots.take(workspace, caller.user, tenancy)?;
+    let permit = slots.take(workspace, caller.user, tenancy).await?;
     let thread = ScannedObject::Conversation(Conversation::Thread(id));
     let c = scan_for(&state, &caller, thread).await?;
     Ok(Json(
