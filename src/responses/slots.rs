@@ -356,7 +356,8 @@ mod tests {
             drop(permit);
         }
         assert_eq!(order, [0, 2, 1, 3]);
-        assert!(slots.lock().turns.is_empty() && slots.lock().all == 0);
+        let calls = slots.lock();
+        assert!(calls.turns.is_empty() && calls.all == 0);
     }
 
     #[tokio::test]
@@ -376,7 +377,10 @@ mod tests {
         let last = slots.take_within(one, Duration::ZERO).await;
         assert!(matches!(last, Err(ResponseError::PersonShareUsed(1))));
         drop(queue);
-        assert!(slots.lock().waiting.is_empty() && slots.lock().turns.is_empty());
+        {
+            let calls = slots.lock();
+            assert!(calls.waiting.is_empty() && calls.turns.is_empty());
+        }
         drop(held);
         assert!(take(&slots, one).now_or_never().is_some());
     }

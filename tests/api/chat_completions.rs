@@ -549,9 +549,10 @@ async fn function_names_with_dots_are_mapped_back() {
 async fn many_messages_and_tools_are_accepted() {
     let team = team().await;
     let function = |n: usize| json!({"type": "function", "function": {"name": format!("f{n}")}});
+    let role = |left: usize| if left % 2 == 1 { "user" } else { "assistant" };
     let messages = |count: usize| -> Vec<Value> {
-        (0..count)
-            .map(|_| json!({"role": "user", "content": "x"}))
+        let left = (1..=count).rev();
+        left.map(|left| json!({"role": role(left), "content": "x"}))
             .collect()
     };
     let tools = |count: usize| -> Vec<Value> { (0..count).map(function).collect() };
