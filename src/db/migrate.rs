@@ -134,6 +134,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_127_040_000, "add_authors_to_task_taints"),
     common!(20_261_127_060_000, "add_name_skeletons"),
     common!(20_261_127_110_000, "add_rejected_functions"),
+    common!(20_261_127_130_000, "add_vendor_members"),
+    common!(20_261_127_130_100, "create_response_vendor_members"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

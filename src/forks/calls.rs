@@ -95,8 +95,8 @@ impl Calls<'_> {
         ids.map(ToString::to_string).collect()
     }
 
-    /// Calls the model with each brief, a few at a time, and returns the answers in the same order. A request whose answer has no end is
-    /// sent again, with twice the output limit.
+    /// Calls the model with each brief, a few at a time, and returns the answers in the same order. A request whose answer has no end,
+    /// or contains only reasoning, is sent again, with twice the output limit.
     pub(super) async fn ask(&self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
         let briefs: Vec<Brief> = briefs
             .iter()
@@ -125,12 +125,17 @@ impl Calls<'_> {
                 let within = |tokens_max| window.output_limit(tokens_max, prompt_tokens);
                 let answer = self
                     .call(brief, within(output_tokens_max), limits, wait_max)
-                    .await?;
-                if answer.is_incomplete() {
+                    .await;
+                let is_cut = match &answer {
+                    Ok(answer) => answer.is_incomplete(),
+                    Err(Failed::Call(failure)) => failure.thought_tokens().is_some(),
+                    Err(_) => false,
+                };
+                if is_cut {
                     let twice = within(2 * output_tokens_max);
                     return self.call(brief, twice, limits, wait_max).await;
                 }
-                Ok(answer)
+                answer
             };
             running.push(call.boxed());
         }

@@ -164,7 +164,8 @@ impl Resolver {
             Step::Refit | Step::Shrink | Step::Summarise => {
                 calls.next_attempt(*counts, error).await?;
             }
-            Step::Wait { .. } | Step::OfferLess | Step::Fail { .. } => {
+            // The request has already been sent with twice the output limit.
+            Step::Wait { .. } | Step::OfferLess | Step::ThinkLonger | Step::Fail { .. } => {
                 calls.end_attempt(AttemptOutcome::Failed, error).await?;
                 return Ok(false);
             }

@@ -162,6 +162,7 @@ text_enum! {
         StoreRequired = "store_required",
         TaskNotFound = "task_not_found",
         TextExpected = "text_expected",
+        ThoughtOnly = "thought_only",
         ThreadArchived = "thread_archived",
         ThreadNotFound = "thread_not_found",
         TooFewMessages = "too_few_messages",

@@ -3,8 +3,12 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures::{FutureExt, Stream, future::BoxFuture};
+use serde_json::{Map, Value};
 
-use super::{tokens::estimate_tokens, window::Window};
+use super::{
+    tokens::{estimate_tokens, grouped},
+    window::Window,
+};
 
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
@@ -37,6 +41,50 @@ pub struct ChatMessage {
     /// Results of tool calls, sent by the user before their text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ToolResult>,
+    /// Members that the model's server sent with the calls and wants back.
+    #[serde(default, skip_serializing_if = "VendorMembers::is_empty")]
+    pub vendor: VendorMembers,
+}
+
+/// Members of an assistant's message beyond the protocol. Some servers reject later requests of the same work without them. They are
+/// returned unchanged, and only to the model that sent them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct VendorMembers {
+    /// Reasoning of the message: some of `REASONING_MEMBERS`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub message: Map<String, Value>,
+    /// Unknown members of each call; missing at the end for calls without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Map<String, Value>>,
+}
+
+/// Members of messages in which servers send reasoning.
+pub const REASONING_MEMBERS: [&str; 3] = ["reasoning_details", "reasoning_content", "reasoning"];
+
+impl VendorMembers {
+    pub fn is_empty(&self) -> bool {
+        self.message.is_empty() && self.calls.iter().all(Map::is_empty)
+    }
+
+    /// Size as JSON, in bytes.
+    pub fn bytes(&self) -> usize {
+        let members = || self.calls.iter().chain([&self.message]).flatten();
+        members()
+            .map(|(name, value)| name.len() + value.to_string().len())
+            .sum()
+    }
+
+    /// Estimated size in tokens.
+    pub fn tokens(&self) -> u64 {
+        let members = || self.calls.iter().chain([&self.message]).flatten();
+        members()
+            .map(|(_, value)| match value {
+                Value::String(text) => estimate_tokens(text),
+                other => estimate_tokens(&other.to_string()),
+            })
+            .sum()
+    }
 }
 
 impl ChatMessage {
@@ -47,6 +95,7 @@ impl ChatMessage {
             content: content.into(),
             calls: Vec::new(),
             results: Vec::new(),
+            vendor: VendorMembers::default(),
         }
     }
 }
@@ -75,7 +124,7 @@ pub struct FunctionTool {
     pub name: String,
     pub description: Option<String>,
     /// JSON schema of the arguments.
-    pub parameters: Option<serde_json::Value>,
+    pub parameters: Option<Value>,
     /// True if the arguments must match the schema exactly; `None` for the default of the server.
     pub strict: Option<bool>,
 }
@@ -171,7 +220,7 @@ impl ChatRequest {
 pub struct JsonSchema {
     /// Letters, digits, `_`, and `-`.
     pub name: &'static str,
-    pub schema: Arc<serde_json::Value>,
+    pub schema: Arc<Value>,
 }
 
 /// JSON format of a response.
@@ -182,7 +231,7 @@ pub enum RequiredFormat {
         /// Letters, digits, `_`, and `-`.
         name: String,
         description: Option<String>,
-        schema: serde_json::Value,
+        schema: Value,
         /// True if the response must match the schema exactly; `None` for the default of the server.
         strict: Option<bool>,
     },
@@ -232,6 +281,20 @@ pub struct Usage {
     pub reasoning_tokens: i64,
 }
 
+impl Usage {
+    /// Returns the larger of each count.
+    #[must_use]
+    pub fn larger(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.max(other.input_tokens),
+            output_tokens: self.output_tokens.max(other.output_tokens),
+            cached_tokens: self.cached_tokens.max(other.cached_tokens),
+            cache_write_tokens: self.cache_write_tokens.max(other.cache_write_tokens),
+            reasoning_tokens: self.reasoning_tokens.max(other.reasoning_tokens),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// The model finished its response.
@@ -244,10 +307,14 @@ pub enum StopReason {
 pub enum Delta {
     /// Part of the text; never empty.
     Text(String),
+    /// All text so far was reasoning, so it must be removed. Never sent after a tool call.
+    Discard,
     /// Part of a tool call; only for requests with tools, and for at most `openai::CALLS_MAX` calls.
     ToolCall(ToolCallPiece),
     /// Chunk without content, such as reasoning or a comment. It shows that the model is still working.
     Alive,
+    /// Members of a message with calls that must be returned; sent at most once, before the end.
+    Vendor(VendorMembers),
     Usage(Usage),
     /// End of the response. Sent once; only `Usage` can follow. A stream that ends without this is incomplete.
     Stop(StopReason),
@@ -300,6 +367,9 @@ pub enum ModelError {
     /// A complete response without text or tool calls.
     #[error("the model returned an empty reply")]
     Empty,
+    /// A complete response that contains only reasoning.
+    #[error("the model used its whole answer for thinking: allow more than {} tokens", grouped(u64::from(*.output_tokens_max)))]
+    ThoughtOnly { output_tokens_max: u32 },
 }
 
 pub type DeltaStream = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;

@@ -47,6 +47,13 @@ pub enum CollectError {
     Timeout,
 }
 
+impl CollectError {
+    /// Checks whether the response contained only reasoning.
+    pub fn is_thought_only(&self) -> bool {
+        matches!(self, Self::Model(ModelError::ThoughtOnly { .. }))
+    }
+}
+
 /// Collects the response to `request` within `limits`.
 ///
 /// # Errors
@@ -103,10 +110,11 @@ async fn read(
                     break;
                 }
             }
+            Delta::Discard => text.clear(),
             Delta::Usage(counted) => usage = Some(counted),
             Delta::Stop(reason) => stopped = Some(reason),
             // Requests whose response is collected never offer tools.
-            Delta::Alive | Delta::ToolCall(_) => {}
+            Delta::Alive | Delta::ToolCall(_) | Delta::Vendor(_) => {}
         }
     }
     drop(stream);

@@ -121,40 +121,12 @@ impl Providers {
                 Some(model) => model.to_owned(),
                 None => provider.choose_model(None).await,
             };
-            let request = ChatRequest {
-                model: model.clone(),
-                system: "You are the target of a connection test.".to_owned(),
-                turns: vec![ChatMessage::new(Role::User, "Reply with the one word: OK")],
-                max_output_tokens: Some(OUTPUT_TOKENS_MAX),
-                is_test: true,
-                ..ChatRequest::default()
-            };
-            let limits = Limits {
-                bytes_max: REPLY_BYTES_MAX,
-                silence_max: WITHIN,
-                time_max: WITHIN,
-            };
-            let call = NewCall {
-                workspace: member.workspace,
-                task: None,
-                purpose: Purpose::Test,
-                user: member.caller.user,
-                agent: None,
-                model: model.clone(),
-                prompt_tokens: request.prompt_tokens(),
-                output_tokens_max: OUTPUT_TOKENS_MAX,
-            };
-            let call = self.calls.prepare(provider, call);
-            let row = call.row();
-            let stored = member
-                .clone()
-                .write(&self.db, async move |c, actor| {
-                    actor.require(Scope::WorkspaceAdmin)?;
-                    Ok::<_, ProviderError>(row.insert(c).await?)
-                })
-                .await?;
-            debug_assert!(stored.is_ok(), "a test is never over budget");
-            let reply = calls::collect(call, request, limits).await?;
+            let window = provider.window(&model).await;
+            let limit = OUTPUT_TOKENS_MAX + window.reasoning_tokens;
+            let mut reply = self.ask_model(provider, member, &model, limit).await?;
+            if reply.as_ref().is_err_and(CollectError::is_thought_only) {
+                reply = self.ask_model(provider, member, &model, 2 * limit).await?;
+            }
             Ok::<_, ProviderError>(Tested { model, reply })
         };
         let within = tokio::time::timeout(WITHIN, asked).await;
@@ -164,6 +136,52 @@ impl Providers {
                 reply: Err(CollectError::Timeout),
             })
         })
+    }
+}
+
+impl Providers {
+    /// Makes one call with this output limit.
+    async fn ask_model(
+        &self,
+        provider: &Arc<dyn Provider>,
+        member: &WorkspaceCaller,
+        model: &str,
+        output_tokens_max: u32,
+    ) -> Result<Result<Collected, CollectError>, ProviderError> {
+        let request = ChatRequest {
+            model: model.to_owned(),
+            system: "You are the target of a connection test.".to_owned(),
+            turns: vec![ChatMessage::new(Role::User, "Reply with the one word: OK")],
+            max_output_tokens: Some(output_tokens_max),
+            is_test: true,
+            ..ChatRequest::default()
+        };
+        let limits = Limits {
+            bytes_max: REPLY_BYTES_MAX,
+            silence_max: WITHIN,
+            time_max: WITHIN,
+        };
+        let call = NewCall {
+            workspace: member.workspace,
+            task: None,
+            purpose: Purpose::Test,
+            user: member.caller.user,
+            agent: None,
+            model: model.to_owned(),
+            prompt_tokens: request.prompt_tokens(),
+            output_tokens_max,
+        };
+        let call = self.calls.prepare(provider, call);
+        let row = call.row();
+        let stored = member
+            .clone()
+            .write(&self.db, async move |c, actor| {
+                actor.require(Scope::WorkspaceAdmin)?;
+                Ok::<_, ProviderError>(row.insert(c).await?)
+            })
+            .await?;
+        debug_assert!(stored.is_ok(), "a test is never over budget");
+        Ok(calls::collect(call, request, limits).await?)
     }
 }
 
@@ -179,8 +197,8 @@ fn status_of(error: &CollectError) -> ModelStatus {
         return ModelStatus::Unreachable;
     };
     match error {
-        // An empty response counts as a reply, because some models return only reasoning for a one-word reply.
         ModelError::Empty => ModelStatus::Ok,
+        ModelError::ThoughtOnly { .. } => ModelStatus::ThoughtOnly,
         ModelError::Auth(_) => ModelStatus::AuthFailed,
         ModelError::ContextTooLarge | ModelError::ModelMissing(_) => ModelStatus::NoModel,
         ModelError::BadRequest(text) if text.to_lowercase().contains("model") => {

@@ -33,6 +33,8 @@ text_enum! {
         Unreachable = "unreachable",
         AuthFailed = "auth_failed",
         NoModel = "no_model",
+        /// The model used its whole answer for thinking.
+        ThoughtOnly = "thought_only",
     }
 }
 

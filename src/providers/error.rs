@@ -83,6 +83,7 @@ impl From<ProviderError> for ApiError {
                 let (code, param) = match status {
                     ModelStatus::AuthFailed => (ErrorCode::AuthFailed, "api_key"),
                     ModelStatus::NoModel => (ErrorCode::NoModel, "model"),
+                    ModelStatus::ThoughtOnly => (ErrorCode::ThoughtOnly, "model"),
                     ModelStatus::Ok | ModelStatus::Unreachable => {
                         (ErrorCode::Unreachable, "base_url")
                     }

@@ -87,6 +87,8 @@ pub struct RetryCounts {
     pub lost: u32,
     /// Total run time of rounds, in milliseconds.
     pub ran_ms: u64,
+    /// True if an answer contained only reasoning; the output limit is doubled since then.
+    pub thought_only: bool,
     /// Functions that requests of the task still offer; fewer after the server has rejected some.
     pub offered: Offered,
     /// Agent to which the reply announced a delegation without making one.
@@ -143,6 +145,14 @@ pub fn with_jitter(delay: Duration) -> Duration {
 }
 
 impl Failure {
+    /// Output limit of an answer that contained only reasoning; `None` for other failures.
+    pub fn thought_tokens(&self) -> Option<u32> {
+        match self {
+            Self::Model(ModelError::ThoughtOnly { output_tokens_max }) => Some(*output_tokens_max),
+            _ => None,
+        }
+    }
+
     /// Error code of a task that ends with this failure.
     pub fn code(&self) -> FailCode {
         match self {
@@ -155,6 +165,7 @@ impl Failure {
                 | ModelError::ToolsRefused(_) => FailCode::BadRequest,
                 ModelError::Auth(_) => FailCode::Auth,
                 ModelError::Empty => FailCode::BadResponse,
+                ModelError::ThoughtOnly { .. } => FailCode::ThoughtOnly,
             },
             Self::Timeout => FailCode::Timeout,
             Self::Summary(cause) => match **cause {
@@ -212,6 +223,8 @@ pub enum Step {
     Summarise,
     /// Repeats the call with fewer functions.
     OfferLess,
+    /// Repeats the call with twice the output limit.
+    ThinkLonger,
     Fail {
         code: FailCode,
     },
@@ -247,6 +260,14 @@ pub fn next_step(
             counts,
         )),
         Failure::Model(ModelError::Empty) => fail(FailCode::BadResponse),
+        Failure::Model(ModelError::ThoughtOnly { .. }) if !counts.thought_only => (
+            Step::ThinkLonger,
+            RetryCounts {
+                thought_only: true,
+                ..counts
+            },
+        ),
+        Failure::Model(ModelError::ThoughtOnly { .. }) => fail(FailCode::ThoughtOnly),
         Failure::Model(ModelError::ModelMissing(_)) if !counts.model_changed => (
             Step::ChangeModel,
             RetryCounts {

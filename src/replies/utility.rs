@@ -172,8 +172,8 @@ impl Utility {
         })
     }
 
-    /// Calls the model until `read` accepts its answer, at most twice. After an answer whose end is missing, the output limit is
-    /// doubled. Temporary failures are retried.
+    /// Calls the model until `read` accepts its answer, at most twice. After an answer whose end is missing, or that contains only
+    /// reasoning, the output limit is doubled. Temporary failures are retried.
     ///
     /// # Errors
     /// `Ok(Err(_))` if the model fails or a budget does not allow the call; `Err` if the database fails.
@@ -203,9 +203,10 @@ impl Utility {
         let text = budget::without_middle(&call.text, room).unwrap_or_else(|| call.text.clone());
         let tokens = (model.window).corrected(estimate_tokens(&system) + estimate_tokens(&text));
         let output_limit = |tokens_max| Some(model.window.output_limit(tokens_max, tokens));
+        let output_tokens_max = limits.output_tokens_max + model.window.reasoning_tokens;
         let mut request = ChatRequest {
             model: model.name.clone(),
-            max_output_tokens: output_limit(limits.output_tokens_max),
+            max_output_tokens: output_limit(output_tokens_max),
             temperature: limits.temperature,
             system,
             turns: vec![ChatMessage::new(Role::User, text)],
@@ -213,14 +214,21 @@ impl Utility {
             ..ChatRequest::default()
         };
         let mut unread = None;
-        for _ in 0..READ_MAX {
-            let answer = match (self.call(model, call, &request, tokens).await?, unread) {
+        for attempt in 1..=READ_MAX {
+            let answer = match (
+                self.call(model, call, &request, tokens).await?,
+                unread.take(),
+            ) {
                 (Ok(answer), _) => answer,
+                (Err(CallError::Collect(e)), None) if e.is_thought_only() && attempt < READ_MAX => {
+                    request.max_output_tokens = output_limit(2 * output_tokens_max);
+                    continue;
+                }
                 (Err(_), Some(unread)) => return Ok(Ok(unread)),
                 (Err(e), None) => return Ok(Err(e)),
             };
             if answer.is_incomplete() {
-                request.max_output_tokens = output_limit(2 * limits.output_tokens_max);
+                request.max_output_tokens = output_limit(2 * output_tokens_max);
                 unread = Some(Answer::Incomplete);
                 continue;
             }

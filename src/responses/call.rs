@@ -21,13 +21,14 @@ use super::{
     },
     plan::Wish,
     store::{self, NewRow},
+    vendor,
 };
 use crate::{
     agents::profiles::MAX_OUTPUT_TOKENS_DEFAULT,
-    db::{Conn, now},
+    db::{Conn, DbError, now},
     failpoint,
     ids::TaskId,
-    model::{ChatRequest, Delta, ModelError, Place, StopReason, Usage},
+    model::{ChatRequest, Delta, ModelError, Place, StopReason, Usage, VendorMembers},
     replies::retry::with_jitter,
     responses::form::Truncation,
     tasks::{
@@ -152,6 +153,10 @@ struct Job {
     permit: Option<CallPermit>,
     /// The model call that is running.
     open: Option<OpenCall>,
+    /// True if an answer contained only reasoning, so that a default output limit is doubled.
+    has_only_thought: bool,
+    /// Members that the model's server wants back with the calls.
+    vendor: VendorMembers,
     is_connected: bool,
     ignored: IgnoredPaths,
     started_at: Timestamp,
@@ -174,6 +179,8 @@ impl ResponsesService {
             attempt: 0,
             permit: None,
             open: None,
+            has_only_thought: false,
+            vendor: VendorMembers::default(),
             is_connected: false,
             ignored: ignored.clone(),
             started_at: now(),
@@ -292,6 +299,20 @@ impl Job {
                         return Err(self.missing(&detail).await);
                     }
                     changed_model = true;
+                }
+                // A limit that the client or the agent sets is not exceeded.
+                ModelError::ThoughtOnly { .. }
+                    if may_retry
+                        && !self.has_only_thought
+                        && self.plan.request.max_output_tokens.is_none() =>
+                {
+                    self.has_only_thought = true;
+                }
+                ModelError::ThoughtOnly { .. } => {
+                    return Ok(Answered {
+                        reason: StopReason::Length,
+                        usage: None,
+                    });
                 }
                 ModelError::BadRequest(detail) | ModelError::ToolsRefused(detail) => {
                     return Err(self.refused(&detail));
@@ -422,6 +443,14 @@ impl Job {
                     stopped = Some(reason);
                     continue;
                 }
+                Delta::Discard => {
+                    self.draft.discard();
+                    continue;
+                }
+                Delta::Vendor(members) => {
+                    self.vendor = members;
+                    continue;
+                }
                 Delta::Alive => continue,
             };
             failpoint!("response_piece");
@@ -497,6 +526,11 @@ impl Job {
         }
         let window = self.service.provider.window(&request.model).await;
         let limit = MAX_OUTPUT_TOKENS_DEFAULT.saturating_add(window.reasoning_tokens);
+        let limit = if self.has_only_thought {
+            limit.saturating_mul(2)
+        } else {
+            limit
+        };
         match window.known_tokens() {
             Some(_) => window.output_limit(limit, self.plan.prompt_tokens),
             None => limit,
@@ -536,6 +570,7 @@ impl Job {
             }),
             output: self.draft.items().to_vec(),
             usage: Some(ResponseUsage::new(&usage, answered.usage)),
+            vendor: self.vendor.clone(),
             ..self.plan.response.clone()
         };
         // If the client has disconnected by now, the call still counts as completed.
@@ -613,11 +648,23 @@ impl Job {
 
     async fn record(&self, task: queue::Call, row: Option<NewRow>) -> Result<(), ResponseError> {
         let caller = self.plan.caller.clone();
+        let received = self.draft.first_call().map(|call_id| vendor::Received {
+            workspace: self.plan.workspace,
+            user: caller.user,
+            call_id: call_id.to_owned(),
+            model: self.plan.request.model.clone(),
+            members: self.vendor.clone(),
+        });
+        let received = received.filter(|received| !received.members.is_empty());
         let kept = self
             .service
             .db
             .write(self.plan.workspace.0, async move |c: &mut Conn| {
-                store::record(c, &caller, &task, row.as_ref()).await
+                let recorded = store::record(c, &caller, &task, row.as_ref()).await?;
+                if let (Ok(()), Some(received)) = (&recorded, &received) {
+                    vendor::store(c, received).await?;
+                }
+                Ok::<_, DbError>(recorded)
             })
             .await?;
         Ok(kept?)

@@ -185,7 +185,10 @@ fn turn_tokens(turn: &ChatMessage) -> u64 {
         .results
         .iter()
         .map(|result| RESULT_TOKENS + estimate_tokens(&result.content));
-    estimate_tokens(&turn.content) + calls.sum::<u64>() + results.sum::<u64>()
+    estimate_tokens(&turn.content)
+        + calls.sum::<u64>()
+        + results.sum::<u64>()
+        + turn.vendor.tokens()
 }
 
 /// Returns the estimated number of tokens of a request without its conversation.

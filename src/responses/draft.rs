@@ -94,6 +94,16 @@ impl Draft {
         events
     }
 
+    /// Removes the text of the current message, because it was reasoning.
+    pub(super) fn discard(&mut self) {
+        if !self.is_speaking {
+            return;
+        }
+        if let Some(OutputItem::Message(message)) = self.items.last_mut() {
+            message.content.clear();
+        }
+    }
+
     /// Adds a chunk of a function call. The start of a call ends the current message.
     pub(super) fn call(&mut self, piece: ToolCallPiece) -> Vec<Event> {
         let mut events = Vec::new();
@@ -213,6 +223,14 @@ impl Draft {
             }
         }
         all
+    }
+
+    /// Returns the ID of the first function call.
+    pub(super) fn first_call(&self) -> Option<&str> {
+        self.items.iter().find_map(|item| match item {
+            OutputItem::FunctionCall(call) => Some(call.call_id.as_str()),
+            _ => None,
+        })
     }
 
     pub(super) fn items(&self) -> &[OutputItem] {

@@ -122,6 +122,7 @@ impl ResponseError {
                 | ModelError::ToolsRefused(_) => FailCode::BadRequest,
                 ModelError::Auth(_) => FailCode::Auth,
                 ModelError::Empty => FailCode::BadResponse,
+                ModelError::ThoughtOnly { .. } => FailCode::ThoughtOnly,
             },
             Self::Timeout => FailCode::Timeout,
             Self::OverBudget(_) => FailCode::BudgetExceeded,
@@ -147,6 +148,9 @@ impl ResponseError {
                     "the model provider rejected this server's API key: ask an admin to correct it"
                 }
                 ModelError::Empty => "the model returned an empty reply: try again",
+                ModelError::ThoughtOnly { .. } => {
+                    "the model used its whole answer for thinking: raise the output limit"
+                }
                 ModelError::ContextTooLarge => "the conversation is too large for the model",
                 ModelError::BadRequest(_)
                 | ModelError::ModelMissing(_)

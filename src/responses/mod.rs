@@ -32,6 +32,7 @@ mod references;
 mod slots;
 pub mod store;
 mod tools;
+mod vendor;
 
 use std::{sync::Arc, time::Duration};
 

@@ -9,7 +9,7 @@ use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use crate::{
     ids::{AgentId, ResponseId},
-    model::Usage,
+    model::{Usage, VendorMembers},
     responses::{form::Truncation, format::TextFormat},
     tasks::TokenUsage,
     text_enum::{constant, text_enum},
@@ -204,4 +204,8 @@ pub struct Response {
     pub agent_id: Option<AgentId>,
     /// The agent version that replied. Responses that continue this one use the same version.
     pub agent_version: Option<i64>,
+    /// Members of the model's message that only chat completions contain.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub(super) vendor: VendorMembers,
 }

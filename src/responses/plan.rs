@@ -13,6 +13,7 @@ use super::{
     parsed::Parsed,
     references, store,
     tools::{self, Tool, offer},
+    vendor,
 };
 use crate::{
     agents::{
@@ -22,7 +23,7 @@ use crate::{
     auth::{Actor, Caller, Scope, WorkspaceCaller, quota},
     db::{Conn, now},
     ids::{AgentId, ResponseId, WorkspaceId},
-    model::{ChatRequest, RequiredFormat},
+    model::{ChatRequest, RequiredFormat, VendorMembers},
     responses::form::{Truncation, output_tokens},
     tasks::queue::{Tenancy, tenancy},
 };
@@ -249,6 +250,10 @@ impl ResponsesService {
         let previous_id = previous.as_ref().map(|previous| previous.id);
         let before = self.before(member, actor, previous, &model).await?;
         let mut conversation = converse(&before.items, &parsed.input.items)?;
+        let (workspace, user) = (actor.workspace, member.caller.user);
+        let mut c = self.db.read().await?;
+        vendor::add(&mut c, workspace, user, &model, &mut conversation.turns).await?;
+        drop(c);
         let mut request = ChatRequest {
             system: system(form, asked.as_ref(), &policy, &conversation),
             max_output_tokens: output_tokens(form.max_output_tokens)
@@ -422,6 +427,7 @@ impl ResponsesService {
             user: form.user(),
             agent_id: None,
             agent_version: None,
+            vendor: VendorMembers::default(),
         })
     }
 

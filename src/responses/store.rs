@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ResponseError, items::Item, object::ResponseObject};
+use super::{ResponseError, items::Item, object::ResponseObject, vendor};
 use crate::{
     auth::{Actor, AuthError, Caller, Scope, quota},
     db::{Conn, Db, DbError, Json, now},
@@ -101,12 +101,13 @@ async fn remove(c: &mut Conn, workspace: WorkspaceId, id: ResponseId) -> Result<
     uncount(c, workspace, removed).await
 }
 
-/// Deletes all stored responses of a person in a workspace.
+/// Deletes all stored responses of a person in a workspace, and what is kept for their function calls.
 pub async fn forget_person(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<(), DbError> {
+    vendor::forget_person(c, workspace, user).await?;
     let removed = c
         .q("delete from responses where workspace_id = $1 and user_id = $2 returning counted_bytes")
         .bind(workspace)
@@ -246,6 +247,7 @@ pub async fn delete(
 
 /// Deletes a limited number of expired responses. Clients cannot see expired responses even before they are deleted.
 pub async fn cleanup(db: &Db) -> Result<(), DbError> {
+    vendor::delete_expired(db).await?;
     let due: Vec<(ResponseId, WorkspaceId)> = db
         .read()
         .await?

@@ -303,7 +303,7 @@ impl Received {
             }
             Delta::Usage(usage) => self.usage = Some(*usage),
             Delta::Stop(reason) => self.stopped = Some(*reason),
-            Delta::Alive => {}
+            Delta::Alive | Delta::Discard | Delta::Vendor(_) => {}
         }
     }
 
@@ -531,7 +531,7 @@ impl Drop for OpenCall {
 /// Checks whether an error means that the provider did no work for the request.
 fn is_refusal(error: &ModelError) -> bool {
     match error {
-        ModelError::Broken(_) | ModelError::Empty => false,
+        ModelError::Broken(_) | ModelError::Empty | ModelError::ThoughtOnly { .. } => false,
         ModelError::RateLimited { .. }
         | ModelError::ModelMissing(_)
         | ModelError::Unavailable(_)

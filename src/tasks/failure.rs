@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::{text_enum::text_enum, time::Timestamp};
+use crate::{model::grouped, text_enum::text_enum, time::Timestamp};
 
 /// Maximum wait that a notice mentions; longer values from a provider are treated as an ordinary rate limit.
 const NAMED_WAIT_MAX: Duration = Duration::from_hours(7 * 24);
@@ -31,6 +31,8 @@ text_enum! {
         RateLimited = "rate_limited",
         Timeout = "timeout",
         BadResponse = "bad_response",
+        /// The answer contained only reasoning.
+        ThoughtOnly = "thought_only",
         ContextTooLarge = "context_too_large",
         BadRequest = "bad_request",
         Auth = "auth",
@@ -74,6 +76,7 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
         FailCode::BadResponse => format!(
             "{name} gave an unexpected answer that cannot be shown. Please rephrase the question and ask again."
         ),
+        FailCode::ThoughtOnly => thought_notice(name, None),
         FailCode::ContextTooLarge => format!(
             "{name} could not answer: the messages here are too long for the model. Please ask in a new thread, or shorten the question."
         ),
@@ -107,6 +110,16 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
             TREE_RUN_MAX.as_secs() / 60
         ),
     }
+}
+
+/// Notice about an answer that contained only reasoning, with its output limit.
+pub fn thought_notice(agent_display_name: &str, tokens: Option<u32>) -> String {
+    let limit = tokens.map_or_else(String::new, |tokens| {
+        format!(" ({} tokens)", grouped(u64::from(tokens)))
+    });
+    format!(
+        "{agent_display_name} used its whole answer{limit} for thinking. An admin can raise its answer length or choose another model."
+    )
 }
 
 /// Notice about a tree that the loop guard has stopped after this number of model calls.
@@ -229,7 +242,8 @@ mod tests {
             let text = notice_text("Vibe", code);
             assert!(
                 text.starts_with("Vibe ")
-                    && (text.to_lowercase().contains("please ") || code == FailCode::Loop),
+                    && (text.to_lowercase().contains("please ")
+                        || matches!(code, FailCode::Loop | FailCode::ThoughtOnly)),
                 "{text}"
             );
             assert!(!text.contains('_'), "{text}");

@@ -21,7 +21,7 @@ pub mod worker;
 pub use failure::{
     COLLABORATION_TURNS, COLLABORATORS, DELEGATIONS_IN_ROUND_MAX, FailCode, GUARD_MAX, GUARD_MIN,
     TREE_CALLS_MAX, TREE_DEPTH_MAX, TREE_RUN_MAX, TREE_TASKS_MAX, loop_notice, not_asked_text,
-    notice_text, wait_notice,
+    notice_text, thought_notice, wait_notice,
 };
 pub use queue::{Lease, LeaseLost, NewLink, NewRunTask, NewScheduled, NewTask, Queue};
 pub use task::{

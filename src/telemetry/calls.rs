@@ -89,6 +89,7 @@ fn outcome_of(error: &ModelError) -> &'static str {
         ModelError::Auth(_) => "auth",
         ModelError::Broken(_) => "broken",
         ModelError::Empty => "empty",
+        ModelError::ThoughtOnly { .. } => "thought_only",
     }
 }
 
@@ -125,7 +126,7 @@ impl Call {
             Delta::Text(piece) => self.said(!piece.trim().is_empty()),
             Delta::ToolCall(_) => self.said(true),
             Delta::Stop(_) => self.has_stopped = true,
-            Delta::Alive | Delta::Usage(_) => {}
+            Delta::Alive | Delta::Discard | Delta::Usage(_) | Delta::Vendor(_) => {}
         }
     }
 

@@ -155,6 +155,12 @@ impl Offer {
         self.functions().find(|function| function.name() == name)
     }
 
+    /// Finds the function that a model has called. Some models put `functions.` before its name.
+    pub fn find_called(&self, name: &str) -> Option<&ToolFunction> {
+        let bare = name.strip_prefix("functions.").unwrap_or(name);
+        self.find(name).or_else(|| self.find(bare))
+    }
+
     /// Keeps the functions for which `is_kept` returns true.
     pub fn keep(&mut self, is_kept: impl Fn(&ToolFunction) -> bool) {
         self.functions.retain(|(_, function)| is_kept(function));

@@ -197,17 +197,19 @@ async fn text_of_an_attempt_is_kept_if_later_attempts_have_none() {
 }
 
 #[tokio::test]
-async fn an_end_without_a_finish_reason_is_a_broken_stream() {
-    for broken in [
-        Answer::stream().piece("Half").done(),
-        Answer::stream().piece("Half"),
-    ] {
-        let t = team().await;
-        t.model().script("vibe", [broken, Answer::text("Whole.")]);
-        let (thread, task) = ask(&t).await;
-        assert_eq!(t.ada.completed(&task).await["attempt"], 2);
-        assert_eq!(t.ada.contents(&thread).await[2], "Whole.");
-    }
+async fn an_end_without_a_finish_reason_is_a_broken_stream_unless_the_server_says_that_it_is_done()
+{
+    let t = team().await;
+    let broken = Answer::stream().piece("Half");
+    t.model().script("vibe", [broken, Answer::text("Whole.")]);
+    let (thread, task) = ask(&t).await;
+    assert_eq!(t.ada.completed(&task).await["attempt"], 2);
+    assert_eq!(t.ada.contents(&thread).await[2], "Whole.");
+    let done = Answer::stream().piece("Also whole.").done();
+    t.model().script("vibe", [done]);
+    let (thread, task) = ask(&t).await;
+    assert_eq!(t.ada.completed(&task).await["attempt"], 1);
+    assert_eq!(t.ada.contents(&thread).await[2], "Also whole.");
 }
 
 #[tokio::test]

@@ -223,7 +223,7 @@ async fn replies_of_a_server_with_one_slot_are_written_one_after_another() {
     let t = team_with(&[("RETRY_DELAYS", "1ms,1ms,1ms")]).await;
     // Two replies run at the same time, and the model server ends both without a finish reason.
     let gate = Gate::new();
-    let cut_off = || Answer::pieces_open(&["Half"]).wait(&gate).done();
+    let cut_off = || Answer::pieces_open(&["Half"]).wait(&gate);
     t.model().script("vibe", [cut_off()]);
     t.model().script("coder", [cut_off()]);
     let (first, second) = (Gate::new(), Gate::new());

@@ -128,7 +128,13 @@ impl Profile {
 
     /// Maximum length of the agent's replies in tokens.
     pub fn output_tokens_max(&self) -> u32 {
-        self.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS_DEFAULT)
+        self.output_tokens_max_for(0)
+    }
+
+    /// Maximum length of the agent's replies, to which a model adds `reasoning_tokens` if the profile sets no limit.
+    pub fn output_tokens_max_for(&self, reasoning_tokens: u32) -> u32 {
+        self.max_output_tokens
+            .unwrap_or(MAX_OUTPUT_TOKENS_DEFAULT.saturating_add(reasoning_tokens))
     }
 }
 

@@ -4,20 +4,25 @@ use std::{collections::VecDeque, pin::Pin, time::Duration};
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures::{Stream, StreamExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
     super::chat::{Delta, ModelError, StopReason, ToolCallPiece, Usage},
     calls::{Calls, TooMany},
     overflow::Overflow,
+    reasoning::{Filtered, ReasoningFilter},
     refusal::{ProviderErrorBody, Quotes},
+    text_calls::TextCalls,
+    vendor::Received,
 };
 
 /// Maximum wait for the usage after the end of the response.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum response size, including call arguments; longer responses are cut off, as if at the model's output limit.
 pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Ends the text of a response that the server's filter has stopped.
+const FILTERED: &str = "(The AI service stopped here.)";
 /// Maximum plausible token count of a call, so that sums never overflow their columns.
 const TOKENS_MAX: i64 = 1_000_000_000;
 /// Maximum size of a line, and of an event with several lines.
@@ -100,6 +105,10 @@ impl EventReader {
         if line.starts_with(':') {
             return Some(StreamItem::Comment);
         }
+        // Some servers send one object per line. No field of an event starts with a brace.
+        if line.starts_with('{') && self.data.is_none() {
+            return Some(StreamItem::Event(line.to_owned()));
+        }
         if let Some(value) = line.strip_prefix("data:") {
             let value = value.strip_prefix(' ').unwrap_or(value);
             match &mut self.data {
@@ -140,7 +149,13 @@ pub(super) struct Answer {
     reader: EventReader,
     ready: VecDeque<Result<Delta, ModelError>>,
     answer_bytes: usize,
+    reasoning: ReasoningFilter,
+    text_calls: TextCalls,
+    vendor: Received,
     calls: Calls,
+    usage: Usage,
+    /// Output limit of the request, for errors.
+    output_tokens_max: u32,
     /// True if the text so far is not blank.
     has_words: bool,
     /// True if an event other than `[DONE]` was received.
@@ -155,6 +170,32 @@ pub(super) struct Answer {
     /// Maximum wait for the usage after the end of the response, regardless of other events.
     pub(super) usage_within: Duration,
     usage_until: Option<Instant>,
+}
+
+/// Facts about the request and the model that determine how a response is read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Expected {
+    /// Names of the offered functions.
+    pub(super) offered: Vec<String>,
+    /// True if the model is known to close its reasoning without opening it.
+    pub(super) closes_alone: bool,
+    /// Output limit of the request.
+    pub(super) output_tokens_max: u32,
+}
+
+/// Facts about a model that its responses reveal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Seen {
+    pub(super) reasons: bool,
+    /// True if the model closes its reasoning without opening it.
+    pub(super) closes_alone: bool,
+}
+
+impl Seen {
+    /// Checks whether this contains a fact that `known` does not.
+    pub(super) fn is_news_to(self, known: Self) -> bool {
+        (self.reasons && !known.reasons) || (self.closes_alone && !known.closes_alone)
+    }
 }
 
 /// State in which a failed response ended.
@@ -174,14 +215,19 @@ pub(super) struct Ending {
 }
 
 impl Answer {
-    pub(super) fn new(bytes: ByteStream, quotes: Quotes) -> Self {
+    pub(super) fn new(bytes: ByteStream, quotes: Quotes, expected: Expected) -> Self {
         Self {
             bytes,
             quotes,
             reader: EventReader::default(),
             ready: VecDeque::new(),
             answer_bytes: 0,
+            reasoning: ReasoningFilter::new(expected.closes_alone),
+            text_calls: TextCalls::new(expected.offered),
+            vendor: Received::default(),
             calls: Calls::default(),
+            usage: Usage::default(),
+            output_tokens_max: expected.output_tokens_max,
             has_words: false,
             has_events: false,
             is_ended: false,
@@ -249,7 +295,7 @@ impl Answer {
     fn take_item(&mut self, item: StreamItem) {
         match item {
             StreamItem::Comment => self.alive(),
-            StreamItem::Event(data) if data.trim() == "[DONE]" => self.end(),
+            StreamItem::Event(data) if data.trim() == "[DONE]" => self.done(),
             StreamItem::Event(data) => self.take(&data),
         }
     }
@@ -274,6 +320,10 @@ impl Answer {
                 .iter()
                 .any(|kind| *kind == "error");
         if is_error {
+            if let Some(calls) = self.text_calls.failed(&chunk["error"]) {
+                calls.iter().for_each(|call| self.call(call));
+                return self.stop(StopReason::Complete);
+            }
             let complaint = ProviderErrorBody::of(&chunk);
             let error = complaint.error(None, None, &self.quotes);
             self.overflow = Some(complaint.overflow);
@@ -289,15 +339,7 @@ impl Answer {
         if let Some(choice) = choice.filter(|_| self.phase == Phase::Open) {
             let said = choice.get("delta").filter(|delta| !delta.is_null());
             let said = said.unwrap_or(&choice["message"]);
-            let text = text_of(&said["content"]);
-            let calls = said["tool_calls"].as_array().map(Vec::as_slice);
-            if text.is_empty() && calls.is_none_or(<[Value]>::is_empty) {
-                self.alive();
-            }
-            self.text(&text);
-            for call in calls.unwrap_or_default() {
-                self.call(call);
-            }
+            self.take_message(said);
             if let Some(reason) = choice["finish_reason"].as_str().filter(|r| !r.is_empty()) {
                 self.finish_reason(reason);
             }
@@ -307,11 +349,73 @@ impl Answer {
         if let Some(usage) = usage_of(&chunk["usage"])
             && self.phase != Phase::Ended
         {
-            self.ready.push_back(Ok(Delta::Usage(usage)));
+            // Some servers send each count in a chunk of its own, or update them.
+            let all = self.usage.larger(usage);
+            if std::mem::replace(&mut self.usage, all) != all {
+                self.ready.push_back(Ok(Delta::Usage(all)));
+            }
+        }
+    }
+
+    /// Handles a part of the message, or the complete one.
+    fn take_message(&mut self, said: &Value) {
+        self.vendor.take_message(said);
+        let before = self.ready.len();
+        let text = text_of(&said["content"]);
+        let refusal = said["refusal"].as_str().unwrap_or_default();
+        self.raw_text(&text);
+        self.raw_text(refusal);
+        for call in said["tool_calls"].as_array().into_iter().flatten() {
+            self.call(call);
+        }
+        if said["function_call"].is_object() {
+            self.call(&json!({"index": 0, "function": said["function_call"]}));
+        }
+        if self.ready.len() == before {
+            self.alive();
+        }
+    }
+
+    /// Handles text that can contain reasoning and calls.
+    fn raw_text(&mut self, text: &str) {
+        if !text.is_empty() {
+            let filtered = self.reasoning.push(text);
+            self.filtered(filtered);
+        }
+    }
+
+    fn filtered(&mut self, all: Vec<Filtered>) {
+        for filtered in all {
+            match filtered {
+                Filtered::Text(text) => {
+                    let text = self.text_calls.push(&text);
+                    self.text(&text);
+                }
+                // Text after a call does not begin with reasoning, so such a tag is ignored there.
+                Filtered::Discard if self.calls.is_empty() && self.phase == Phase::Open => {
+                    self.text_calls.discard();
+                    self.has_words = false;
+                    self.ready.push_back(Ok(Delta::Discard));
+                }
+                Filtered::Discard => {}
+            }
+        }
+    }
+
+    /// Passes on the text that was held back.
+    fn finish_text(&mut self) {
+        let filtered = self.reasoning.finish();
+        self.filtered(filtered);
+        match self.text_calls.finish() {
+            Ok(calls) => calls.iter().for_each(|call| self.call(call)),
+            Err(text) => self.text(&text),
         }
     }
 
     fn text(&mut self, text: &str) {
+        if self.phase != Phase::Open {
+            return;
+        }
         let kept = self.kept(text);
         self.has_words |= kept.contains(|c: char| !c.is_whitespace());
         if !kept.is_empty() {
@@ -332,7 +436,7 @@ impl Answer {
 
     /// Ends a response that exceeds the size limit.
     fn cut(&mut self) {
-        self.stop(StopReason::Length);
+        self.close(StopReason::Length);
         self.phase = Phase::Ended;
     }
 
@@ -341,7 +445,15 @@ impl Answer {
         if self.phase != Phase::Open {
             return;
         }
-        match self.calls.take(value) {
+        if self.calls.is_empty() {
+            let filtered = self.reasoning.finish();
+            self.filtered(filtered);
+        }
+        let taken = self.calls.take(value);
+        if let Some(index) = self.calls.latest() {
+            self.vendor.take_call(index, value);
+        }
+        match taken {
             Ok(Some(piece)) => {
                 let kept = self.kept(&piece.arguments).to_owned();
                 let is_cut = kept.len() < piece.arguments.len();
@@ -361,6 +473,12 @@ impl Answer {
     fn finish_reason(&mut self, reason: &str) {
         match reason {
             "length" | "max_tokens" | "model_length" => self.stop(StopReason::Length),
+            "content_filter" => {
+                self.finish_text();
+                let gap = if self.has_words { "\n\n" } else { "" };
+                self.text(&format!("{gap}{FILTERED}"));
+                self.stop(StopReason::Complete);
+            }
             "error" => self.fail(ModelError::Broken(
                 "the server reported an error".to_owned(),
             )),
@@ -369,10 +487,17 @@ impl Answer {
     }
 
     fn stop(&mut self, reason: StopReason) {
+        self.finish_text();
+        self.close(reason);
+    }
+
+    fn close(&mut self, reason: StopReason) {
         if self.phase != Phase::Open {
             return;
         }
         if self.has_output() {
+            let members = self.vendor.members().filter(|_| !self.calls.is_empty());
+            self.ready.extend(members.map(Delta::Vendor).map(Ok));
             self.ready.push_back(Ok(Delta::Stop(reason)));
         } else {
             self.is_ended = true;
@@ -385,11 +510,58 @@ impl Answer {
     /// `Empty` if there was no output.
     fn fail(&mut self, error: ModelError) {
         match self.phase {
-            Phase::Open => self.ready.push_back(Err(error)),
-            Phase::Stopped if !self.has_output() => self.ready.push_back(Err(ModelError::Empty)),
+            Phase::Open => {
+                if !self.reasoning.is_holding() {
+                    self.finish_text();
+                }
+                if self.phase == Phase::Open {
+                    self.ready.push_back(Err(error));
+                }
+            }
+            Phase::Stopped if !self.has_output() => {
+                let error = self.without_output();
+                self.ready.push_back(Err(error));
+            }
             Phase::Stopped | Phase::Ended => {}
         }
         self.phase = Phase::Ended;
+    }
+
+    /// Error for a complete response without text and calls.
+    fn without_output(&self) -> ModelError {
+        if self.seen().reasons {
+            ModelError::ThoughtOnly {
+                output_tokens_max: self.output_tokens_max,
+            }
+        } else {
+            ModelError::Empty
+        }
+    }
+
+    /// Checks whether the response contains calls.
+    pub(super) fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Facts about the model that the response has revealed so far.
+    pub(super) fn seen(&self) -> Seen {
+        Seen {
+            reasons: self.vendor.has_reasoning()
+                || self.reasoning.has_reasoning()
+                || self.usage.reasoning_tokens > 0,
+            closes_alone: self.reasoning.closes_alone(),
+        }
+    }
+
+    /// Handles `[DONE]`. Output before it is complete, even if the server sends no finish reason.
+    fn done(&mut self) {
+        if self.phase == Phase::Open {
+            self.finish_text();
+            if self.has_output() {
+                self.close(StopReason::Complete);
+            }
+        }
+        self.end();
     }
 
     /// Ends a stream that stopped early.
@@ -414,7 +586,7 @@ impl Answer {
         self.has_words || !self.calls.is_empty()
     }
 
-    /// Handles `[DONE]` or the end of the stream.
+    /// Handles the end of the stream.
     pub(super) fn end(&mut self) {
         self.is_ended = true;
         if self.has_events {
@@ -446,7 +618,7 @@ fn usage_of(usage: &Value) -> Option<Usage> {
         found.unwrap_or(0)
     };
     let usage = Usage {
-        input_tokens: count(["prompt_tokens", "input_tokens"])?,
+        input_tokens: count(["prompt_tokens", "input_tokens"]).unwrap_or(0),
         output_tokens: count(["completion_tokens", "output_tokens"]).unwrap_or(0),
         cached_tokens: part(
             ["prompt_tokens_details", "input_tokens_details"],

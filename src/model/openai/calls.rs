@@ -14,7 +14,11 @@ pub(super) struct TooMany;
 
 /// Calls in the response so far.
 #[derive(Default)]
-pub(super) struct Calls(Vec<Begun>);
+pub(super) struct Calls {
+    begun: Vec<Begun>,
+    /// Index of the call to which the last entry belonged.
+    latest: Option<usize>,
+}
 
 struct Begun {
     /// Index assigned by the server.
@@ -25,7 +29,12 @@ struct Begun {
 
 impl Calls {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.begun.is_empty()
+    }
+
+    /// Returns the index of the call to which the last entry belonged, if it belonged to any.
+    pub(super) fn latest(&self) -> Option<usize> {
+        self.latest
     }
 
     /// Handles an entry of `tool_calls`: the start of a call, more arguments, or a complete call. Returns `None` for an entry without
@@ -56,7 +65,9 @@ impl Calls {
         };
         // Without an index, a repeated name starts the next call.
         let begins_next = name.is_some() && number.is_none() && id.is_none();
-        let known = self.0.iter().rposition(is_same).filter(|_| !begins_next);
+        let known = self.begun.iter().rposition(is_same);
+        let known = known.filter(|_| !begins_next);
+        self.latest = known;
         if let Some(index) = known {
             let piece = ToolCallPiece {
                 index,
@@ -67,13 +78,14 @@ impl Calls {
         }
         // Arguments of a call that was never started are ignored.
         let Some(name) = name else { return Ok(None) };
-        if self.0.len() == CALLS_MAX {
+        if self.begun.len() == CALLS_MAX {
             return Err(TooMany);
         }
-        let given = id.clone();
-        self.0.push(Begun { number, id });
+        let (given, index) = (id.clone(), self.begun.len());
+        self.begun.push(Begun { number, id });
+        self.latest = Some(index);
         Ok(Some(ToolCallPiece {
-            index: self.0.len() - 1,
+            index,
             begins: Some(CallHead {
                 id: given.unwrap_or_else(|| format!("call_{}", Uuid::now_v7().simple())),
                 name,

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use super::{super::chat::FactStore, request::Quirks};
+use super::{super::chat::FactStore, answer::Seen, request::Quirks};
 
 /// Time after which a rejected field or a learned window no longer counts, because servers are updated and reconfigured.
 const REFUSALS_KEPT_S: u64 = 7 * 24 * 60 * 60;
@@ -32,6 +32,10 @@ pub(super) struct Facts {
     quirks: Quirks,
     /// Context window stated in an error.
     window: Option<u64>,
+    /// True if the model has sent reasoning.
+    reasons: bool,
+    /// True if the model closes its reasoning without opening it.
+    closes_alone: bool,
     /// Time at which the facts above were learned, in seconds since the Unix epoch.
     learned_at: u64,
     /// Ratios of reported to estimated input tokens in the most recent calls, newest last.
@@ -58,6 +62,14 @@ impl Facts {
         self.window.filter(|_| self.is_current(now_s()))
     }
 
+    pub(super) fn seen(&self) -> Seen {
+        let is_current = self.is_current(now_s());
+        Seen {
+            reasons: self.reasons && is_current,
+            closes_alone: self.closes_alone && is_current,
+        }
+    }
+
     /// Mean ratio of reported to estimated tokens, within the bounds `CORRECTION`; 1.0 if no call has been counted.
     #[expect(clippy::cast_precision_loss, reason = "at most 20")]
     pub(super) fn correction(&self) -> f64 {
@@ -74,6 +86,7 @@ impl Facts {
         if !self.is_current(now) {
             self.quirks = Quirks::default();
             self.window = None;
+            (self.reasons, self.closes_alone) = (false, false);
         }
         self.learned_at = now;
     }
@@ -85,6 +98,21 @@ impl Facts {
         }
         self.renew();
         self.quirks = quirks;
+        true
+    }
+
+    /// Returns true if anything changed.
+    pub(super) fn add_seen(&mut self, seen: Seen) -> bool {
+        let known = self.seen();
+        let all = Seen {
+            reasons: known.reasons || seen.reasons,
+            closes_alone: known.closes_alone || seen.closes_alone,
+        };
+        if known == all {
+            return false;
+        }
+        self.renew();
+        (self.reasons, self.closes_alone) = (all.reasons, all.closes_alone);
         true
     }
 
@@ -235,10 +263,17 @@ mod tests {
         };
         assert!(facts.set_quirks(quirks) && !facts.set_quirks(quirks));
         assert!(facts.set_window(2_048) && !facts.set_window(2_048));
+        let seen = Seen {
+            reasons: true,
+            closes_alone: false,
+        };
+        assert!(facts.add_seen(seen) && !facts.add_seen(seen));
         let text = serde_json::to_string(&facts).unwrap();
         let stored: Facts = serde_json::from_str(&text).unwrap();
         assert_eq!((stored.quirks(), stored.window()), (quirks, Some(2_048)));
+        assert_eq!(stored.seen(), seen);
         facts.learned_at -= REFUSALS_KEPT_S;
+        assert_eq!(facts.seen(), Seen::default());
         assert_eq!((facts.quirks(), facts.window()), (Quirks::default(), None));
         assert!(facts.set_window(4_096));
         assert_eq!(facts.quirks(), Quirks::default());

@@ -10,6 +10,8 @@
 //! the request is repeated on a fresh one. Callers limit the wait; only connecting has its own timeout.
 //!
 //! ```text
+//! answer    the stream of a response: reasoning removes thoughts from the text, calls and text_calls find tool calls,
+//!           vendor collects the members that the server wants back
 //! list      models and windows that the server reports
 //! learned   stored facts: fields that it rejected, windows in its errors, its token counts
 //! places    limits concurrent calls if the server has a single slot
@@ -21,10 +23,14 @@ mod learned;
 mod list;
 mod overflow;
 mod places;
+mod reasoning;
 mod refusal;
 mod request;
+mod schema;
 #[cfg(test)]
 mod tests;
+mod text_calls;
+mod vendor;
 
 use std::{
     net::SocketAddr,
@@ -45,18 +51,18 @@ use tokio::time::Instant;
 
 pub use self::calls::CALLS_MAX;
 use self::{
-    answer::{Answer, Ending, LINE_BYTES_MAX},
+    answer::{Answer, Ending, Expected, LINE_BYTES_MAX, Seen},
     learned::Learned,
     list::{Age, Listed, ModelList},
     overflow::Overflow,
     places::{Places, Taken},
     refusal::{Quotes, Refusal, SHORT_TIMEOUT, read_capped},
-    request::FormatSupport,
+    request::{FormatSupport, Quirks},
 };
 use super::{
     chat::{
         ChatRequest, Delta, DeltaStream, FactStore, ModelError, Place, Provider, RequiredFormat,
-        Usage,
+        Role, Usage, VendorMembers,
     },
     error_texts::ErrorTexts,
     setup::SetupError,
@@ -72,9 +78,30 @@ const IDLE_MAX: Duration = Duration::from_secs(90);
 const SUSPICIOUS_TOKENS: u64 = 1_000;
 /// Minimum age at which a list that does not contain a requested model is requested again.
 const LIST_AGE_MIN: Duration = Duration::from_secs(5);
+/// Tokens that a model that was seen to reason gets in addition to a default output limit.
+const REASONING_TOKENS: u32 = 4_000;
+/// Maximum number of times that a request is repeated because the server could not parse the calls of its model.
+const FAILED_CALLS_MAX: usize = 2;
 /// Model name that is used if the server has no model list and the agent requests no model. Servers with a single model accept any
 /// name.
 const MODEL_UNKNOWN: &str = "default";
+
+/// Words in the names of models that cannot chat.
+const OTHER_MODELS: [&str; 13] = [
+    "embed",
+    "rerank",
+    "whisper",
+    "tts",
+    "ocr",
+    "moderation",
+    "guard",
+    "image",
+    "dall-e",
+    "sora",
+    "realtime",
+    "audio",
+    "transcribe",
+];
 
 /// Address and settings of a provider.
 pub struct Endpoint {
@@ -124,6 +151,10 @@ struct Call {
     /// Estimated size of the prompt in tokens.
     estimate: u64,
     place: Place,
+    /// Facts about the model that are known already.
+    seen: Seen,
+    /// The members of its assistant messages.
+    vendor: Vec<VendorMembers>,
     /// The request, kept if the window of the model is not configured, because it may have to be repeated to explain an empty
     /// response.
     request: Option<Box<CreateChatCompletionRequest>>,
@@ -278,7 +309,12 @@ impl Server {
                 .await
                 .map(|tokens| (tokens, WindowSource::Provider)),
         };
-        let reasoning_tokens = table.map_or(0, |entry| entry.reasoning_tokens);
+        let learned = if facts.seen().reasons {
+            REASONING_TOKENS
+        } else {
+            0
+        };
+        let reasoning_tokens = table.map_or(0, |entry| entry.reasoning_tokens).max(learned);
         let table = table.map(|entry| (entry.context_window, WindowSource::Table));
         let (tokens, source) = match (table, set) {
             (Some(table), Some(set)) if set.0 < table.0 => set,
@@ -308,9 +344,7 @@ impl Server {
     fn may_chat(&self, model: &str) -> bool {
         let lower = model.to_lowercase();
         !self.entry(model).is_some_and(|entry| entry.embeddings)
-            && !["embed", "rerank", "whisper", "tts"]
-                .iter()
-                .any(|word| lower.contains(word))
+            && !OTHER_MODELS.iter().any(|word| lower.contains(word))
     }
 
     /// Sends a request. If a kept-alive connection turns out to be closed, sends the request again on a fresh one.
@@ -356,16 +390,29 @@ impl Server {
         let must_have_tools = request.tools_required && !request.tools.is_empty();
         let must_have_format = request.required_format.is_some();
         let is_test = request.is_test;
+        let facts = self.learned.of(&model).await;
+        let expected = Expected {
+            offered: (request.tools.iter())
+                .map(|tool| tool.name.clone())
+                .collect(),
+            closes_alone: facts.seen().closes_alone,
+            output_tokens_max: request.max_output_tokens.unwrap_or_default(),
+        };
+        let mut vendor = members_of(&request);
         let mut request = request::create(request, self.entry(&model));
-        let mut quirks = self.learned.of(&model).await.quirks();
+        let mut quirks = facts.quirks();
         quirks.no_tools &= !must_have_tools;
         let learned_format = quirks.format;
         if must_have_format {
             quirks.format = FormatSupport::default();
         }
-        let (refusal, quotes) = loop {
+        let mut failed_calls = 0;
+        let (answer, place) = loop {
             quirks.apply(&mut request);
-            let sent = self.post(&request::body(&request)).await;
+            if quirks.no_vendor_members {
+                vendor.clear();
+            }
+            let sent = self.post(&request::body(&request, &vendor)).await;
             let response = match sent {
                 Ok(response) => response,
                 Err(error) => {
@@ -381,50 +428,64 @@ impl Server {
                 if must_have_format {
                     kept.format = learned_format;
                 }
-                self.learned
-                    .learn(&model, |facts| facts.set_quirks(kept))
-                    .await;
-                let answer = self.answer(response, quotes).await?;
-                let is_known =
-                    self.endpoint.context_window.is_some() || self.entry(&model).is_some();
-                let call = Call {
-                    model,
-                    estimate,
-                    place,
-                    request: (!is_known).then(|| Box::new(request)),
-                };
-                return Ok(self.followed(answer, call));
+                self.learn_quirks(&model, kept).await;
+                break (self.answer(response, quotes, expected).await?, place);
             }
             let refusal = Refusal::read(response).await;
-            match refusal.avoided_by(&request, quirks) {
+            if let Some(body) = refusal.failed_calls() {
+                let mut answer = Answer::new(
+                    futures::stream::empty().boxed(),
+                    quotes.clone(),
+                    expected.clone(),
+                );
+                answer.take(body);
+                if answer.has_calls() {
+                    break (answer, place);
+                }
+                failed_calls += 1;
+                if failed_calls <= FAILED_CALLS_MAX {
+                    continue;
+                }
+            }
+            let refused = match refusal.avoided_by(&request, &names_of(&vendor), quirks) {
                 Some(other) if other.no_tools && !quirks.no_tools && must_have_tools => {
-                    let kept = other.worth_keeping();
-                    self.learned
-                        .learn(&model, |facts| facts.set_quirks(kept))
-                        .await;
-                    break (refusal, quotes);
+                    self.learn_quirks(&model, other.worth_keeping()).await;
+                    true
                 }
                 // The client's own schema may be invalid, so the rejection is not a fact about the model.
-                Some(other) if must_have_format && other.format != quirks.format => {
-                    break (refusal, quotes);
+                Some(other) if must_have_format && other.format != quirks.format => true,
+                Some(other) => {
+                    quirks = other;
+                    false
                 }
-                Some(other) => quirks = other,
-                None => break (refusal, quotes),
+                None => true,
+            };
+            if refused {
+                if let Some(overflow) = refusal.overflow() {
+                    self.learn_overflow(&model, overflow, estimate).await;
+                }
+                let refuses_tools = must_have_tools && refusal.refuses_tools(&request);
+                let error = refusal.error(&quotes);
+                let error = self.error_of(error, &refusal, &model, refuses_tools, started);
+                return Err(error.await);
             }
         };
-        if let Some(overflow) = refusal.overflow() {
-            self.learn_overflow(&model, overflow, estimate).await;
-        }
-        let refuses_tools = must_have_tools && refusal.refuses_tools(&request);
-        Err(self
-            .error_of(
-                refusal.error(&quotes),
-                &refusal,
-                &model,
-                refuses_tools,
-                started,
-            )
-            .await)
+        let is_known = self.endpoint.context_window.is_some() || self.entry(&model).is_some();
+        let call = Call {
+            model,
+            estimate,
+            place,
+            seen: facts.seen(),
+            vendor,
+            request: (!is_known).then(|| Box::new(request)),
+        };
+        Ok(self.followed(answer, call))
+    }
+
+    async fn learn_quirks(&self, model: &str, quirks: Quirks) {
+        self.learned
+            .learn(model, |facts| facts.set_quirks(quirks))
+            .await;
     }
 
     /// Error for a request that the server rejected.
@@ -468,8 +529,17 @@ impl Server {
     fn followed(self: Arc<Self>, answer: Answer, call: Call) -> DeltaStream {
         futures::stream::unfold(
             (self, answer, call),
-            |(server, mut answer, call)| async move {
-                let delta = match answer.next().await? {
+            |(server, mut answer, mut call)| async move {
+                let next = answer.next().await?;
+                let seen = answer.seen();
+                if seen.is_news_to(call.seen) {
+                    call.seen = seen;
+                    let learned = server
+                        .learned
+                        .learn(&call.model, |facts| facts.add_seen(seen));
+                    learned.await;
+                }
+                let delta = match next {
                     Ok(Delta::Usage(usage)) => {
                         let reported = u64::try_from(usage.input_tokens).unwrap_or_default();
                         let count = server.learned.learn(&call.model, |facts| {
@@ -534,7 +604,7 @@ impl Server {
     /// Repeats a request whose streamed response was empty, but without streaming and with an output limit of one token, because some
     /// servers report an overflow only then. Returns true if the prompt was too large.
     async fn is_refused_whole(&self, request: &CreateChatCompletionRequest, call: &Call) -> bool {
-        let mut body = request::body(request);
+        let mut body = request::body(request, &call.vendor);
         for field in ["stream", "stream_options"] {
             body.as_object_mut().map(|body| body.remove(field));
         }
@@ -559,7 +629,12 @@ impl Server {
         true
     }
 
-    async fn answer(&self, response: Response, quotes: Quotes) -> Result<Answer, ModelError> {
+    async fn answer(
+        &self,
+        response: Response,
+        quotes: Quotes,
+        expected: Expected,
+    ) -> Result<Answer, ModelError> {
         let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
         let content_type = header(CONTENT_TYPE).unwrap_or_default().to_lowercase();
         if content_type.contains("text/html") {
@@ -568,12 +643,23 @@ impl Server {
         if content_type.contains("application/json") {
             // A server without streaming sends the complete response in one piece.
             let body = read_capped(response, LINE_BYTES_MAX).await;
-            let mut answer = Answer::new(futures::stream::empty().boxed(), quotes);
+            if let Some((first, _)) = body.trim().split_once('\n')
+                && serde_json::from_str::<Value>(first).is_ok()
+            {
+                // One object per line.
+                let bytes = futures::stream::iter([Ok(body.into())]);
+                return Ok(Answer::new(bytes.boxed(), quotes, expected));
+            }
+            let mut answer = Answer::new(futures::stream::empty().boxed(), quotes, expected);
             answer.take(&body);
             answer.end();
             return Ok(answer);
         }
-        Ok(Answer::new(response.bytes_stream().boxed(), quotes))
+        Ok(Answer::new(
+            response.bytes_stream().boxed(),
+            quotes,
+            expected,
+        ))
     }
 
     /// Rules for texts of a server at this address, which is `None` if no connection was made.
@@ -679,6 +765,23 @@ fn shown(url: &Url) -> String {
     format!("{origin}{}", url.path().trim_end_matches('/'))
 }
 
+/// Vendor's members of each assistant message in a request.
+fn members_of(request: &ChatRequest) -> Vec<VendorMembers> {
+    let turns = request.turns.iter();
+    let turns = turns.filter(|turn| turn.role == Role::Assistant);
+    turns.map(|turn| turn.vendor.clone()).collect()
+}
+
+/// Names of all members in these messages.
+fn names_of(vendor: &[VendorMembers]) -> Vec<String> {
+    let members = |members: &VendorMembers| {
+        let all = members.calls.iter().chain([&members.message]);
+        all.flat_map(|members| members.keys().cloned())
+            .collect::<Vec<_>>()
+    };
+    vendor.iter().flat_map(members).collect()
+}
+
 /// Estimated tokens of a prompt, to be compared with the tokens that the server reports.
 fn estimate_of(request: &ChatRequest) -> u64 {
     let turns = request.turns.iter().map(|turn| {
@@ -687,7 +790,10 @@ fn estimate_of(request: &ChatRequest) -> u64 {
             .iter()
             .map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
         let results = turn.results.iter().map(|r| estimate_tokens(&r.content));
-        estimate_tokens(&turn.content) + calls.sum::<u64>() + results.sum::<u64>()
+        estimate_tokens(&turn.content)
+            + calls.sum::<u64>()
+            + results.sum::<u64>()
+            + turn.vendor.tokens()
     });
     let tools = request.tools.iter().map(|tool| {
         let parameters = tool.parameters.as_ref().map(ToString::to_string);

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use async_openai::types::chat::{ChatCompletionTools, CreateChatCompletionRequest, ResponseFormat};
+use async_openai::types::chat::{
+    ChatCompletionRequestMessage, ChatCompletionTools, CreateChatCompletionRequest, ResponseFormat,
+};
 use reqwest::{
     Response,
     header::{HeaderMap, HeaderName, RETRY_AFTER},
@@ -110,6 +112,8 @@ pub(super) struct ProviderErrorBody {
     /// Status in the body; used if the stream had already started with status 200.
     status: Option<u16>,
     param: Option<String>,
+    /// True if the server could not parse the calls of its model.
+    has_failed_calls: bool,
     /// Sizes stated in the error, if it is about a prompt that is too large.
     pub(super) overflow: Overflow,
 }
@@ -169,6 +173,7 @@ impl ProviderErrorBody {
                 .or_else(|| number("code"))
                 .or_else(|| number("status_code")),
             param: inner["param"].as_str().map(str::to_owned),
+            has_failed_calls: inner["code"] == "tool_use_failed",
             overflow: Overflow::of(&value.to_string()),
         }
     }
@@ -204,6 +209,39 @@ impl ProviderErrorBody {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let text = self.param.as_ref().unwrap_or(&self.message);
         text.split(|c| !is_word(c)).any(|word| word == field)
+    }
+
+    /// Checks whether the error means that the model does not support system messages.
+    fn refuses_system(&self) -> bool {
+        const NAMES: [&str; 8] = [
+            "system role",
+            "system message",
+            "system prompt",
+            "system instruction",
+            "developer instruction",
+            "role 'system'",
+            "role \"system\"",
+            "role: system",
+        ];
+        const WORDS: [&str; 5] = [
+            "support",
+            "not enabled",
+            "not allowed",
+            "invalid",
+            "unexpected",
+        ];
+        let message = self.message.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+        has(&NAMES) && has(&WORDS)
+    }
+
+    /// Checks whether the error is about members that a server sent itself. One that misses them is not.
+    fn refuses_members(&self, names: &[String]) -> bool {
+        let message = self.message.to_lowercase();
+        let is_missing = ["must be", "missing", "required"]
+            .iter()
+            .any(|word| message.contains(word));
+        !is_missing && names.iter().any(|name| self.names(name))
     }
 
     /// Checks whether the error is about the response format: servers mention the field, the kind of format, or their own name for
@@ -364,6 +402,7 @@ fn clean(text: &str, api_key: Option<&str>) -> String {
 pub(super) struct Refusal {
     status: u16,
     retry_after: Option<Duration>,
+    body: String,
     complaint: ProviderErrorBody,
 }
 
@@ -372,12 +411,20 @@ impl Refusal {
         let status = response.status().as_u16();
         let retry_after = retry_after(response.headers(), SystemTime::now());
         let body = tokio::time::timeout(SHORT_TIMEOUT, read_capped(response, REFUSAL_BYTES_MAX));
-        let complaint = ProviderErrorBody::read(&body.await.unwrap_or_default());
+        let body = body.await.unwrap_or_default();
         Self {
             status,
             retry_after,
-            complaint,
+            complaint: ProviderErrorBody::read(&body),
+            body,
         }
+    }
+
+    /// Body of an error about calls of the model that the server could not parse.
+    pub(super) fn failed_calls(&self) -> Option<&str> {
+        self.complaint
+            .has_failed_calls
+            .then_some(self.body.as_str())
     }
 
     /// Returns `quirks` with one more rejected field. The server may accept the same request if that field is removed or renamed.
@@ -386,6 +433,7 @@ impl Refusal {
     pub(super) fn avoided_by(
         &self,
         request: &CreateChatCompletionRequest,
+        members: &[String],
         quirks: Quirks,
     ) -> Option<Quirks> {
         // These statuses have a fixed meaning, regardless of the text.
@@ -393,6 +441,10 @@ impl Refusal {
             return None;
         }
         let complaint = &self.complaint;
+        let has_system = matches!(
+            request.messages.first(),
+            Some(ChatCompletionRequestMessage::System(_))
+        );
         let has_limit = request.max_tokens.is_some() || request.max_completion_tokens.is_some();
         if has_limit && complaint.limit_is_too_large() {
             return Some(Quirks {
@@ -455,6 +507,16 @@ impl Refusal {
                 _ => FormatSupport::Plain,
             };
             Some(Quirks { format, ..quirks })
+        } else if !quirks.no_vendor_members && complaint.refuses_members(members) {
+            Some(Quirks {
+                no_vendor_members: true,
+                ..quirks
+            })
+        } else if !quirks.no_system && has_system && complaint.refuses_system() {
+            Some(Quirks {
+                no_system: true,
+                ..quirks
+            })
         } else if self.refuses_all_tools(request) {
             Some(Quirks {
                 no_tools: true,

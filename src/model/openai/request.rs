@@ -3,21 +3,25 @@
 use async_openai::types::chat::{
     ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls, ChatCompletionNamedToolChoice,
     ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
-    ChatCompletionRequestSystemMessage, ChatCompletionRequestToolMessage,
-    ChatCompletionRequestUserMessage, ChatCompletionStreamOptions, ChatCompletionTool,
+    ChatCompletionRequestSystemMessage, ChatCompletionRequestSystemMessageContent,
+    ChatCompletionRequestToolMessage, ChatCompletionRequestUserMessage,
+    ChatCompletionRequestUserMessageContent, ChatCompletionStreamOptions, ChatCompletionTool,
     ChatCompletionToolChoiceOption, ChatCompletionTools, CreateChatCompletionRequest, FunctionCall,
     FunctionObject, ReasoningEffort as OpenAiEffort, ResponseFormat, ResponseFormatJsonSchema,
     StopConfiguration, ToolChoiceOptions,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::super::{
-    chat::{
-        ChatMessage, ChatRequest, FunctionTool, JsonSchema, ReasoningEffort, RequiredFormat, Role,
-        ToolCall, ToolChoice, ToolResult,
+use super::{
+    super::{
+        chat::{
+            ChatMessage, ChatRequest, FunctionTool, JsonSchema, ReasoningEffort, RequiredFormat,
+            Role, ToolCall, ToolChoice, ToolResult, VendorMembers,
+        },
+        table::{Model, TokenLimitField},
     },
-    table::{Model, TokenLimitField},
+    schema,
 };
 
 /// Fields that a model has rejected.
@@ -38,6 +42,10 @@ pub(super) struct Quirks {
     pub(super) no_stream_options: bool,
     pub(super) no_tools: bool,
     pub(super) no_reasoning_effort: bool,
+    /// True if the server rejects the members that it sent itself.
+    pub(super) no_vendor_members: bool,
+    /// True if the system text must be part of the first user message.
+    pub(super) no_system: bool,
     pub(super) format: FormatSupport,
 }
 
@@ -106,6 +114,9 @@ impl Quirks {
         if self.no_reasoning_effort {
             request.reasoning_effort = None;
         }
+        if self.no_system {
+            fold_system(&mut request.messages);
+        }
         match (self.format, &request.response_format) {
             (FormatSupport::JsonObject, Some(ResponseFormat::JsonSchema { .. })) => {
                 request.response_format = Some(ResponseFormat::JsonObject);
@@ -164,6 +175,26 @@ pub(super) fn unsent(
     unsent.map(|(field, ..)| field).collect()
 }
 
+/// Moves the system text to the start of the first user message.
+fn fold_system(messages: &mut Vec<ChatCompletionRequestMessage>) {
+    use ChatCompletionRequestMessage::{System, User};
+    let Some(System(ChatCompletionRequestSystemMessage {
+        content: ChatCompletionRequestSystemMessageContent::Text(system),
+        ..
+    })) = messages.first().cloned()
+    else {
+        return;
+    };
+    let user = messages.iter_mut().find_map(|message| match message {
+        User(user) => Some(&mut user.content),
+        _ => None,
+    });
+    if let Some(ChatCompletionRequestUserMessageContent::Text(text)) = user {
+        *text = format!("{system}\n\n{text}");
+        messages.remove(0);
+    }
+}
+
 /// Creates the request with all fields that the model table allows.
 #[expect(deprecated, reason = "most servers only know `max_tokens`")]
 #[expect(
@@ -219,11 +250,21 @@ pub(super) fn create(request: ChatRequest, entry: Option<&Model>) -> CreateChatC
 
 /// Converts a request to JSON, with two corrections. The crate omits the `content` of messages that contain only calls, but some
 /// providers require it to be null. The crate's 32-bit numbers would become long decimals, such as 0.20000000298 for 0.2.
-pub(super) fn body(request: &CreateChatCompletionRequest) -> Value {
+///
+/// `vendor` contains the members of each assistant message, in order, or nothing.
+pub(super) fn body(request: &CreateChatCompletionRequest, vendor: &[VendorMembers]) -> Value {
     let mut body = json!(request);
-    for message in body["messages"].as_array_mut().into_iter().flatten() {
-        if message["role"] == "assistant" && message.get("content").is_none() {
+    let messages = body["messages"].as_array_mut().into_iter().flatten();
+    let assistants = messages.filter(|message| message["role"] == "assistant");
+    let nothing = VendorMembers::default();
+    for (message, members) in assistants.zip(vendor.iter().chain(std::iter::repeat(&nothing))) {
+        if message.get("content").is_none() {
             message["content"] = Value::Null;
+        }
+        add_members(message, &members.message);
+        let calls = message["tool_calls"].as_array_mut().into_iter().flatten();
+        for (call, members) in calls.zip(&members.calls) {
+            add_members(call, members);
         }
     }
     for (field, value) in [
@@ -237,6 +278,12 @@ pub(super) fn body(request: &CreateChatCompletionRequest) -> Value {
         }
     }
     body
+}
+
+fn add_members(to: &mut Value, members: &Map<String, Value>) {
+    for (name, value) in members {
+        to[name] = value.clone();
+    }
 }
 
 /// Converts a turn to messages: one per tool result, followed by the user's text.
@@ -278,7 +325,7 @@ fn tool(tool: FunctionTool) -> ChatCompletionTools {
         function: FunctionObject {
             name: tool.name,
             description: tool.description,
-            parameters: tool.parameters,
+            parameters: tool.parameters.as_ref().map(schema::plain),
             strict: tool.strict,
         },
     })

@@ -165,6 +165,7 @@ fn may_pass(failure: &Failure) -> bool {
                 | ModelError::Broken(_)
                 | ModelError::RateLimited { .. }
                 | ModelError::Empty
+                | ModelError::ThoughtOnly { .. }
         )
     )
 }
@@ -343,9 +344,10 @@ impl Replayer {
                         break;
                     }
                 }
+                Delta::Discard => received.text.clear(),
                 Delta::ToolCall(piece) => received.add(piece),
                 Delta::Stop(_) => has_stopped = true,
-                Delta::Alive | Delta::Usage(_) => {}
+                Delta::Alive | Delta::Usage(_) | Delta::Vendor(_) => {}
             }
         }
         if !has_stopped {

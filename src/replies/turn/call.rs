@@ -10,7 +10,7 @@ use crate::{
     ids::UserId,
     model::{
         ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, Place, StopReason,
-        ToolCall, ToolCallPiece, ToolChoice,
+        ToolCall, ToolCallPiece, ToolChoice, VendorMembers,
     },
     replies::{
         manifest::{self, Manifest},
@@ -40,6 +40,10 @@ pub(super) struct Answer {
     pub(super) own_text: String,
     pub(super) truncated: bool,
     pub(super) calls: Vec<ToolCall>,
+    /// Members that the server wants back with the calls.
+    pub(super) vendor: VendorMembers,
+    /// Model that wrote the text and the calls.
+    pub(super) model: String,
     /// The model call, if its end will be stored together with the round.
     pub(super) open: Option<OpenCall>,
 }
@@ -63,21 +67,31 @@ impl Extras {
     }
 }
 
-/// Adds a piece of a tool call to the calls of a response. Arguments are collected until they are too large to be accepted.
-fn add(calls: &mut Vec<ToolCall>, piece: ToolCallPiece) {
-    if let Some(head) = piece.begins
-        && calls.len() < CALLS_KEPT_MAX
-    {
-        calls.push(ToolCall {
-            id: head.id,
-            name: head.name,
-            arguments: String::new(),
-        });
-    }
-    if let Some(call) = calls.get_mut(piece.index)
-        && call.arguments.len() <= ARGUMENTS_BYTES_MAX
-    {
-        call.arguments.push_str(&piece.arguments);
+/// Tool calls of a response.
+#[derive(Default)]
+struct Called {
+    calls: Vec<ToolCall>,
+    /// Members that the server wants back with the calls.
+    vendor: VendorMembers,
+}
+
+impl Called {
+    /// Adds a piece of a tool call. Arguments are collected until they are too large to be accepted.
+    fn add(&mut self, piece: ToolCallPiece) {
+        if let Some(head) = piece.begins
+            && self.calls.len() < CALLS_KEPT_MAX
+        {
+            self.calls.push(ToolCall {
+                id: head.id,
+                name: head.name,
+                arguments: String::new(),
+            });
+        }
+        if let Some(call) = self.calls.get_mut(piece.index)
+            && call.arguments.len() <= ARGUMENTS_BYTES_MAX
+        {
+            call.arguments.push_str(&piece.arguments);
+        }
     }
 }
 
@@ -164,19 +178,21 @@ async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), 
     Ok(row.insert(c).await?.map_err(Failure::OverBudget))
 }
 
-/// Returns the result of a stream. `earlier` is the text of earlier rounds.
+/// Returns the result of a stream.
 fn outcome_of(
     received: Result<Option<StopReason>, Failure>,
     reply: Reply<'_>,
-    calls: Vec<ToolCall>,
-    earlier: &str,
+    called: Called,
+    call: &PreparedCall<'_>,
 ) -> Result<Answer, Failed> {
+    let Called { calls, vendor } = called;
+    let earlier = &call.extras.text;
     let own_text = reply.own_text().to_owned();
     let requester = reply.requester();
     let text = reply.text;
     // If this round has no text, the text of earlier rounds is the reply.
     let whole = if text.is_empty() {
-        earlier.to_owned()
+        earlier.clone()
     } else {
         text.clone()
     };
@@ -196,6 +212,8 @@ fn outcome_of(
             own_text,
             truncated: reason == StopReason::Length,
             calls,
+            vendor,
+            model: call.manifest.model.clone(),
             open: None,
         }),
         Err(failure) => Err(Failed {
@@ -302,13 +320,15 @@ impl ReplyHandler {
         let others = call.manifest.prompt.agents();
         let before = extras.text.clone();
         let mut reply = Reply::new(self, task, *lease, agent, &others, before);
-        let mut calls = Vec::new();
+        let mut called = Called::default();
         let received = self
-            .receive(&mut reply, stream, &mut calls, started, extras)
+            .receive(&mut reply, stream, &mut called, started, extras)
             .await?;
         // After earlier tool calls, the texts of earlier rounds can be the whole reply, so an empty response is not an error.
         let received = match received {
-            Err(Failure::Model(ModelError::Empty)) if !extras.text.trim().is_empty() => {
+            Err(Failure::Model(ModelError::Empty | ModelError::ThoughtOnly { .. }))
+                if !extras.text.trim().is_empty() =>
+            {
                 Ok(Some(StopReason::Complete))
             }
             other => other,
@@ -316,11 +336,11 @@ impl ReplyHandler {
         if received.is_ok() {
             reply.end().await?;
             // Tool calls can take a long time, so the text before them is flushed first.
-            if !calls.is_empty() {
+            if !called.calls.is_empty() {
                 reply.flush();
             }
         }
-        Ok(outcome_of(received, reply, calls, &extras.text))
+        Ok(outcome_of(received, reply, called, call))
     }
 
     /// Adds the pieces of the stream to the reply until the stream ends. Returns the stop reason that the model sent.
@@ -328,7 +348,7 @@ impl ReplyHandler {
         &self,
         reply: &mut Reply<'_>,
         mut stream: DeltaStream,
-        calls: &mut Vec<ToolCall>,
+        called: &mut Called,
         started: Instant,
         extras: &Extras,
     ) -> Result<Result<Option<StopReason>, Failure>, Abort> {
@@ -361,8 +381,10 @@ impl ReplyHandler {
                     if Instant::now() >= deadline {
                         return Ok(Err(Failure::Timeout));
                     }
-                    add(calls, piece);
+                    called.add(piece);
                 }
+                Ok(Some(Ok(Delta::Discard))) => reply.discard().await?,
+                Ok(Some(Ok(Delta::Vendor(members)))) => called.vendor = members,
                 // A model that is only reasoning may send such deltas without a pause, so the deadline is checked here too. Calls are
                 // ignored if no tools were offered.
                 Ok(Some(Ok(Delta::Alive | Delta::ToolCall(_)))) => {

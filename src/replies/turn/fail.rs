@@ -25,7 +25,7 @@ use crate::{
         costs::{self, CostReader},
         notice_text,
         queue::{self, End},
-        wait_notice,
+        thought_notice, wait_notice,
         worker::Abort,
     },
     time::Timestamp,
@@ -42,6 +42,8 @@ struct FailCause {
     wait: Option<Duration>,
     too_large: Option<TooLarge>,
     over: Option<OverBudget>,
+    /// Output limit of an answer that contained only reasoning.
+    thought_tokens: Option<u32>,
     failed_at: Timestamp,
 }
 
@@ -57,6 +59,7 @@ impl FailCause {
             wait: wait.filter(|wait| !wait.is_zero()),
             too_large,
             over: failure.and_then(over_budget).cloned(),
+            thought_tokens: failure.and_then(Failure::thought_tokens),
             failed_at: now(),
         }
     }
@@ -72,6 +75,9 @@ impl FailCause {
             }
             (_, Some(too_large), None) => too_large.notice(&name),
             (Some(wait), None, None) => wait_notice(&name, wait, self.failed_at),
+            (None, None, None) if self.thought_tokens.is_some() => {
+                thought_notice(&name, self.thought_tokens)
+            }
             (None, None, None) => notice_text(&name, self.code),
         })
     }

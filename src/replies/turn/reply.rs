@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 use tracing::Instrument;
 
 use crate::{
@@ -58,13 +58,16 @@ pub(super) struct Reply<'a> {
     lease: Lease,
     agent: &'a Resolved,
     stripper: Option<LabelStripper>,
+    /// Names of the agents whose labels are removed.
+    names: Vec<String>,
     /// The whole reply: the texts of earlier rounds, and that of this call.
     pub(super) text: String,
     /// Text of earlier rounds that is added before the first text of this call.
     before: String,
     /// Start of this call's text in `text`; `None` before the first text of this call.
     own_start: Option<usize>,
-    opened: bool,
+    /// Row of the reply, once it is shown.
+    opened: Option<MessageId>,
     /// True if nothing is shown before the reply is complete, because the transaction that completes the task stores
     /// the whole text.
     is_held_back: bool,
@@ -75,6 +78,7 @@ pub(super) struct Reply<'a> {
     /// True while a checkpoint is being stored. There is at most one at a time, so that a fast reply does not fill
     /// the write queue.
     saving: Arc<AtomicBool>,
+    last_save: Option<JoinHandle<()>>,
 }
 
 impl<'a> Reply<'a> {
@@ -86,27 +90,29 @@ impl<'a> Reply<'a> {
         others: &[&str],
         before: String,
     ) -> Self {
+        let names = others
+            .iter()
+            .copied()
+            .chain([&*agent.shown_name, &*agent.name]);
+        let names: Vec<String> = names.map(str::to_owned).collect();
         Self {
             turns,
             task,
             lease,
             agent,
-            stripper: Some(LabelStripper::new(
-                others
-                    .iter()
-                    .copied()
-                    .chain([&*agent.shown_name, &*agent.name]),
-            )),
+            stripper: Some(LabelStripper::new(names.iter().map(String::as_str))),
+            names,
             text: String::new(),
             before,
             own_start: None,
-            opened: false,
+            opened: None,
             is_held_back: matches!(task.kind, TaskKind::Schedule | TaskKind::Delegate),
             has_unsent: false,
             flush_at: Instant::now(),
             saved_bytes: 0,
             saved_at: Instant::now(),
             saving: Arc::default(),
+            last_save: None,
         }
     }
 
@@ -159,7 +165,7 @@ impl<'a> Reply<'a> {
             return Ok(());
         }
         let (hub, workspace, run) = (&self.turns.hub, self.lease.workspace, self.run());
-        if self.opened {
+        if self.opened.is_some() {
             hub.push_stream(workspace, run, fresh);
             self.has_unsent = true;
         } else {
@@ -173,7 +179,7 @@ impl<'a> Reply<'a> {
                 message,
                 self.task.attempt,
             );
-            self.opened = true;
+            self.opened = Some(message);
             hub.push_stream(workspace, run, fresh);
             self.flush();
         }
@@ -184,6 +190,42 @@ impl<'a> Reply<'a> {
         {
             self.save();
         }
+        Ok(())
+    }
+
+    /// Removes the text of this call, because it was reasoning.
+    pub(super) async fn discard(&mut self) -> Result<(), Abort> {
+        self.stripper = Some(LabelStripper::new(self.names.iter().map(String::as_str)));
+        let Some(start) = self.own_start.take() else {
+            return Ok(());
+        };
+        let earlier = self.text[..start].trim_end_matches(ROUNDS_JOINED);
+        self.before = earlier.to_owned();
+        self.text.clear();
+        let Some(message) = self.opened else {
+            return Ok(());
+        };
+        (self.has_unsent, self.saved_bytes) = (false, 0);
+        self.turns.hub.open_stream(
+            self.lease.workspace,
+            self.run(),
+            self.lease.target.conversation(),
+            message,
+            self.task.attempt,
+        );
+        // A checkpoint that is being stored contains the reasoning.
+        if let Some(saving) = self.last_save.take() {
+            drop(saving.await);
+        }
+        let (lease, earlier) = (self.lease, self.before.clone());
+        self.turns
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::lock_lease(c, &lease).await?;
+                messages::checkpoint_reply(c, message, &earlier).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
         Ok(())
     }
 
@@ -290,7 +332,7 @@ impl<'a> Reply<'a> {
             }
             drop(saving);
         };
-        self.turns.tracker.spawn(save.in_current_span());
+        self.last_save = Some(self.turns.tracker.spawn(save.in_current_span()));
     }
 }
 

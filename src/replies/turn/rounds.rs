@@ -30,7 +30,9 @@ use crate::{
     failpoint,
     ids::{ActionId, AgentId, TaskId, UserId},
     mcp::Effect,
-    model::{ChatMessage, Role, ToolCall, ToolChoice, ToolResult, Window, estimate_tokens},
+    model::{
+        ChatMessage, Role, ToolCall, ToolChoice, ToolResult, VendorMembers, Window, estimate_tokens,
+    },
     realtime::EventType,
     replies::{
         context::Loaded,
@@ -44,7 +46,7 @@ use crate::{
         actions::{self, Action, ActionSource, ActionState, Ending, GrantedBy, texts},
         attempts::{self, AttemptOutcome},
         calls::OpenCall,
-        queue::{self, NextRound},
+        queue::{self, NextRound, RoundAnswer},
         worker::Abort,
     },
     tool_fault::{ToolErrorCode, ToolFault},
@@ -114,7 +116,17 @@ impl RoundCall {
 /// An earlier round.
 struct StoredRound {
     text: String,
+    /// Model that made the calls, and the members that its server wants back.
+    vendor: Option<(String, VendorMembers)>,
     calls: Vec<RoundCall>,
+}
+
+impl StoredRound {
+    /// Returns the members that the server of this model wants back.
+    fn members_for(&self, model: &str) -> Option<&VendorMembers> {
+        let (of, members) = self.vendor.as_ref()?;
+        (of == model).then_some(members)
+    }
 }
 
 /// Total run time of a task's rounds; waiting for people does not count.
@@ -146,18 +158,19 @@ impl RunClock {
 #[derive(Default)]
 pub(super) struct Rounds(Vec<StoredRound>);
 
-/// Numbers of the oldest results, arguments, and texts that a request leaves out.
+/// Numbers of the oldest results, arguments, texts, and vendor's members that a request leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Omitted {
     results: usize,
     arguments: usize,
     texts: usize,
+    vendor: usize,
 }
 
 impl Omitted {
-    /// Leaves out the oldest results, then the oldest arguments, then the oldest texts, until the rest has at most `tokens_max`
-    /// tokens. `sizes` contains the tokens of each kind, oldest first.
-    fn of(sizes: &[Vec<u64>; 3], tokens_max: u64) -> Self {
+    /// Leaves out the oldest results, then the oldest arguments, then the oldest texts, then the oldest vendor's members, until the rest
+    /// has at most `tokens_max` tokens. `sizes` contains the tokens of each kind, oldest first.
+    fn of(sizes: &[Vec<u64>; 4], tokens_max: u64) -> Self {
         let mut tokens: u64 = sizes.iter().flatten().sum();
         let mut count = |sizes: &[u64]| {
             let mut n = 0;
@@ -167,11 +180,12 @@ impl Omitted {
             }
             n
         };
-        let [results, arguments, texts] = sizes;
+        let [results, arguments, texts, vendor] = sizes;
         Self {
             results: count(results),
             arguments: count(arguments),
             texts: count(texts),
+            vendor: count(vendor),
         }
     }
 }
@@ -179,6 +193,8 @@ impl Omitted {
 /// Input for rendering the earlier rounds in a request.
 pub(super) struct RoundsSent<'a> {
     pub(super) offer: &'a Offer,
+    /// Model of the request.
+    pub(super) model: &'a str,
     pub(super) window: Window,
     pub(super) requester: UserId,
     /// Total run time of the rounds.
@@ -255,6 +271,7 @@ pub(super) async fn load(c: &mut Conn, task: TaskId) -> Result<Rounds, DbError> 
         });
     }
     let rounds = rounds.into_iter().map(|round| StoredRound {
+        vendor: round.model.clone().zip(round.members()),
         text: round.text,
         calls: of_round.remove(&round.round).unwrap_or_default(),
     });
@@ -337,7 +354,7 @@ impl Rounds {
     }
 
     /// Determines what to leave out, so that the rest has at most `tokens_max` tokens.
-    fn omitted(&self, tokens_max: u64) -> Omitted {
+    fn omitted(&self, model: &str, tokens_max: u64) -> Omitted {
         let size = |text: Option<&str>| text.map_or(0, estimate_tokens);
         let calls = || self.0.iter().flat_map(|round| &round.calls);
         let texts = self.0.iter().map(|round| estimate_tokens(&round.text));
@@ -347,6 +364,9 @@ impl Rounds {
                 .map(|call| size(call.arguments.as_deref()))
                 .collect(),
             texts.collect(),
+            (self.0.iter())
+                .map(|round| round.members_for(model).map_or(0, VendorMembers::tokens))
+                .collect(),
         ];
         Omitted::of(&sizes, tokens_max)
     }
@@ -384,15 +404,21 @@ impl Rounds {
         let offer = sent.offer;
         let mut sending = SentRounds {
             sent,
-            omitted: self.omitted(tokens_max),
+            omitted: self.omitted(sent.model, tokens_max),
             calls: 0,
+            vendor_tokens: 0,
             turns: Vec::new(),
             parts: definitions_of(offer).into_iter().collect(),
         };
         for (at, round) in self.0.iter().enumerate() {
             sending.add(at, round);
         }
-        let SentRounds { turns, parts, .. } = sending;
+        let SentRounds {
+            turns,
+            parts,
+            vendor_tokens,
+            ..
+        } = sending;
         let extras = Extras {
             tools: offer
                 .functions()
@@ -405,7 +431,7 @@ impl Rounds {
             },
             turns,
             text: self.text(),
-            tokens: parts.iter().map(|part| part.tokens).sum(),
+            tokens: vendor_tokens + parts.iter().map(|part| part.tokens).sum::<u64>(),
         };
         (extras, parts)
     }
@@ -417,6 +443,8 @@ struct SentRounds<'a> {
     omitted: Omitted,
     /// Number of calls added so far.
     calls: usize,
+    /// Tokens of the vendor's members, which are sent, but never shown.
+    vendor_tokens: u64,
     turns: Vec<ChatMessage>,
     parts: Vec<RoundPart>,
 }
@@ -449,8 +477,13 @@ impl SentRounds<'_> {
             self.turns.extend(plain_turns(text, &calls, &results));
             return;
         }
+        let vendor = round.members_for(self.sent.model);
+        let vendor = vendor.filter(|_| at >= self.omitted.vendor).cloned();
+        let vendor = vendor.unwrap_or_default();
+        self.vendor_tokens += vendor.tokens();
         self.turns.push(ChatMessage {
             calls,
+            vendor,
             ..ChatMessage::new(Role::Assistant, text.to_owned())
         });
         self.turns.push(ChatMessage {
@@ -682,6 +715,8 @@ impl ReplyHandler {
             own_text: String::new(),
             truncated: false,
             calls: Vec::new(),
+            vendor: VendorMembers::default(),
+            model: String::new(),
             open: None,
         })
     }
@@ -702,10 +737,18 @@ impl ReplyHandler {
             own_text,
             calls,
             open,
+            vendor,
+            model,
             ..
         } = answer;
+        let round = RoundAnswer {
+            text: own_text,
+            calls: calls.len(),
+            model,
+            vendor,
+        };
         let ended = open.as_ref().map(OpenCall::ended);
-        let delegations = self.prepare_all(&requests.task, &calls).await?;
+        let delegations = self.prepare_all(&requests, &calls).await?;
         let known =
             delegation::known_numbers(&self.db, requests.task.requester, lease.task, &delegations)
                 .await?;
@@ -721,8 +764,7 @@ impl ReplyHandler {
                 save_partial_reply(c, &task, &text).await?;
                 attempts::end_attempt(c, lease.task, AttemptOutcome::Completed, None, 0, now())
                     .await?;
-                let next =
-                    queue::begin_round(c, &lease, &own_text, calls.len(), stored.clone()).await?;
+                let next = queue::begin_round(c, &lease, &round, stored.clone()).await?;
                 requests.store(c, next.round, &calls).await?;
                 let mut found = actions::of_round(c, lease.task, next.round).await?;
                 let mut noted = Vec::new();
@@ -735,7 +777,7 @@ impl ReplyHandler {
                 if !delegations.is_empty() {
                     found = actions::of_round(c, lease.task, next.round).await?;
                 }
-                store_round_text(c, &task, &found, &own_text).await?;
+                store_round_text(c, &task, &found, &round.text).await?;
                 if guard::note_round(c, &task, &noted, &known).await? {
                     scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                     return Ok(None);
@@ -780,12 +822,14 @@ impl ReplyHandler {
     /// Prepares the delegations among the calls of a round. The keys are the numbers of the calls.
     async fn prepare_all(
         &self,
-        task: &ToolTask,
+        requests: &Requests,
         calls: &[ToolCall],
     ) -> Result<HashMap<i64, Prepared>, DbError> {
+        let task = &requests.task;
         let mut delegations = HashMap::new();
         for (number, call) in (1..).zip(calls).take(CALLS_IN_ROUND_MAX) {
-            if call.name != DELEGATE {
+            let function = requests.offer.find_called(&call.name);
+            if function.is_none_or(|function| function.name() != DELEGATE) {
                 continue;
             }
             if let Ok((arguments, _)) = hash::parse_arguments(&call.arguments) {
@@ -1200,20 +1244,22 @@ mod tests {
 
     #[test]
     fn results_are_left_out_before_arguments_and_these_before_texts_the_oldest_first() {
-        let sizes = [vec![10, 10, 10], vec![5, 5, 5], vec![1, 1]];
-        for (tokens_max, results, arguments, texts) in [
-            (47, 0, 0, 0),
-            (46, 1, 0, 0),
-            (27, 2, 0, 0),
-            (16, 3, 1, 0),
-            (2, 3, 3, 0),
-            (1, 3, 3, 1),
-            (0, 3, 3, 2),
+        let sizes = [vec![10, 10, 10], vec![5, 5, 5], vec![1, 1], vec![2]];
+        for (tokens_max, results, arguments, texts, vendor) in [
+            (49, 0, 0, 0, 0),
+            (48, 1, 0, 0, 0),
+            (29, 2, 0, 0, 0),
+            (18, 3, 1, 0, 0),
+            (4, 3, 3, 0, 0),
+            (3, 3, 3, 1, 0),
+            (2, 3, 3, 2, 0),
+            (1, 3, 3, 2, 1),
         ] {
             let expected = Omitted {
                 results,
                 arguments,
                 texts,
+                vendor,
             };
             assert_eq!(Omitted::of(&sizes, tokens_max), expected, "{tokens_max}");
         }

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::{
-        profiles::{self, Resolved},
+        profiles::{self, Profile, Resolved},
         segments::{CompactionTrigger, PassOptions},
     },
     chat::messages::MessageSource,
@@ -347,13 +347,14 @@ impl<'a> RunningReply<'a> {
         };
         let sent = RoundsSent {
             offer: &self.requests.offer,
+            model: &self.reply.model,
             window,
             requester: task.requested_by,
             ran: self.clock.ran(),
             task: task.id,
             announced: asked.as_deref(),
         };
-        let output_tokens_max = agent.profile.output_tokens_max();
+        let output_tokens_max = output_tokens_max(&agent.profile, window, *counts);
         Ok(self.rounds.fit(&sent, |taken| {
             let budget = Budget {
                 window,
@@ -548,13 +549,23 @@ impl<'a> RunningReply<'a> {
                 }
                 self.reply.model = other;
             }
-            Step::OfferLess | Step::Refit | Step::Shrink | Step::Summarise => {}
+            Step::OfferLess | Step::Refit | Step::Shrink | Step::Summarise | Step::ThinkLonger => {}
         }
         self.reply.task.attempt = handler.next_attempt(lease, counts, failed).await?;
         if matches!(step, Step::ChangeModel | Step::OfferLess) {
             self.requests = self.reply.requests().await?;
         }
         Ok(Next::Call)
+    }
+}
+
+/// Returns the output limit of the next call. A model that reasons gets more, unless the profile sets the limit.
+fn output_tokens_max(profile: &Profile, window: Window, counts: RetryCounts) -> u32 {
+    let limit = profile.output_tokens_max_for(window.reasoning_tokens);
+    if counts.thought_only {
+        limit.saturating_mul(2)
+    } else {
+        limit
     }
 }
 

@@ -76,11 +76,27 @@ impl Chunks {
         Some(self.delta(&delta))
     }
 
-    /// Returns the last chunks: the finish reason, and the usage if it was requested.
+    /// Returns the last chunks: members that the model's server wants back, the finish reason, and the usage if it was requested.
     pub fn end(&self, response: &Response) -> Vec<Value> {
         let reason = finish_reason(response);
+        let members = &response.vendor;
+        let mut delta = Value::Object(members.message.clone());
+        let calls = members.calls.iter().enumerate();
+        let calls = calls.filter(|(_, members)| !members.is_empty());
+        let calls: Vec<Value> = calls
+            .map(|(index, members)| {
+                let mut call = Value::Object(members.clone());
+                call["index"] = index.into();
+                call
+            })
+            .collect();
+        if !calls.is_empty() {
+            delta["tool_calls"] = calls.into();
+        }
+        let members = (!response.vendor.is_empty()).then(|| self.delta(&delta));
         let choice = json!({"index": 0, "delta": {}, "logprobs": null, "finish_reason": reason});
-        let mut chunks = vec![self.chunk(&json!([choice]))];
+        let mut chunks: Vec<Value> = members.into_iter().collect();
+        chunks.push(self.chunk(&json!([choice])));
         if self.has_usage {
             let mut last = self.chunk(&json!([]));
             last["usage"] = json!(response.usage.as_ref().map(CompletionUsage::from));

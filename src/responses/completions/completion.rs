@@ -2,8 +2,10 @@
 
 use async_openai::types::responses::{OutputItem, OutputMessageContent};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::super::object::{AssistantRole, Response, ResponseUsage};
+use crate::model::VendorMembers;
 use crate::text_enum::{constant, text_enum};
 
 constant! { pub CompletionObject = "chat.completion" }
@@ -60,6 +62,10 @@ pub struct CompletionMessage {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub tool_calls: Option<Vec<CompletionToolCall>>,
+    /// Reasoning of a message with calls, as the model's server sent it: `reasoning_content`, `reasoning`, `reasoning_details`.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    pub reasoning: Map<String, Value>,
 }
 
 /// A function call for the client to run.
@@ -71,6 +77,10 @@ pub struct CompletionToolCall {
     #[schema(inline)]
     pub kind: FunctionType,
     pub function: CompletionFunction,
+    /// Other members of the call, as the model's server sent them.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    pub other: Map<String, Value>,
 }
 
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -142,6 +152,11 @@ impl From<Response> for ChatCompletion {
         let (id, finish_reason) = (completion_id(&response), finish_reason(&response));
         let mut said = String::new();
         let mut calls = Vec::new();
+        let VendorMembers {
+            message: reasoning,
+            calls: members,
+        } = response.vendor;
+        let mut members = members.into_iter();
         for item in response.output {
             match item {
                 OutputItem::Message(message) => {
@@ -158,6 +173,7 @@ impl From<Response> for ChatCompletion {
                         name: call.name,
                         arguments: call.arguments,
                     },
+                    other: members.next().unwrap_or_default(),
                 }),
                 _ => {}
             }
@@ -167,6 +183,7 @@ impl From<Response> for ChatCompletion {
             content: Some(said).filter(|said| !said.is_empty()),
             refusal: None,
             tool_calls: Some(calls).filter(|calls| !calls.is_empty()),
+            reasoning,
         };
         Self {
             id,

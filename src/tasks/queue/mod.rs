@@ -77,7 +77,7 @@ pub use insert::{
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
 pub use of_run::{NewRunTask, insert_of_run, reopen};
 pub use parked::{count_parked, list_left, park};
-pub use rounds::{NextRound, Round, begin_round, rounds_of};
+pub use rounds::{NextRound, Round, RoundAnswer, begin_round, rounds_of};
 pub use run::{
     Call, End, blank_input, blank_prompt, cancel, cancel_all, cancel_later, complete_queued,
     counts_of, fail, finish, lock_lease, next_attempt, postpone, record_call, renew, requeue,

@@ -21,6 +21,7 @@ const FALLBACK: Partial<Record<FailCode, string>> = {
   rate_limited: 'because the AI service was receiving too many requests',
   timeout: 'because the AI service did not answer in time',
   bad_response: 'because the model gave no usable answer',
+  thought_only: 'because the model used its whole answer for thinking',
   context_too_large: 'because the dive does not fit the model’s context window',
   bad_request: 'because the AI service refused the request',
   budget_exceeded: 'because a budget is used up',

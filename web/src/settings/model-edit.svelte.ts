@@ -3,7 +3,7 @@ import type { LocalServer, ModelConnection, ModelForm } from '../api/admin-types
 import { ApiError, Conflict, type ErrorCode, errorMessage } from '../api/problem';
 
 /** Test failures that a person can ignore. */
-const TESTED: (ErrorCode | null)[] = ['unreachable', 'auth_failed', 'no_model'];
+const TESTED: (ErrorCode | null)[] = ['unreachable', 'auth_failed', 'no_model', 'thought_only'];
 export type ModelField = 'base_url' | 'api_key' | 'model' | 'utility_model';
 const FIELDS: ModelField[] = ['base_url', 'api_key', 'model', 'utility_model'];
 

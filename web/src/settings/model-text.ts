@@ -29,6 +29,10 @@ const WHY: Partial<Record<FailCode, [string, string]>> = {
     'Unexpected response from the server',
     'Check that this is the address of a model server; it often ends in /v1.',
   ],
+  thought_only: [
+    'The model used its whole answer for thinking',
+    'Turn thinking off at the server, or choose another model. Agents can get a longer answer length.',
+  ],
   context_too_large: ['The model’s context window is too small', 'Choose a model with a larger one.'],
   model_unavailable: [
     'Can’t reach the provider',
@@ -67,6 +71,7 @@ export const STATUS: Record<ModelConnection['status'], { tone: 'ok' | 'bad'; wor
   unreachable: { tone: 'bad', word: 'Can’t reach the server' },
   auth_failed: { tone: 'bad', word: 'The server does not accept the key' },
   no_model: { tone: 'bad', word: 'The server does not have the model' },
+  thought_only: { tone: 'bad', word: 'The model used its whole answer for thinking' },
 };
 export const PROVIDERS: Record<NonNullable<ModelConnection['provider']>, string> = {
   anthropic: 'Anthropic',

@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::{super::calls::CALLS_MAX, *};
+use super::{
+    super::{answer::Expected, calls::CALLS_MAX},
+    *,
+};
 use crate::corpus;
 
 /// Fragments of event streams for the fuzzer.
@@ -50,7 +53,7 @@ fn read(pieces: Vec<Vec<u8>>) -> Outcome {
         .build()
         .unwrap();
     let bytes = futures::stream::iter(pieces.into_iter().map(|piece| Ok(Bytes::from(piece))));
-    let answer = Answer::new(bytes.boxed(), quotes()).into_stream();
+    let answer = Answer::new(bytes.boxed(), quotes(), Expected::default()).into_stream();
     let all = runtime.block_on(answer.collect::<Vec<_>>());
     all.into_iter()
         .map(|delta| delta.map(known_by_place))
@@ -58,11 +61,15 @@ fn read(pieces: Vec<Vec<u8>>) -> Outcome {
 }
 
 fn text_of(outcome: &Outcome) -> String {
-    let texts = outcome.iter().filter_map(|delta| match delta {
-        Ok(Delta::Text(text)) => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect()
+    let mut said = String::new();
+    for delta in outcome {
+        match delta {
+            Ok(Delta::Text(text)) => said.push_str(text),
+            Ok(Delta::Discard) => said.clear(),
+            _ => {}
+        }
+    }
+    said
 }
 
 fn is_whole(outcome: &Outcome) -> bool {
@@ -77,6 +84,8 @@ fn holds(outcome: &Outcome) -> Result<(), TestCaseError> {
     for (n, delta) in outcome.iter().enumerate() {
         match delta {
             Ok(Delta::Usage(_)) => {}
+            Ok(Delta::Discard) => prop_assert_eq!(calls, 0),
+            Ok(Delta::Vendor(members)) => prop_assert!(calls > 0 && !members.is_empty()),
             _ if stopped => return Err(TestCaseError::fail(format!("after the end: {delta:?}"))),
             Ok(Delta::Text(text)) => {
                 prop_assert!(!text.is_empty());
@@ -149,7 +158,7 @@ fn a_response_cut_anywhere_keeps_its_text_and_reports_the_break() {
             let is_right = match error {
                 None => is_whole(&cut),
                 Some(ModelError::Broken(_)) => !is_whole(&cut),
-                Some(ModelError::Empty) => said.is_empty(),
+                Some(ModelError::Empty | ModelError::ThoughtOnly { .. }) => said.is_empty(),
                 Some(_) => false,
             };
             assert!(is_right, "{} at {at}: {cut:?}", case.name);
@@ -197,7 +206,11 @@ async fn a_finished_response_is_not_delayed_by_a_server_that_keeps_sending() {
             tokio::time::sleep(pause).await;
             Ok(Bytes::from_static(b": ping\n\n"))
         });
-        let mut answer = Answer::new(begin.chain(pings).boxed(), Quotes::default());
+        let mut answer = Answer::new(
+            begin.chain(pings).boxed(),
+            Quotes::default(),
+            Expected::default(),
+        );
         answer.usage_within = Duration::from_millis(20);
         let deltas = answer.into_stream().collect::<Vec<_>>().await;
         assert_eq!(deltas, [Ok(text("Hi")), Ok(Delta::Alive), Ok(COMPLETE)]);

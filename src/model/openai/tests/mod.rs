@@ -1,6 +1,7 @@
 //! Tests with a scripted server that replays real responses byte by byte.
 
 mod corpus;
+mod dialects;
 mod required;
 mod servers;
 mod tools;
@@ -235,6 +236,48 @@ async fn nonstandard_servers_are_supported() {
             events(&[said("Hi"), finished("eos"), "data: [DONE]\n\n".to_owned()].concat()),
             vec![text("Hi"), Delta::Alive, COMPLETE],
         ),
+        // `[DONE]` after text completes it, even without a finish reason.
+        (
+            events(&[&said("Hi"), "data: [DONE]\n\n"].concat()),
+            vec![text("Hi"), COMPLETE],
+        ),
+        // One object per line.
+        (
+            events(
+                &[said("Hi"), finished("stop")]
+                    .concat()
+                    .replace("data: ", "")
+                    .replace("\n\n", "\n"),
+            ),
+            vec![text("Hi"), Delta::Alive, COMPLETE],
+        ),
+        (
+            ok("data: {\"choices\":[{\"delta\":{\"refusal\":\"No.\"}}]}\n\n"),
+            vec![text("No."), Delta::Alive, COMPLETE],
+        ),
+        (
+            events(&[said("Hi"), finished("content_filter")].concat()),
+            vec![
+                text("Hi"),
+                Delta::Alive,
+                text("\n\n(The AI service stopped here.)"),
+                COMPLETE,
+            ],
+        ),
+        (
+            ok(&said("<think>Hm.</think>\n\nHi")),
+            vec![text("Hi"), Delta::Alive, COMPLETE],
+        ),
+        (
+            ok(&[said("Hm."), said("</think>Hi")].concat()),
+            vec![
+                text("Hm."),
+                Delta::Discard,
+                text("Hi"),
+                Delta::Alive,
+                COMPLETE,
+            ],
+        ),
         (
             events(&[said("Hi"), finished("length")].concat()),
             vec![text("Hi"), Delta::Alive, Delta::Stop(StopReason::Length)],
@@ -317,7 +360,7 @@ async fn only_a_stream_that_stops_early_is_cut_off() {
     ] {
         let shown: String = body.chars().take(80).collect();
         let bytes = futures::stream::iter([Ok(Bytes::from(body))]);
-        let mut answer = Answer::new(bytes.boxed(), Quotes::default());
+        let mut answer = Answer::new(bytes.boxed(), Quotes::default(), Expected::default());
         while answer.next().await.is_some() {}
         assert_eq!(answer.ending().is_cut_off, is_cut_off, "{shown}");
     }
@@ -335,10 +378,6 @@ async fn an_irregular_end_of_a_stream_is_classified() {
     let is_limited = |error: &ModelError| matches!(error, ModelError::RateLimited { .. });
     let is_large = |error: &ModelError| *error == ModelError::ContextTooLarge;
     let rows: Vec<(Vec<u8>, Check<'_>)> = vec![
-        (
-            events(&[&said("Hi"), "data: [DONE]\n\n"].concat()),
-            &is_broken,
-        ),
         (events(&said("Hi")), &is_broken),
         (cut(&said("Hi")), &is_broken),
         (

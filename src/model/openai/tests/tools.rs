@@ -107,7 +107,7 @@ async fn tools_are_sent_in_the_chat_completions_format() {
     let bodies = script.bodies();
     let wanted = json!([
         {"type": "function", "function": {"name": "lookup", "description": "Finds a word.",
-            "parameters": {"type": "object"}, "strict": true}},
+            "parameters": {"type": "object", "properties": {}}, "strict": true}},
         {"type": "function", "function": {"name": "now"}},
     ]);
     assert_eq!(bodies[0]["tools"], wanted);
