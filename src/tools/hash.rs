@@ -40,20 +40,48 @@ pub fn parse_arguments(text: &str) -> Result<(Map<String, Value>, String), BadAr
     if text.len() > ARGUMENTS_BYTES_MAX {
         return Err(BadArguments::TooLarge);
     }
-    // Some models send an empty string for a function without arguments.
-    let text = if text.trim().is_empty() { "{}" } else { text };
-    let Ok(Value::Object(arguments)) = serde_json::from_str(text) else {
-        return Err(BadArguments::NotAnObject);
+    let arguments = match read_value(text)? {
+        // Some models encode the object twice.
+        Value::String(text) => read_value(&text)?,
+        value => value,
     };
-    let value = Value::Object(arguments);
-    if !has_exact_integers(&value) {
-        return Err(BadArguments::Integer);
+    let arguments = match arguments {
+        Value::Object(arguments) => arguments,
+        Value::Null => Map::new(),
+        _ => return Err(BadArguments::NotAnObject),
+    };
+    let canonical = canonical_arguments(&arguments)?;
+    Ok((arguments, canonical))
+}
+
+/// Returns the canonical text of arguments.
+///
+/// # Errors
+/// `BadArguments::Integer`.
+pub fn canonical_arguments(arguments: &Map<String, Value>) -> Result<String, BadArguments> {
+    let value = Value::Object(arguments.clone());
+    if has_exact_integers(&value) {
+        Ok(canonical_text(&value))
+    } else {
+        Err(BadArguments::Integer)
     }
-    let canonical = canonical_text(&value);
-    match value {
-        Value::Object(arguments) => Ok((arguments, canonical)),
-        _ => Err(BadArguments::NotAnObject),
+}
+
+/// Parses a JSON value. Some models send an empty text for a function without arguments, and some put the arguments into a code
+/// block.
+fn read_value(text: &str) -> Result<Value, BadArguments> {
+    let text = text.trim();
+    let fenced = text
+        .strip_prefix("```")
+        .and_then(|text| text.strip_suffix("```"));
+    let text = match fenced {
+        Some(code) => code.strip_prefix("json").unwrap_or(code).trim(),
+        None => text,
+    };
+    if text.is_empty() {
+        return Ok(Value::Null);
     }
+    serde_json::from_str(text).map_err(|_| BadArguments::NotAnObject)
 }
 
 fn has_exact_integers(value: &Value) -> bool {
@@ -120,6 +148,10 @@ mod tests {
         for (text, canonical) in [
             ("", "{}"),
             (" \n", "{}"),
+            ("null", "{}"),
+            ("```json\n{\"a\": 1}\n```", r#"{"a":1}"#),
+            (r#""{\"a\": 1}""#, r#"{"a":1}"#),
+            (r#""""#, "{}"),
             ("{ }", "{}"),
             (
                 r#"{"b": 1, "a": [1.50, "\u00e9"]}"#,

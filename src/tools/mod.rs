@@ -14,6 +14,7 @@ pub mod approvals;
 pub mod arguments;
 pub mod briefs;
 pub mod builtin;
+mod convert;
 pub mod decide;
 mod error;
 pub mod function;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{
+    convert,
     decide::{self, Decision, Question, Rules},
     function::{DELEGATE, ToolFunction},
     grants,
@@ -139,8 +140,17 @@ struct Parsed {
 }
 
 impl Parsed {
-    fn of(call: &ToolCall) -> Self {
-        match hash::parse_arguments(&call.arguments) {
+    /// Parses the arguments, and converts them by the schema of the function.
+    fn of(call: &ToolCall, function: Option<&ToolFunction>) -> Self {
+        let schema = function.and_then(|function| function.definition.parameters.as_ref());
+        let read = hash::parse_arguments(&call.arguments).and_then(|(mut arguments, _)| {
+            if let Some(schema) = schema {
+                convert::convert(schema, &mut arguments);
+            }
+            let text = hash::canonical_arguments(&arguments)?;
+            Ok((arguments, text))
+        });
+        match read {
             Ok((arguments, text)) => Self {
                 arguments: Ok(arguments),
                 text,
@@ -211,8 +221,9 @@ impl Requests {
             has_rights: rights::find(c, &self.task).await?.is_some(),
         };
         for (at, call) in calls.iter().enumerate() {
-            let (parsed, name) = (Parsed::of(call), stored_name(&call.name));
-            let function = self.offer.find(&call.name);
+            let function = self.offer.find_called(&call.name);
+            let name = function.map_or_else(|| stored_name(&call.name), |f| f.name().to_owned());
+            let parsed = Parsed::of(call, function);
             let tool = function.and_then(ToolFunction::tool);
             let call = RoundCall {
                 round,
@@ -387,6 +398,7 @@ impl Requests {
                 return Ok(Begin::failed(fault));
             }
         };
+        let checked = schema::check(function, arguments);
         let decision = self
             .rules(&facts.policy)
             .decide(&facts.seen, function, arguments);
@@ -394,14 +406,20 @@ impl Requests {
             Decision::NotOffered => {
                 return Ok(Begin::failed(ToolFault::of(ToolErrorCode::NotAllowed)));
             }
-            Decision::Granted => return Ok(Begin::granted(GrantedBy::Policy)),
-            Decision::Asks(question) => question,
+            // The server's own functions check their arguments when they run.
+            Decision::Granted if checked.is_ok() || function.server_function.is_none() => {
+                return Ok(Begin::granted(GrantedBy::Policy));
+            }
+            Decision::Granted => None,
+            Decision::Asks(question) => Some(question),
         };
-        // People are not asked to approve a call that cannot run.
-        if let Err(fault) = schema::check(function, arguments) {
-            return Ok(Begin::failed(fault));
-        }
-        let target = self.toolbox.target(&self.offer, &call.call.name, arguments);
+        let question = match (checked, question) {
+            (Ok(()), Some(question)) => question,
+            // People are not asked to approve a call that cannot run.
+            (Err(fault), _) => return Ok(Begin::failed(fault)),
+            (Ok(()), None) => return Ok(Begin::granted(GrantedBy::Policy)),
+        };
+        let target = self.toolbox.target(&self.offer, &call.name, arguments);
         let host = target.map(|target| target.host);
         if question.is_for_requester() {
             let task = &self.task;

@@ -1,29 +1,19 @@
-//! Checks arguments against the top level of a function's schema for missing and unknown arguments and wrong types. The
-//! function itself checks nested values.
+//! Checks arguments against a function's schema: missing and unknown arguments at the top level, and wrong types everywhere. The
+//! function itself checks the rest.
 
 use serde_json::{Map, Value};
 
-use super::function::ToolFunction;
+use super::{
+    convert::{self, has_type},
+    function::ToolFunction,
+};
 use crate::tool_fault::{ToolErrorCode, ToolFault};
+
+/// Maximum depth of checked values.
+const DEPTH_MAX: usize = 16;
 
 fn bad(text: String) -> ToolFault {
     ToolFault::new(ToolErrorCode::BadArguments, text)
-}
-
-/// Checks whether a value has a JSON Schema type. An unknown type matches every value.
-fn has_type(value: &Value, name: &str) -> bool {
-    match name {
-        "string" => value.is_string(),
-        "boolean" => value.is_boolean(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "null" => value.is_null(),
-        "number" => value.is_number(),
-        "integer" => {
-            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
-        }
-        _ => true,
-    }
 }
 
 /// # Errors
@@ -65,8 +55,51 @@ pub(super) fn check(
                 types.join(" or ")
             )));
         }
+        if !is_own {
+            check_nested(schema, property, value, name, DEPTH_MAX)?;
+        }
     }
     Ok(())
+}
+
+/// Checks the types of the values in a list or an object.
+fn check_nested(
+    root: &Value,
+    schema: &Value,
+    value: &Value,
+    path: &str,
+    depth: usize,
+) -> Result<(), ToolFault> {
+    let alternatives = convert::alternatives(root, schema);
+    let ([schema], 1..) = (alternatives.as_slice(), depth) else {
+        return Ok(());
+    };
+    let check_one = |schema: &Value, value: &Value, path: String| {
+        let types = convert::types(root, schema);
+        if let Some(types) = types
+            && !types.iter().any(|name| has_type(value, name))
+        {
+            let types = types.join(" or ");
+            return Err(bad(format!("`{path}` is not of the type {types}")));
+        }
+        check_nested(root, schema, value, &path, depth - 1)
+    };
+    match value {
+        Value::Array(all) if schema["items"].is_object() => {
+            let mut all = all.iter().enumerate();
+            all.try_for_each(|(n, entry)| {
+                check_one(&schema["items"], entry, format!("{path}[{n}]"))
+            })
+        }
+        Value::Object(all) => {
+            all.iter()
+                .try_for_each(|(name, entry)| match schema["properties"].get(name) {
+                    Some(property) => check_one(property, entry, format!("{path}.{name}")),
+                    None => Ok(()),
+                })
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +134,20 @@ mod tests {
                 strict: None,
             },
         }
+    }
+
+    #[test]
+    fn a_nested_value_of_a_wrong_type_is_named_by_its_path() {
+        let schema = json!({"type": "object", "properties": {"items": {"type": "array", "items":
+            {"type": "object", "properties": {"n": {"type": "integer"}}}}}});
+        let server = ServerFunction {
+            tool: ToolId::new(),
+            name: "create".to_owned(),
+        };
+        let other = function(schema, Some(server));
+        let arguments = json!({"items": [{"n": 1}, {"n": "one"}]});
+        let fault = check(&other, arguments.as_object().unwrap()).unwrap_err();
+        assert_eq!(fault.message, "`items[1].n` is not of the type integer");
     }
 
     #[test]
