@@ -49,6 +49,7 @@ mod delegation;
 mod deleted_work;
 mod deletion;
 mod demo;
+mod dialects;
 mod disk_faults;
 mod drafts;
 mod dry_run;
