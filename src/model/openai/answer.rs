@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    super::chat::{Delta, ModelError, StopReason, ToolCallPiece, Usage},
+    super::chat::{ChatRequest, Delta, ModelError, StopReason, ToolCallPiece, Usage},
     calls::{Calls, TooMany},
     overflow::Overflow,
     reasoning::{Filtered, ReasoningFilter},
@@ -183,6 +183,18 @@ pub(super) struct Expected {
     pub(super) output_tokens_max: u32,
 }
 
+impl Expected {
+    pub(super) fn of(request: &ChatRequest, seen: Seen) -> Self {
+        Self {
+            offered: (request.tools.iter())
+                .map(|tool| tool.name.clone())
+                .collect(),
+            closes_alone: seen.closes_alone,
+            output_tokens_max: request.max_output_tokens.unwrap_or_default(),
+        }
+    }
+}
+
 /// Facts about a model that its responses reveal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Seen {
@@ -237,6 +249,18 @@ impl Answer {
             usage_within: USAGE_TIMEOUT,
             usage_until: None,
         }
+    }
+
+    /// Response with the calls in an error about calls that the server could not parse; `None` if they cannot be read either.
+    pub(super) fn of_failed_calls(
+        body: &str,
+        quotes: &Quotes,
+        expected: &Expected,
+    ) -> Option<Self> {
+        let bytes = futures::stream::empty().boxed();
+        let mut answer = Self::new(bytes, quotes.clone(), expected.clone());
+        answer.take(body);
+        (!answer.calls.is_empty()).then_some(answer)
     }
 
     #[cfg(test)]
@@ -536,11 +560,6 @@ impl Answer {
         } else {
             ModelError::Empty
         }
-    }
-
-    /// Checks whether the response contains calls.
-    pub(super) fn has_calls(&self) -> bool {
-        !self.calls.is_empty()
     }
 
     /// Facts about the model that the response has revealed so far.

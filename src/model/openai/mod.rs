@@ -391,13 +391,7 @@ impl Server {
         let must_have_format = request.required_format.is_some();
         let is_test = request.is_test;
         let facts = self.learned.of(&model).await;
-        let expected = Expected {
-            offered: (request.tools.iter())
-                .map(|tool| tool.name.clone())
-                .collect(),
-            closes_alone: facts.seen().closes_alone,
-            output_tokens_max: request.max_output_tokens.unwrap_or_default(),
-        };
+        let expected = Expected::of(&request, facts.seen());
         let mut vendor = members_of(&request);
         let mut request = request::create(request, self.entry(&model));
         let mut quirks = facts.quirks();
@@ -433,13 +427,7 @@ impl Server {
             }
             let refusal = Refusal::read(response).await;
             if let Some(body) = refusal.failed_calls() {
-                let mut answer = Answer::new(
-                    futures::stream::empty().boxed(),
-                    quotes.clone(),
-                    expected.clone(),
-                );
-                answer.take(body);
-                if answer.has_calls() {
+                if let Some(answer) = Answer::of_failed_calls(body, &quotes, &expected) {
                     break (answer, place);
                 }
                 failed_calls += 1;
