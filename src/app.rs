@@ -23,7 +23,7 @@ use crate::{
         self, Hasher, Limits,
         revocations::{self, RevocationFeed, Revoked},
     },
-    chat::search::{backlog, index},
+    chat::search::{backlog, rebuild},
     config::{Config, Signup},
     db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
@@ -855,6 +855,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(remove_contexts_forever(state.clone()));
     state.tracker.spawn(announce_edits_forever(state.clone()));
     state.tracker.spawn(index_long_texts_forever(state.clone()));
+    state.tracker.spawn(rebuild_search(state.clone()));
     state.tracker.spawn(refresh_agents_forever(state.clone()));
     state.tracker.spawn(compact_quiet_forever(state.clone()));
     state.tracker.spawn(expire_approvals_forever(state.clone()));
@@ -951,7 +952,7 @@ pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error 
 /// Prepares the data before the server starts.
 async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Result<(), DbError> {
     let db = &links.db;
-    index::bring_up_to_date(db).await?;
+    rebuild::begin(db).await?;
     manifest::convert_old(db).await?;
     auth::shown_names::fill(db).await?;
     let is_alone = nodes::find_peers(links).await?;
@@ -1130,6 +1131,25 @@ async fn remove_contexts_forever(state: State) {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(REMOVE_CONTEXTS_EVERY) => {}
+        }
+    }
+}
+
+/// Rebuilds the search index if `prepare` found it outdated, at a limited share of the time. Any node may have to continue, so all of
+/// them wait for the jobs.
+async fn rebuild_search(state: State) {
+    while wait_for_jobs(&state).await.is_some() {
+        let pause = match rebuild::rebuild_next(&state.db).await {
+            Ok(Some(pause)) => pause,
+            Ok(None) => return,
+            Err(e) => {
+                tracing::warn!(error = %e, "the search index could not be rebuilt; retrying");
+                INDEX_LONG_TEXTS_EVERY
+            }
+        };
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }

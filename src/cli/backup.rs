@@ -140,6 +140,10 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
         "API keys in the backup are valid again, including those deleted since: use --revoke-keys to revoke all of them"
     });
     say("passwords are as in the backup: use `openvibe user reset-password` to replace one");
+    // Migrates the tables, too. Without the index, the server would have to build it while people search.
+    let db = super::open(&config).await?;
+    super::index_messages(&db).await?;
+    db.close().await;
     say(
         "you can start the server now; clients will reload everything, and interrupted tasks will run again",
     );

@@ -192,10 +192,16 @@ fn with_config(
 
 async fn migrate(config: Config) -> anyhow::Result<()> {
     let db = open(&config).await?;
-    crate::chat::search::index::bring_up_to_date(&db).await?;
+    index_messages(&db).await?;
     db.close().await;
     say("the database is up to date");
     Ok(())
+}
+
+/// Brings the search index up to date, and prints the progress.
+async fn index_messages(db: &Db) -> anyhow::Result<()> {
+    let report = |percent| say(&format!("indexed {percent} % of the messages for search"));
+    Ok(crate::chat::search::rebuild::bring_up_to_date(db, report).await?)
 }
 
 async fn start_epoch(config: Config) -> anyhow::Result<()> {

@@ -666,7 +666,7 @@ impl Load {
     pub async fn finish(mut self, epoch: &str) -> Result<(), DbError> {
         let epoch = epoch.replace('\'', "''");
         self.backend
-            .run("delete from meta where key in ('epoch', 'epoch_server', 'synchronous_standbys', 'search', 'cluster', 'setup_token')")
+            .run("delete from meta where key in ('epoch', 'epoch_server', 'synchronous_standbys', 'search', 'search_rebuild', 'cluster', 'setup_token')")
             .await?;
         self.backend
             .run(&format!(

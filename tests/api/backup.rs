@@ -610,6 +610,8 @@ async fn a_backup_of_an_earlier_version_is_migrated() {
     let other = TestDatabase::new().await;
     let output = run(&other, &model, &["restore", file.to_str().unwrap()]).await;
     assert!(output.status.success(), "{output:?}");
+    let output = run(&place, &model, &["migrate"]).await;
+    assert!(output.status.success(), "{output:?}");
     assert_eq!(values_of(&other).await, values_of(&place).await);
     TestProcess::start(&other, &model, &[]).await.kill().await;
     assert_eq!(

@@ -1020,6 +1020,78 @@ async fn messages_of_a_version_without_search_are_indexed_at_startup() {
         .await;
     t.app.restart(&[]).await;
     let ada = t.ada.at(&t.app.base);
+    found_later(&ada, "plan", 2).await;
     assert_eq!(found(&ada, "plan").await, ["another plan", "the plan"]);
     assert_eq!(list(&page(&ada, "kind=thread").await, "/data").len(), 2);
+    let complete = async {
+        while page(&ada, "q=plan").await.get("index").is_some() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    within("the rebuild to end", complete).await;
+    assert_eq!(t.app.place.count("search_index").await, 2);
+}
+
+/// Statement that stores the progress of a rebuild of the current version.
+fn progress(below: &str, done: i32, total: i32) -> String {
+    format!(
+        "insert into meta (key, value) select 'search_rebuild', '{{\"version\":\"' || value || \
+         '\",\"below\":\"{below}\",\"done\":{done},\"total\":{total}}}' from meta where key = 'search'"
+    )
+}
+
+#[tokio::test]
+async fn an_interrupted_rebuild_of_the_index_continues_where_it_stopped() {
+    let mut t = said(&["the old plan", "the new plan"]).await;
+    let newest = hits(&t.ada, "new").await;
+    let below = id(&newest[0]);
+    t.app.stop().await;
+    let rebuild = progress(&below, 1, 2);
+    t.app
+        .place
+        .run(&[
+            "delete from search_index",
+            &rebuild,
+            "delete from meta where key = 'search'",
+        ])
+        .await;
+    t.app.restart(&[]).await;
+    let ada = t.ada.at(&t.app.base);
+    found_later(&ada, "plan", 1).await;
+    assert_eq!(found(&ada, "plan").await, ["the old plan"]);
+}
+
+#[tokio::test]
+async fn a_search_reports_an_index_that_is_being_rebuilt() {
+    let t = said(&["the plan"]).await;
+    assert_eq!(page(&t.ada, "q=plan").await.get("index"), None);
+    let below = id(&hits(&t.ada, "plan").await[0]);
+    t.app.place.run(&[&progress(&below, 2, 5)]).await;
+    let found = page(&t.ada, "q=plan").await;
+    assert_eq!(found["index"], json!({"state": "building", "done": 0.4}));
+}
+
+#[tokio::test]
+async fn a_rebuild_derives_the_plain_text_again_and_leaves_deleted_messages_out() {
+    let mut t = said(&["the **plan**"]).await;
+    let gone = t.ada.thread(&t.general, "a gone plan").await;
+    let root = id(&t.ada.messages(&gone).await[0]);
+    t.ada.delete(&format!("/v1/messages/{root}")).await.is(200);
+    t.app.stop().await;
+    t.app
+        .place
+        .run(&[
+            "update messages set content_plain = 'an old reading' where content <> ''",
+            "delete from meta where key = 'search'",
+        ])
+        .await;
+    t.app.restart(&[]).await;
+    let ada = t.ada.at(&t.app.base);
+    let read_again = async {
+        while hits(&ada, "plan").await[0]["content_plain"] != "the plan" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    within("the plain text to be derived", read_again).await;
+    assert_eq!(found(&ada, "plan").await, ["the **plan**"]);
 }

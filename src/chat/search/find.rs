@@ -9,6 +9,7 @@ use super::{
     any, highlight, index,
     query::{self, Filter, Has, Question},
     rank::{self, Candidate},
+    rebuild::{self, SearchIndex},
 };
 use crate::{
     auth::{Actor, Caller},
@@ -68,6 +69,10 @@ pub struct SearchPage {
     /// Pass it as `cursor` to get the next page.
     #[schema(required)]
     pub next_cursor: Option<String>,
+    /// Present while the index is being rebuilt after an upgrade or a restore: older messages may be missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub index: Option<SearchIndex>,
 }
 
 text_enum! {
@@ -599,6 +604,7 @@ pub async fn find(
         data: Vec::new(),
         has_more: false,
         next_cursor: None,
+        index: rebuild::find_state(c).await?,
     };
     let Some(plan) = plan(c, caller, actor, search).await? else {
         return Ok(page);

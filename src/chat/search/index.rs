@@ -17,17 +17,15 @@ use super::{
 use crate::{
     chat::{
         plain::MARKDOWN,
-        rows::message::{Message, MessageKind, MessageState, Row, find_message, message_sql},
+        rows::message::{Message, MessageKind, MessageState, find_message},
     },
-    db::{Conn, Db, DbError, dialect::search as store, now},
-    ids::{MessageId, WorkspaceId},
+    db::{Conn, DbError, dialect::search as store, now},
+    ids::MessageId,
 };
 
-/// Version of the document format; a change rebuilds all documents at the next start. Documents of long texts may contain more than
-/// `INDEXED_BYTES_MAX` if they were made before this limit existed.
-const VERSION: &str = "4";
-/// Messages indexed per transaction during a rebuild.
-const FILLED_AT_ONCE: i64 = 500;
+/// Version of the plain texts and of the document format; after a change, `rebuild` derives all of them again. Documents of long texts
+/// may contain more than `INDEXED_BYTES_MAX` if they were made before this limit existed.
+pub(super) const VERSION: &str = "4";
 
 /// Maximum indexed size of a plain text in bytes; twice the limit for people's messages. It bounds the time for indexing, also in
 /// transactions such as adding a reaction.
@@ -284,65 +282,6 @@ pub async fn reindex_stored(c: &mut Conn, id: MessageId) -> Result<(), DbError> 
 /// Removes a message from the index.
 pub async fn remove(c: &mut Conn, message: &Message) -> Result<(), DbError> {
     store::remove_document(c, message.workspace_id.0, message.seq).await
-}
-
-/// Indexes all messages once after an upgrade that changes `VERSION`.
-///
-/// An interrupted run starts over at the next start; documents are replaced.
-pub async fn bring_up_to_date(db: &Db) -> Result<(), DbError> {
-    let known: Option<(String,)> = db
-        .read()
-        .await?
-        .q("select value from meta where key = 'search'")
-        .opt()
-        .await?;
-    if known.is_some_and(|(version,)| version == VERSION) {
-        return Ok(());
-    }
-    let mut after = (WorkspaceId(uuid::Uuid::nil()), 0_i64);
-    let mut count = 0_usize;
-    loop {
-        let mut c = db.read().await?;
-        // Workspaces are processed one by one in index order, which builds the index fastest.
-        let rows: Vec<Row> = c
-            .q(message_sql!(
-                "where (m.workspace_id, m.seq) > ($1, $2) order by m.workspace_id, m.seq limit $3"
-            ))
-            .bind(after.0)
-            .bind(after.1)
-            .bind(FILLED_AT_ONCE)
-            .all()
-            .await?;
-        drop(c);
-        let Some(last) = rows.last() else { break };
-        after = (last.workspace_id, last.seq);
-        let found: Vec<(Message, SearchDocument)> = rows
-            .into_iter()
-            .map(Message::from)
-            .filter(is_found)
-            .map(|message| {
-                let text = SearchDocument::complete(&message.content, &message.content_plain);
-                (message, text)
-            })
-            .collect();
-        count += found.len();
-        db.write(after.0.0, async move |c: &mut Conn| {
-            for (message, text) in &found {
-                reindex(c, message, text).await?;
-            }
-            Ok::<_, DbError>(())
-        })
-        .await?;
-        tracing::info!(messages = count, "indexing messages for search");
-    }
-    db.write(uuid::Uuid::nil(), async |c: &mut Conn| {
-        c.q("insert into meta (key, value) values ('search', $1) on conflict (key) do update set value = excluded.value")
-            .bind(VERSION)
-            .run()
-            .await
-    })
-    .await?;
-    Ok(())
 }
 
 #[cfg(test)]

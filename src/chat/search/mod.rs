@@ -3,6 +3,7 @@
 //! ```text
 //! post, edit, end of a reply, publish, delete ─► index ─► dialect::search (FTS5 | tsvector)
 //!                              very many words ─► backlog ─► index
+//!                          upgrade, restore ─► rebuild ─► index
 //! GET /v1/search ─► query ─► find ─► dialect::search ─► rows ─► rank ─► highlight
 //! ```
 //!
@@ -17,6 +18,7 @@ pub mod index;
 mod irregular;
 pub mod query;
 mod rank;
+pub mod rebuild;
 pub mod shared;
 mod stems;
 pub mod task;

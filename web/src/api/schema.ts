@@ -8905,6 +8905,16 @@ export interface components {
              */
             reply_count: number;
         };
+        /** @description A search index that lacks older messages, because it is being rebuilt. */
+        SearchIndex: {
+            /** @enum {string} */
+            state: "building";
+            /**
+             * Format: double
+             * @description Share of the messages that are indexed, from 0 to 1.
+             */
+            done: number;
+        };
         /** @description A page of hits. */
         SearchPage: {
             /** @enum {string} */
@@ -8913,6 +8923,8 @@ export interface components {
             has_more: boolean;
             /** @description Pass it as `cursor` to get the next page. */
             next_cursor: string | null;
+            /** @description Present while the index is being rebuilt after an upgrade or a restore: older messages may be missing. */
+            index?: components["schemas"]["SearchIndex"];
         };
         /** @description The secret of a tool. */
         SecretForm: {

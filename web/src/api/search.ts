@@ -6,6 +6,8 @@ type S = components['schemas'];
 
 /** A search hit with its context; `highlight` is escaped HTML with `<mark>` (search/marks.ts). */
 export type SearchHit = Message & Omit<S['SearchHit'], keyof Message>;
+/** Hits, newest first; `index` is set while the server rebuilds its index. */
+export type SearchPage = List<SearchHit> & Pick<S['SearchPage'], 'index'>;
 type Query = NonNullable<paths['/v1/search']['get']['parameters']['query']>;
 
 /** API client for the search page: `api.part(SearchApi)`. */
@@ -15,7 +17,7 @@ export class SearchApi {
     this.#transport = transport;
   }
   /** Newest first. */
-  find(query: Query & { q: string }): Promise<List<SearchHit>> {
+  find(query: Query & { q: string }): Promise<SearchPage> {
     const { http, take } = this.#transport;
     return take(http.GET('/v1/search', { params: { query } }));
   }

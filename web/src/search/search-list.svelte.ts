@@ -1,6 +1,6 @@
 import type { ServerEvent } from '../api/events';
 import { ApiError, errorMessage, Unreachable } from '../api/problem';
-import type { SearchApi, SearchHit } from '../api/search';
+import type { SearchApi, SearchHit, SearchPage } from '../api/search';
 
 /** Hits in one thread. */
 export interface Group {
@@ -34,6 +34,8 @@ export class SearchList {
   hits = $state.raw<SearchHit[]>([]);
   more = $state(false);
   busy = $state(false);
+  /** Indexed share of the messages, while the server rebuilds its index; otherwise null. */
+  indexed = $state<number | null>(null);
   /** Error of the next page; the loaded hits stay. */
   stuck = $state('');
   q = $state('');
@@ -71,7 +73,7 @@ export class SearchList {
       const page = await this.#api.find({ q, limit: PAGE });
       if (run !== this.#run) return;
       this.hits = this.#left(page.data);
-      this.#next(page.has_more, page.next_cursor);
+      this.#next(page);
       this.status = 'ready';
     } catch (e) {
       if (run !== this.#run) return;
@@ -95,9 +97,10 @@ export class SearchList {
   #left(hits: SearchHit[]): SearchHit[] {
     return hits.filter((h) => !this.#gone.has(h.id));
   }
-  #next(more: boolean, cursor: string | null | undefined): void {
-    this.#cursor = cursor ?? undefined;
-    this.more = more && this.#cursor !== undefined;
+  #next(page: SearchPage): void {
+    this.#cursor = page.next_cursor ?? undefined;
+    this.more = page.has_more && this.#cursor !== undefined;
+    this.indexed = page.index?.done ?? null;
   }
   async loadMore(): Promise<void> {
     if (!this.more || this.busy) return;
@@ -109,7 +112,7 @@ export class SearchList {
       if (run !== this.#run) return;
       const known = new Set(this.hits.map((h) => h.id));
       this.hits = [...this.hits, ...this.#left(page.data).filter((h) => !known.has(h.id))];
-      this.#next(page.has_more, page.next_cursor);
+      this.#next(page);
     } catch (e) {
       if (run === this.#run) this.stuck = errorMessage(e);
     } finally {
@@ -127,7 +130,7 @@ export class SearchList {
       const last = page.data.at(-1);
       const below = page.has_more && last ? this.hits.filter((h) => h.seq < last.seq) : [];
       this.hits = [...this.#left(page.data), ...below];
-      if (!below.length) this.#next(page.has_more, page.next_cursor);
+      if (!below.length) this.#next(page);
     } catch {
       // The listed hits were valid a moment ago; the next event or search tries again.
     } finally {

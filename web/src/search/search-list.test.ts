@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ServerEvent } from '../api/events';
 import { ApiError, Unreachable } from '../api/problem';
-import type { SearchHit } from '../api/search';
-import type { List } from '../api/types';
+import type { SearchHit, SearchPage } from '../api/search';
 import { channel, message, thread } from '../test/make';
 import { groupsOf, SearchList } from './search-list.svelte';
 
@@ -19,7 +18,7 @@ const hit = (seq: number, x: Partial<SearchHit> = {}): SearchHit => ({
   reply_count: 0,
   ...x,
 });
-const page = (hits: SearchHit[], next: string | null = null): List<SearchHit> => ({
+const page = (hits: SearchHit[], next: string | null = null): SearchPage => ({
   data: hits,
   has_more: next !== null,
   next_cursor: next,
@@ -28,7 +27,7 @@ type Asked = { q: string; limit?: number; cursor?: string };
 /** Server stub that responds in request order, when the test releases it. */
 function scene() {
   const asked: Asked[] = [];
-  const waiting: { done: (p: List<SearchHit>) => void; fail: (e: unknown) => void }[] = [];
+  const waiting: { done: (p: SearchPage) => void; fail: (e: unknown) => void }[] = [];
   const list = new SearchList(
     {
       find: (of) => {
@@ -38,7 +37,7 @@ function scene() {
     },
     'user_me',
   );
-  const answer = async (p: List<SearchHit> | Error) => {
+  const answer = async (p: SearchPage | Error) => {
     const next = waiting.shift()!;
     if (p instanceof Error) next.fail(p);
     else next.done(p);
@@ -49,6 +48,16 @@ function scene() {
     list.onEvent({ type, seq: 1, ts: '', data } as unknown as ServerEvent);
   return { list, asked, answer, ids, onEvent: receive };
 }
+
+test('the share of indexed messages is known while the server rebuilds its index', async () => {
+  const { list, answer } = scene();
+  void list.load('launch');
+  await answer({ ...page([hit(9)]), index: { state: 'building', done: 0.4 } });
+  expect(list.indexed).toBe(0.4);
+  void list.load('lunch');
+  await answer(page([]));
+  expect(list.indexed).toBeNull();
+});
 
 test('hits are grouped by thread, the thread with the newest one first', async () => {
   const { list, answer } = scene();
