@@ -1,13 +1,14 @@
 //! Mentions: finds `@handle` in a text and removes mentions from it.
 //!
-//! This module is pure: it does not know which handles exist, so a mention that ends in `-` has several candidates. The rules of
-//! `CommonMark` apply to code, quotes, links, and escapes; for example, a line directly below a quote continues the quote.
+//! This module is pure: it does not know which handles exist, so a mention with `--` in it or `-` at its end has several candidates.
+//! The rules of `CommonMark` apply to code, quotes, links, and escapes; for example, a line directly below a quote continues the quote.
+//! `＠`, the full-width sign of East Asian input methods, is `@`.
 
 use std::ops::Range;
 
-use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::plain::MARKDOWN;
+use super::reading::Reading;
 
 /// Maximum length of a handle in characters.
 pub const HANDLE_CHARS_MAX: usize = 64;
@@ -46,34 +47,40 @@ pub(super) enum Seen {
     Text,
     /// Text of a link.
     Linked,
-    /// Code, quotes, tags, and the brackets and the address of a link.
+    /// Code, formulas, quotes, tags, and the brackets and the address of a link.
     Apart,
 }
 
-/// Returns every `@handle` in order, except inside a word, an email address, a URL, code, or a
+/// The characters that start a mention.
+const SIGNS: [char; 2] = ['@', '＠'];
+
+/// Returns every `@handle` in order, except inside a word, a package name, a path, an assignment, an email address, a URL, code, or a
 /// block quote, and except after `\`. Runs in time linear in the length of `content`.
 pub fn parse(content: &str) -> Vec<RawMention> {
-    if !content.contains('@') {
+    if !content.contains(SIGNS) {
         return Vec::new();
     }
     let seen = seen_by_reader(content);
     let urls = urls(content, &seen);
     let mut urls = urls.iter().peekable();
-    let bytes = content.as_bytes();
     let mut found = Vec::new();
     let (mut at_utf16, mut counted) = (0, 0);
-    for (at, _) in content.match_indices('@') {
+    let mut last_end = None;
+    for (at, sign) in content.match_indices(SIGNS) {
         while urls.next_if(|url| url.end <= at).is_some() {}
         let in_url = urls.peek().is_some_and(|url| url.start <= at);
-        if in_url || !is_readable(seen[at]) || is_inside_word(bytes, at) {
+        let is_apart = in_url || !is_readable(seen[at]);
+        if is_apart || is_inside_word(content, &seen, at) || is_in_path(content, at, last_end) {
             continue;
         }
-        let handle_end = at + 1 + handle_length(&bytes[at + 1..]);
-        if continues_word(content, handle_end) || is_address(bytes, at, handle_end) {
+        let start = at + sign.len();
+        let end = start + handle_length(content, &seen, start);
+        if continues_word(&content[end..]) {
             continue;
         }
-        let candidates = candidates(&content[at + 1..handle_end]);
+        let candidates = candidates(&content[start..end]);
         if !candidates.is_empty() {
+            last_end = Some(end);
             at_utf16 += content[counted..at].encode_utf16().count();
             counted = at;
             found.push(RawMention {
@@ -95,7 +102,8 @@ pub(super) fn seen_by_reader(content: &str) -> Vec<Seen> {
     let mut quotes = 0_usize;
     let mut code_blocks = 0_usize;
     let mut links = 0_usize;
-    for (event, range) in Parser::new_ext(content, MARKDOWN).into_offset_iter() {
+    let reading = Reading::of(content);
+    for (event, range) in reading.events() {
         let what = match event {
             Event::Start(Tag::BlockQuote(_)) => {
                 quotes += 1;
@@ -130,11 +138,15 @@ pub(super) fn seen_by_reader(content: &str) -> Vec<Seen> {
         };
         seen[range].fill(what);
     }
+    for formula in reading.math() {
+        seen[formula.clone()].fill(Seen::Apart);
+    }
     seen
 }
 
 /// URLs in visible text. They begin with a scheme, with `www.`, or with a host name that is followed by a path. They end at white
-/// space, at characters that are not allowed in URLs, and at the edges of code and links.
+/// space, at characters that are not allowed in URLs, at quotes and full-width punctuation, and at the edges of code and links
+/// (`tests/corpus/links.json`).
 fn urls(content: &str, seen: &[Seen]) -> Vec<Range<usize>> {
     let mut urls = Vec::new();
     let mut start = 0;
@@ -146,7 +158,8 @@ fn urls(content: &str, seen: &[Seen]) -> Vec<Range<usize>> {
         .chain(std::iter::once((content.len(), 0)))
     {
         if let Some(offset) = url_start(&content[start..end]) {
-            urls.push(start + offset..end);
+            let length = content[start..end].trim_end_matches('…').len();
+            urls.push(start + offset..start + length.max(offset));
         }
         start = end + length;
     }
@@ -155,7 +168,8 @@ fn urls(content: &str, seen: &[Seen]) -> Vec<Range<usize>> {
 
 fn ends_url(c: char) -> bool {
     c.is_whitespace()
-        || matches!(c, '<' | '>' | '"' | '`' | '*' | '|' | '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}')
+        || matches!(c, '<' | '>' | '"' | '`' | '*' | '|' | '“' | '”' | '‘' | '’' | '«' | '»'
+            | '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}')
 }
 
 /// Offset of the URL in `run`, which contains no white space; `None` if there is no URL.
@@ -172,7 +186,9 @@ fn url_start(run: &str) -> Option<usize> {
     });
     let lead = run.len()
         - run
-            .trim_start_matches(['(', '[', '{', '\'', '_', '~'])
+            .trim_start_matches(|c| {
+                matches!(c, '(' | '[' | '{' | '\'' | '_' | '~' | '\u{3000}'..='\u{9fff}' | '\u{ac00}'..='\u{d7ff}')
+            })
             .len();
     let rest = &run[lead..];
     let is_www = rest
@@ -196,62 +212,68 @@ fn url_start(run: &str) -> Option<usize> {
     }
 }
 
-/// Checks whether `[A-Za-z0-9_]` or a `\` precedes the `@`.
-fn is_inside_word(bytes: &[u8], at: usize) -> bool {
-    at.checked_sub(1)
-        .map(|before| bytes[before])
-        .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'\\'))
-}
-
-fn handle_length(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
-        .count()
-}
-
-/// Checks whether the character after a handle continues the word. `@vibé` does not mention `vib`, but `@vibe你好` mentions `vibe`,
-/// because such scripts are written without spaces.
-fn continues_word(content: &str, handle_end: usize) -> bool {
-    content[handle_end..].chars().next().is_some_and(|c| {
-        matches!(c, '\u{aa}'..='\u{52f}' | '\u{1e00}'..='\u{1fff}')
-            && (c.is_alphanumeric() || matches!(c, '\u{300}'..='\u{36f}'))
+/// Checks whether `[A-Za-z0-9_]` or a `\` precedes the sign. An underscore that is a mark of emphasis is not part of a word.
+fn is_inside_word(content: &str, seen: &[Seen], at: usize) -> bool {
+    let before = at.checked_sub(1);
+    before.is_some_and(|before| match content.as_bytes()[before] {
+        b'_' => seen[before] != Seen::Mark,
+        b => b.is_ascii_alphanumeric() || b == b'\\',
     })
 }
 
-/// Checks whether the handle is part of an email address: `ada.@vibe.com` (its domain) or
-/// `@vibe@example.org`.
-fn is_address(bytes: &[u8], at: usize, handle_end: usize) -> bool {
-    let begins_word = |from: usize| bytes.get(from).is_some_and(u8::is_ascii_alphanumeric);
-    let is_domain = bytes.get(handle_end) == Some(&b'.') && begins_word(handle_end + 1);
-    let local = bytes[..at].iter().rev().take(HANDLE_CHARS_MAX);
-    let mut local = local.skip_while(|b| matches!(b, b'.' | b'+' | b'-' | b'%'));
-    let has_local = at > 0
-        && matches!(bytes[at - 1], b'.' | b'+' | b'-' | b'%')
-        && local.next().is_some_and(u8::is_ascii_alphanumeric);
-    if is_domain && has_local {
-        return true;
-    }
-    let other = handle_end + 1;
-    bytes.get(handle_end) == Some(&b'@') && begins_word(other) && {
-        let rest = &bytes[other..bytes.len().min(other + HANDLE_CHARS_MAX)];
-        let host = rest
-            .iter()
-            .take_while(|b| b.is_ascii_alphanumeric() || **b == b'-')
-            .count();
-        rest.get(host) == Some(&b'.') && begins_word(other + host + 1)
+/// Checks whether the sign continues a path, such as `src/@vibe`. `last_end` is the end of the mention before it, because
+/// `@coder/@vibe` mentions both.
+fn is_in_path(content: &str, at: usize, last_end: Option<usize>) -> bool {
+    let Some(word) = content[..at].strip_suffix('/') else {
+        return false;
+    };
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_');
+    last_end != Some(word.len()) && word.ends_with(is_word)
+}
+
+fn handle_length(content: &str, seen: &[Seen], start: usize) -> usize {
+    let bytes = content.as_bytes()[start..].iter().zip(&seen[start..]);
+    bytes
+        .take_while(|(b, seen)| match b {
+            b'_' => **seen != Seen::Mark,
+            b => b.is_ascii_alphanumeric() || **b == b'-',
+        })
+        .count()
+}
+
+/// Checks whether the text after a handle makes it a part of something else: a package name (`@a/b`), an address (`@a.b`, `@a@b`), an
+/// assignment (`@a=b`), a port (`@a:1`), or a longer word. `@vibé` does not mention `vib`, but `@vibe你好` mentions `vibe`, because such
+/// scripts are written without spaces.
+fn continues_word(rest: &str) -> bool {
+    let mut rest = rest.chars();
+    let (Some(first), second) = (rest.next(), rest.next()) else {
+        return false;
+    };
+    match first {
+        '/' => !second.is_some_and(|c| SIGNS.contains(&c)),
+        '.' | '@' | '＠' => second.is_some_and(|c| c.is_ascii_alphanumeric()),
+        '=' => true,
+        ':' => second.is_some_and(|c| c.is_ascii_digit()),
+        '\u{aa}'..='\u{52f}' | '\u{1e00}'..='\u{1fff}' => {
+            first.is_alphanumeric() || matches!(first, '\u{300}'..='\u{36f}')
+        }
+        _ => false,
     }
 }
 
+/// Possible handles, longest first. Hyphens at the end can be punctuation, and so can what follows two of them; a `_` belongs to the
+/// word.
 fn candidates(handle: &str) -> Vec<String> {
     if !handle.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return Vec::new();
     }
-    // A trailing hyphen can be punctuation; a `_` belongs to the word.
-    let shortest = handle.trim_end_matches('-').len();
-    (shortest..=handle.len().min(HANDLE_CHARS_MAX))
-        .rev()
-        .map(|length| handle[..length].to_ascii_lowercase())
+    let mut ends: Vec<usize> = handle.match_indices("--").map(|(at, _)| at).collect();
+    ends.extend(handle.trim_end_matches('-').len()..=handle.len());
+    ends.retain(|end| *end <= HANDLE_CHARS_MAX);
+    ends.sort_unstable_by(|a, b| b.cmp(a));
+    ends.dedup();
+    ends.into_iter()
+        .map(|end| handle[..end].to_ascii_lowercase())
         .collect()
 }
 
@@ -332,9 +354,10 @@ fn byte_ranges(content: &str, spans: &[Span]) -> Vec<Range<usize>> {
 mod tests {
 
     use proptest::prelude::*;
+    use pulldown_cmark::Parser;
 
     use super::*;
-    use crate::corpus;
+    use crate::{chat::reading::MARKDOWN, corpus};
 
     /// Handles that exist in the tests.
     const KNOWN: &[&str] = &[
@@ -383,6 +406,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn addresses_end_before_the_punctuation_of_their_script() {
+        for case in corpus::table("links.json") {
+            let text = case["text"].as_str().unwrap();
+            let urls = urls(text, &seen_by_reader(text));
+            // Punctuation at the end of an address matters only on the screen.
+            let found: Vec<&str> = urls
+                .into_iter()
+                .map(|url| text[url].trim_end_matches([',', '.']))
+                .collect();
+            assert_eq!(serde_json::json!(found), case["links"], "{text:?}");
+        }
+    }
+
     fn handles(content: &str) -> Vec<String> {
         parse(content)
             .into_iter()
@@ -404,8 +441,9 @@ mod tests {
             ("@vibe- @coder_", vec!["vibe-|vibe", "coder_"]),
             ("/@vibe", vec!["vibe"]),
             ("/@vibe decide", vec!["vibe"]),
-            ("_@vibe_ x_@vibe", vec![]),
+            ("_@vibe_ x_@vibe", vec!["vibe"]),
             ("@a--", vec!["a--|a-|a"]),
+            ("@a--b", vec!["a--b|a"]),
             ("@vibe/@coder", vec!["vibe", "coder"]),
             ("- @vibe\n- @coder", vec!["vibe", "coder"]),
             ("# @vibe", vec!["vibe"]),
@@ -587,6 +625,7 @@ mod tests {
                 for candidate in &mention.candidates {
                     let span = mention.span_of(candidate);
                     let slice = String::from_utf16(&units[span.start..span.start + span.length]).unwrap();
+                    let slice = slice.replace('＠', "@");
                     prop_assert_eq!(slice.to_lowercase(), format!("@{candidate}"));
                     last = span.start + 1;
                     let range = byte_ranges(&content, &[span]).remove(0);

@@ -20,6 +20,7 @@ pub mod messages;
 pub mod plain;
 pub mod post;
 pub mod presets;
+pub mod reading;
 pub mod reads;
 pub mod remove;
 mod rows;

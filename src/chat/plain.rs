@@ -1,55 +1,122 @@
 //! Converts Markdown to plain text for notifications, search, and excerpts.
-//!
-//! Also defines the Markdown dialect of messages, so that all parsers agree.
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, TextMergeStream};
+use pulldown_cmark::{Event, Tag, TagEnd, TextMergeStream};
 
-use super::emoji::with_emoji;
-
-/// `CommonMark` with tables, strikethrough, and task lists, as shown by the web client.
-pub const MARKDOWN: Options = Options::ENABLE_TABLES
-    .union(Options::ENABLE_STRIKETHROUGH)
-    .union(Options::ENABLE_TASKLISTS);
+use super::{emoji::with_emoji, reading::Reading};
+use crate::visible::has_visible;
 
 /// The text that a reader sees: blocks on separate lines, without tags or control characters, and with emoji in place of their names
 /// outside of code. The result is longer than `markdown` only if character references or emoji names expand. If it would be blank,
 /// because `markdown` contains only a link definition or a rule, returns the text as typed.
 pub fn to_plain(markdown: &str) -> String {
-    let mut out = String::with_capacity(markdown.len());
-    // HTML blocks arrive line by line, but a tag can span several lines.
-    let mut html = String::new();
-    let mut is_code_block = false;
+    read(markdown).plain
+}
+
+/// Plain text of a message.
+#[derive(Debug)]
+pub struct Shown {
+    pub plain: String,
+    /// True if the message shows nothing: no visible character, code, image, or rule.
+    pub is_blank: bool,
+}
+
+/// Like `to_plain`, but also checks whether the text shows anything.
+pub fn read(markdown: &str) -> Shown {
+    let reading = Reading::of(markdown);
+    let mut plain = Plain {
+        out: String::with_capacity(markdown.len()),
+        html: String::new(),
+        is_code_block: false,
+        is_cell: false,
+        follows_tag: false,
+        has_marks: false,
+    };
     // Adjacent texts are merged, because an underscore in an emoji name splits the text.
-    for event in TextMergeStream::new(Parser::new_ext(markdown, MARKDOWN)) {
-        match event {
-            Event::Text(text) if !is_code_block => push_shown(&mut out, &with_emoji(&text)),
-            Event::Text(text) | Event::Code(text) => push_shown(&mut out, &text),
-            Event::Start(Tag::CodeBlock(_)) => {
-                is_code_block = true;
-                end_line(&mut out);
-            }
-            Event::Html(line) => html.push_str(&line),
-            Event::SoftBreak | Event::HardBreak => out.push('\n'),
-            Event::Start(tag) if begins_line(&tag) => end_line(&mut out),
-            Event::End(TagEnd::TableCell) => out.push(' '),
-            Event::End(tag) if ends_line(tag) => {
-                is_code_block &= tag != TagEnd::CodeBlock;
-                if tag == TagEnd::HtmlBlock {
-                    push_without_tags(&mut out, &std::mem::take(&mut html));
-                }
-                end_line(&mut out);
-            }
-            // Skips inline HTML as well: each event is one whole tag or comment.
-            _ => {}
-        }
+    for event in TextMergeStream::new(reading.events().map(|(event, _)| event)) {
+        plain.push(event);
     }
-    match out.trim() {
+    let is_blank = !plain.has_marks && !has_visible(&plain.out);
+    let plain = match plain.out.trim() {
         "" => {
-            out.clear();
+            let mut out = String::with_capacity(markdown.len());
             push_shown(&mut out, markdown);
             out.trim().to_owned()
         }
         text => text.to_owned(),
+    };
+    Shown { plain, is_blank }
+}
+
+struct Plain {
+    out: String,
+    /// HTML blocks arrive line by line, but a tag can span several lines.
+    html: String,
+    is_code_block: bool,
+    is_cell: bool,
+    /// True after a tag that is white space: the white space after it is dropped.
+    follows_tag: bool,
+    /// True if something is shown that is not in the text, such as a rule.
+    has_marks: bool,
+}
+
+impl Plain {
+    fn push(&mut self, event: Event<'_>) {
+        let follows_tag = std::mem::take(&mut self.follows_tag);
+        self.has_marks |= is_mark(&event);
+        match event {
+            Event::Text(text) if !self.is_code_block => {
+                let text = if follows_tag {
+                    text.trim_start()
+                } else {
+                    &text
+                };
+                push_shown(&mut self.out, &with_emoji(text));
+            }
+            Event::Text(text) | Event::Code(text) => push_shown(&mut self.out, &text),
+            Event::InlineHtml(tag) => {
+                self.follows_tag = push_gap(&mut self.out, &tag, self.is_cell)
+            }
+            Event::Start(Tag::CodeBlock(_)) => {
+                self.is_code_block = true;
+                end_line(&mut self.out);
+            }
+            Event::Html(line) => self.html.push_str(&line),
+            Event::SoftBreak | Event::HardBreak if follows_tag => self.follows_tag = true,
+            Event::SoftBreak | Event::HardBreak => self.out.push('\n'),
+            Event::Start(Tag::TableCell) => self.is_cell = true,
+            Event::Start(tag) if begins_line(&tag) => end_line(&mut self.out),
+            Event::End(TagEnd::TableCell) => {
+                self.is_cell = false;
+                self.out.push(' ');
+            }
+            Event::End(tag) if ends_line(tag) => {
+                self.is_code_block &= tag != TagEnd::CodeBlock;
+                if tag == TagEnd::HtmlBlock {
+                    push_without_tags(&mut self.out, &std::mem::take(&mut self.html));
+                }
+                end_line(&mut self.out);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Checks whether an event shows something that is not in the plain text. Tags are shown as typed, except for line breaks.
+fn is_mark(event: &Event<'_>) -> bool {
+    let is_break = |tag: &str| {
+        tag.strip_prefix("<")
+            .is_some_and(|tag| tag_name(tag) == "br")
+    };
+    match event {
+        Event::Rule
+        | Event::Code(_)
+        | Event::Start(Tag::Image { .. })
+        | Event::TaskListMarker(_) => true,
+        Event::InlineHtml(html) | Event::Html(html) => {
+            let html = html.trim();
+            html.contains('<') && !is_break(html)
+        }
+        _ => false,
     }
 }
 
@@ -91,27 +158,75 @@ fn end_line(out: &mut String) {
     }
 }
 
+/// White space in place of a tag.
+enum Gap {
+    Nothing,
+    Space,
+    Line,
+}
+
+/// Lowercase name of a tag that starts behind its `<`; empty for a comment or a declaration.
+fn tag_name(tag: &str) -> String {
+    let name = tag.strip_prefix('/').unwrap_or(tag);
+    let length = name.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    name[..length].to_ascii_lowercase()
+}
+
+fn gap(tag: &str) -> Gap {
+    match tag_name(tag).as_str() {
+        "" | "a" | "b" | "i" | "u" | "s" | "em" | "strong" | "sub" | "sup" | "span" | "mark"
+        | "small" | "code" | "kbd" | "del" | "ins" | "abbr" | "wbr" | "font" => Gap::Nothing,
+        "br" | "p" | "div" | "li" | "tr" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "hr"
+        | "details" | "summary" | "blockquote" => Gap::Line,
+        _ => Gap::Space,
+    }
+}
+
+/// Appends the white space in place of a tag, if any, and returns whether it is white space.
+fn push_gap(out: &mut String, tag: &str, is_cell: bool) -> bool {
+    match gap(tag.strip_prefix('<').unwrap_or(tag)) {
+        Gap::Nothing => return false,
+        Gap::Line if !is_cell => end_line(out),
+        Gap::Line | Gap::Space => {
+            if !out.is_empty() && !out.ends_with(char::is_whitespace) {
+                out.push(' ');
+            }
+        }
+    }
+    true
+}
+
 /// Appends HTML without tags, comments, or declarations. A tag, comment, or declaration that is not closed is treated as text.
 fn push_without_tags(out: &mut String, html: &str) {
     let mut rest = html;
     let mut quotes_count = true;
+    let mut follows_tag = false;
     while let Some((before, from)) = rest.split_once('<') {
-        push_shown(out, before);
-        rest = match tag_end(from, quotes_count) {
-            Some(end) => &from[end..],
+        push_shown(
+            out,
+            if follows_tag {
+                before.trim_start()
+            } else {
+                before
+            },
+        );
+        let (tag, behind) = match tag_end(from, quotes_count) {
+            Some(end) => from.split_at(end),
             None if from.contains('>') => {
                 // After an unclosed quote, quotes are ordinary characters: searching for the end of each one would
                 // take quadratic time.
                 quotes_count = false;
-                from.split_once('>').unwrap_or_default().1
+                from.split_once('>').unwrap_or_default()
             }
             None => {
                 out.push('<');
                 return push_shown(out, from);
             }
         };
+        follows_tag = push_gap(out, tag, false) || (follows_tag && before.trim().is_empty());
+        rest = behind;
     }
-    push_shown(out, rest);
+    push_shown(out, if follows_tag { rest.trim_start() } else { rest });
 }
 
 /// Offset of the end of a tag or comment, relative to the position after its `<`.
@@ -138,8 +253,10 @@ fn tag_end(from: &str, quotes_count: bool) -> Option<usize> {
 mod tests {
     use proptest::prelude::*;
 
+    use pulldown_cmark::Parser;
+
     use super::*;
-    use crate::corpus;
+    use crate::{chat::reading::MARKDOWN, corpus};
 
     /// Pieces of Markdown syntax.
     const WORDS: &[&str] = &[
@@ -156,6 +273,14 @@ mod tests {
     fn every_corpus_text_has_the_expected_plain_text() {
         for case in corpus::cases("markdown", "md") {
             case.expect(&to_plain(case.text()));
+        }
+    }
+
+    #[test]
+    fn every_text_of_the_table_has_its_plain_text() {
+        for case in corpus::table("texts.json") {
+            let text = case["text"].as_str().unwrap();
+            assert_eq!(to_plain(text), case["plain"], "{text:?}");
         }
     }
 
@@ -242,6 +367,14 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(to_plain(markdown), plain, "{markdown:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_shows_nothing_is_blank() {
+        for case in corpus::table("blank.json") {
+            let text = case["text"].as_str().unwrap();
+            assert_eq!(read(text).is_blank, case["blank"], "{text:?}");
         }
     }
 

@@ -22,6 +22,7 @@ const LAYERS: &[&[&str]] = &[
         "share",
         "text_enum",
         "time",
+        "visible",
     ],
     &["storage", "telemetry", "tool_fault"],
     &["mcp", "web"],

@@ -67,11 +67,18 @@ pub fn cases(folder: &str, ending: &str) -> Vec<Case> {
     all
 }
 
+/// The entries of a table such as `texts.json`.
+pub fn table(name: &str) -> Vec<serde_json::Value> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/corpus")
+        .join(name);
+    let file = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_slice(&file).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
 /// The patterns in `hostile/patterns.json`, repeated up to this size: cheap to send, but expensive to parse without limits.
 pub fn hostile(bytes: usize) -> Vec<(String, String)> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/hostile/patterns.json");
-    let file = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let patterns: Vec<serde_json::Value> = serde_json::from_slice(&file).expect("a list");
+    let patterns = table("hostile/patterns.json");
     let part = |pattern: &serde_json::Value, name: &str| {
         pattern[name].as_str().unwrap_or_default().to_owned()
     };

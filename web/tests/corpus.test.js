@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { lex, NO_NAMES, toHtml } from '../src/lib/markdown';
+import { handlesIn, isBlank, lex, NO_NAMES, toHtml } from '../src/lib/markdown';
 
 // Shared test cases of the server's parsers (tests/corpus), so that both parse a text the same way.
 const folder = (name) => new URL(`../../tests/corpus/${name}/`, import.meta.url);
@@ -69,20 +69,57 @@ describe('markdown', () => {
   });
 });
 
+/** Text of HTML as a reader sees it. */
+const shown = (out) =>
+  out
+    .replace(/<figcaption>.*?<\/figcaption>/g, '')
+    .replace(/<br>/g, '\n')
+    .replace(/<\/(?:t[dh])>/g, ' ')
+    .replace(/<\/(?:p|li|tr|h\d|pre|blockquote)>/g, '\n')
+    .replace(/<[^>]*>/g, '')
+    .replace(/&lt;/g, '<')
+    .replace(/&gt;/g, '>')
+    .replace(/&quot;/g, '"')
+    .replace(/&amp;/g, '&')
+    .replace(/ *\n+/g, '\n')
+    .trim();
+
+describe('tables', () => {
+  const table = (name) =>
+    JSON.parse(readFileSync(new URL(`../../tests/corpus/${name}`, import.meta.url), 'utf8'));
+  test.each(table('texts.json').map((c) => [c.text, c]))('%j is shown as the server reads it', (text, c) => {
+    expect(shown(html(text))).toBe((c.shown ?? c.plain).replace(/ *\n+/g, '\n'));
+    expect(
+      lex(text, NO_NAMES)
+        .map((token) => token.raw)
+        .join(''),
+    ).toBe(text);
+  });
+  test.each(table('blank.json').map((c) => [c.text, c.blank]))('%j is blank: %s', (text, blank) => {
+    expect(isBlank(text)).toBe(blank);
+  });
+  test.each(table('links.json').map((c) => [c.text, c.links]))('%j has its links', (text, links) => {
+    const found = [...html(text).matchAll(/<a href="[^"]*">([^<]*)<\/a>/g)];
+    expect(found.map((link) => link[1].replaceAll('&amp;', '&'))).toEqual(links);
+  });
+});
+
 /** Files in which the client shows fewer mentions than the server finds, with the reason. */
 const LESS = {
   'html-block.md': 'raw HTML is shown as it was typed',
   'link-labels.md': 'what describes an image has no marks',
-  'other-scripts.md': 'an address goes on to the next space',
 };
 
 describe('mentions', () => {
   test.each(texts('mentions'))('%s shows the mentions that the server finds', (file, text, expected) => {
     const found = expected.split('\n').flatMap((line) => line.split(' ')[2] ?? []);
     const names = { handles: new Set(found), me: null, channels: new Map() };
-    const marks = [...html(text, names).matchAll(/<span class="mention">@([^<]*)<\/span>/g)];
+    const marks = [...html(text, names).matchAll(/<span class="mention">[@＠]([^<]*)<\/span>/g)];
     const shown = marks.map((mark) => mark[1].toLowerCase());
-    if (!(file in LESS)) return expect(shown).toEqual(found);
+    if (!(file in LESS)) {
+      expect([...handlesIn(text, (handle) => names.handles.has(handle))]).toEqual([...new Set(found)]);
+      return expect(shown).toEqual(found);
+    }
     expect(shown.length).toBeLessThan(found.length);
     let from = 0;
     for (const name of shown) expect((from = found.indexOf(name, from) + 1)).toBeGreaterThan(0);

@@ -7,7 +7,7 @@
 //! Notices, deleted messages, and unfinished replies have no document. Documents are stored by
 //! `dialect::search`. The document of a text with very many words at first contains only the beginning (see `backlog`).
 
-use pulldown_cmark::{Event, Parser, Tag};
+use pulldown_cmark::{Event, Tag};
 
 use super::{
     query::Has,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     chat::{
-        plain::MARKDOWN,
+        reading::Reading,
         rows::message::{Message, MessageKind, MessageState, find_message},
     },
     db::{Conn, DbError, dialect::search as store, now},
@@ -25,7 +25,7 @@ use crate::{
 
 /// Version of the plain texts and of the document format; after a change, `rebuild` derives all of them again. Documents of long texts
 /// may contain more than `INDEXED_BYTES_MAX` if they were made before this limit existed.
-pub(super) const VERSION: &str = "4";
+pub(super) const VERSION: &str = "5";
 
 /// Maximum indexed size of a plain text in bytes; twice the limit for people's messages. It bounds the time for indexing, also in
 /// transactions such as adding a reaction.
@@ -62,7 +62,7 @@ impl SearchDocument {
 
     fn up_to(distinct_max: usize, content: &str, plain: &str) -> Self {
         let (mut has_link, mut has_code) = (false, false);
-        for event in Parser::new_ext(content, MARKDOWN) {
+        for (event, _) in Reading::of(content).events() {
             match event {
                 Event::Start(Tag::Link { .. }) => has_link = true,
                 Event::Start(Tag::CodeBlock(_)) | Event::Code(_) => has_code = true,

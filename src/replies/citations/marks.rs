@@ -6,7 +6,7 @@ use openvibe_extract::{keywords, sentence_ranges};
 use pulldown_cmark::{Event, LinkType, Parser, Tag, TagEnd};
 use regex::Regex;
 
-use crate::{chat::plain::MARKDOWN, ids::MessageId};
+use crate::{chat::reading::MARKDOWN, ids::MessageId};
 
 /// Maximum number of marks that are read; additional ones are removed.
 const MARKS_MAX: usize = 500;

@@ -1,3 +1,5 @@
+import { candidatesOf, CONTEXT_UNITS, continuesWord, isInsideWord } from '../lib/mention';
+
 /** Arrows between agents, as the server finds them (tests/corpus/arrows.json). No state, no framework. */
 
 /** Replaces matches of the patterns with characters that match nothing, so that offsets stay the same. */
@@ -16,7 +18,7 @@ const QUOTES = /^ {0,3}>.*(?:\n.*\S.*)*/gm;
 const URLS = /\bhttps?:\/\/\S+/g;
 const ADDRESSES = /(?<=\])\([^)\n]{0,2000}\)/g;
 const LINKS = /!?\[[^\]\n]{0,2000}\](?=\uE000)/g;
-const MENTION = /(?<![A-Za-z0-9_\\.+-])@([a-z0-9][a-z0-9_-]{0,63})/gi;
+const MENTION = /[@＠]([a-z0-9][a-z0-9_-]*)/gi;
 
 /** Handles of the agents of a chain, in order; empty if the text is not a chain. */
 export function chainIn(text: string, isAgent: (handle: string) => boolean): string[] {
@@ -25,9 +27,10 @@ export function chainIn(text: string, isAgent: (handle: string) => boolean): str
   let first: string | null = null;
   const chain: string[] = [];
   for (const found of bare.matchAll(MENTION)) {
-    const whole = found[1]!.toLowerCase();
-    const handle = isAgent(whole) ? whole : whole.replace(/-+$/, '');
-    if (!isAgent(handle)) continue;
+    const handle = candidatesOf(found[1]!.toLowerCase()).find(isAgent);
+    const end = found.index + found[0].length;
+    const context = bare.slice(Math.max(0, found.index - CONTEXT_UNITS), found.index);
+    if (!handle || isInsideWord(context) || continuesWord(bare.slice(end, end + 2))) continue;
     const before = outside.slice(0, found.index).trimEnd();
     const follows = /\s(?:→|->)$/.test(before.slice(-3));
     if (first === null) {

@@ -23,11 +23,13 @@ const LOCAL_MAX = 64;
 const EMAIL = /^[A-Za-z0-9._+-]{1,64}@[a-zA-Z0-9_-]{1,63}(?:\.[a-zA-Z0-9_-]{0,62}[a-zA-Z0-9]){1,8}(?![\w-])/;
 const SCHEME = /^(?:https?:\/\/|ftp:\/\/|www\.)/i;
 const MAIL_SCHEME = /^(?:mailto|xmpp):/i;
+/** An address without brackets ends before these characters, and before an ellipsis at its end (tests/corpus/links.json). */
+const ADDRESS_END = /[\s<“”‘’«»\u3000-\u303f\uff00-\uffef]/;
 /** Longer addresses stay text: a link to a part of one would lead elsewhere. */
 const URL_MAX = 2048;
 /** Characters at which a token other than text can start. The tokenizers then decide. */
 const SPECIAL =
-  /[\\<[`*~@#\n]|!\[|\b_|:(?=[a-z0-9_+-]{1,40}:)|(?:https?|ftp):\/\/|(?<![^\s*_~(])www\.|(?:mailto|xmpp):/gi;
+  /[\\<[`*~@＠#\n]|!\[|\b_|:(?=[a-z0-9_+-]{1,40}:)|(?:https?|ftp):\/\/|(?<![^\s*_~(“‘«\u3000-\u9fff\uac00-\ud7ff\uff00-\uffef])www\.|(?:mailto|xmpp):/giu;
 
 /** A block that is shown as typed. */
 export interface PlainToken extends Tokens.Generic {
@@ -62,7 +64,7 @@ function textLength(src: string): number {
 
 const NUMERIC = /&#(?:(\d{1,7})|[Xx]([A-Fa-f0-9]{1,6}));/g;
 /** Decodes numeric character references. Like marked, leaves the others to the browser. */
-function decoded(text: string): string {
+export function decoded(text: string): string {
   NUMERIC.lastIndex = 0;
   if (!NUMERIC.test(text)) return text;
   NUMERIC.lastIndex = 0;
@@ -112,8 +114,8 @@ export const boundedTokenizer = {
   },
   url(this: Tokenizer, src: string) {
     if (SCHEME.test(src) || MAIL_SCHEME.test(src)) {
-      const end = src.search(/[\s<]/);
-      const run = end < 0 ? src : src.slice(0, end);
+      const end = src.search(ADDRESS_END);
+      const run = (end < 0 ? src : src.slice(0, end)).replace(/…+$/, '');
       return run.length > URL_MAX ? undefined : Tokenizer.prototype.url.call(this, run);
     }
     const email = EMAIL.exec(src.slice(0, 600))?.[0];

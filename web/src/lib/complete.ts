@@ -77,18 +77,3 @@ export function apply(
   const head = text.slice(0, trigger.start) + insert + (isOpen || tail.startsWith(' ') ? '' : ' ');
   return { text: head + tail, caret: head.length + (!isOpen && tail.startsWith(' ') ? 1 : 0) };
 }
-
-/**
- * Handles mentioned in a draft, outside of code and quotes: for the hint "Vibe will reply here". The server decides.
- */
-export function handlesIn(text: string): Set<string> {
-  const bare = text
-    .replace(/^ {0,3}(```|~~~)[\s\S]*?(^ {0,3}\1|$(?![\s\S]))/gm, ' ')
-    .replace(/`[^`\n]*`/g, ' ')
-    .replace(/^ {0,3}>.*$/gm, ' ')
-    .replace(/\bhttps?:\/\/\S+/g, ' ');
-  const out = new Set<string>();
-  for (const m of bare.matchAll(/(^|[^A-Za-z0-9_\\.+-])@([a-z0-9][a-z0-9_-]{0,63})/gi))
-    out.add(m[2]!.toLowerCase());
-  return out;
-}

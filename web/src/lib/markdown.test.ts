@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import emojiNames from '../../../tests/corpus/markdown/emoji-names.md?raw';
 import emojiShown from '../../../tests/corpus/markdown/emoji-names.expected?raw';
-import { clean, lex, NO_NAMES, toHtml, versionOf, type Names } from './markdown';
+import { clean, handlesIn, lex, NO_NAMES, toHtml, versionOf, type Names } from './markdown';
 
 /** First layer only. DOMPurify, the second one, needs a DOM: both are tested in Chromium (e2e/stream.test.mjs). */
 const html = (s: string, names: Names = NO_NAMES) => toHtml(lex(s, names), names);
@@ -97,4 +97,14 @@ test('two addresses of a channel are two versions of its links; an equal map is 
   const links = (address: string) => new Map([['general', address]]);
   expect(versionOf(links('/a/c/general'))).not.toBe(versionOf(links('/b/c/general')));
   expect(versionOf(links('/b/c/general'))).toBe(versionOf(links('/b/c/general')));
+});
+
+test('the draft hint matches the server’s rules', () => {
+  const found = (text: string) => [...handlesIn(text, (h) => ['vibe', 'coder', 'ada'].includes(h))];
+  expect(found('@Vibe and (@coder), not me@x.org')).toEqual(['vibe', 'coder']);
+  expect(found('`@vibe` and\n```\n@coder\n```')).toEqual([]);
+  expect(found('> @vibe said\n\n\\@coder https://x/@ada')).toEqual([]);
+  expect(found('```\n@vibe never closed')).toEqual([]);
+  expect(found('pnpm add @coder/sdk')).toEqual([]);
+  expect(found('- ＠vibe\n\n| @coder |\n|---|\n| _@ada_ |')).toEqual(['vibe', 'coder', 'ada']);
 });

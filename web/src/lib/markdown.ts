@@ -1,7 +1,10 @@
-import { Marked, type MarkedOptions, type Token, type TokensList } from 'marked';
+import { Marked, type MarkedOptions, type Token, type Tokens, type TokensList } from 'marked';
 import DOMPurify from 'dompurify';
-import { boundedTokenizer, lexBounded } from './bounded-lexer';
+import { boundedTokenizer, decoded, lexBounded } from './bounded-lexer';
 import { emojiNamed } from './emoji';
+import { candidatesOf, CONTEXT_UNITS, continuesWord, isInsideWord, SIGNED } from './mention';
+import { prepare, restore, restoreHtml } from './reading';
+import { hasVisible } from './visible';
 import './markdown.css';
 
 /** Names that may be highlighted in a text: handles that were mentioned, channels that exist. */
@@ -12,6 +15,8 @@ export interface Names {
   /** Paths by channel name; only channels that the user can read. */
   channels: ReadonlyMap<string, string>;
 }
+/** Names as the lexer needs them. */
+type KnownNames = Omit<Names, 'handles'> & { handles: Pick<ReadonlySet<string>, 'has'> };
 export const NO_NAMES: Names = { handles: new Set(), me: null, channels: new Map() };
 
 const esc = (s: string) =>
@@ -43,7 +48,7 @@ export const plainBlock = (text: string): string =>
   `<div class="as-typed"><p class="meta">Shown as plain text</p><div dir="auto">${esc(text)}</div></div>`;
 
 /** Rendering is synchronous, so the names for the current text can be a module variable. */
-let names: Names = NO_NAMES;
+let names: KnownNames = NO_NAMES;
 let expanded = false;
 /** Nesting depth of the block that is being rendered: the outermost block decides the text direction. */
 let nested = 0;
@@ -56,8 +61,15 @@ function inside<T>(render: () => T): T {
     nested--;
   }
 }
-const lastOf = (before: Token[] | undefined) => before?.at(-1)?.raw.slice(-3) ?? '';
-const insideWord = (before: Token[] | undefined) => /(?:\w|:\/\/)$/.test(lastOf(before));
+/** The text before a token, as far as it decides about a name. */
+function textBefore(before: Token[] | undefined): string {
+  let text = '';
+  for (let i = before?.length ?? 0; i > 0 && text.length < CONTEXT_UNITS; i--)
+    text = before![i - 1]!.raw.slice(-CONTEXT_UNITS) + text;
+  return text;
+}
+/** A tag that people write for a line break. */
+const LINE_BREAK = /(<br(?:\s[^<>]*)?\/?>)/i;
 const EMOJI_NAME = /^:([a-z0-9_+-]{1,40}):(?![A-Za-z0-9_])/;
 
 const md = new Marked({ gfm: true, breaks: true });
@@ -66,7 +78,12 @@ md.use({
   renderer: {
     code: ({ text, lang }) => codeBlock((lang ?? '').split(/\s/)[0]!, text, expanded),
     // Raw HTML is shown as text. Remote images become links: an agent's reply must not cause requests to other servers.
-    html: ({ text }) => esc(text),
+    // A line break is one.
+    html: ({ text }) =>
+      text
+        .split(LINE_BREAK)
+        .map((part, i) => (i % 2 ? '<br>' : esc(part)))
+        .join(''),
     image: ({ href, text }) =>
       isLink(href) ? `<a href="${esc(href)}">${esc(text || href)}</a>` : esc(text || href),
     link({ href, tokens }) {
@@ -113,17 +130,15 @@ md.use({
       name: 'mention',
       level: 'inline',
       tokenizer(src, before) {
-        if (src[0] !== '@') return undefined;
-        let name = /^@([a-z0-9][a-z0-9_-]{0,63})(?![\w-])/i.exec(src)?.[1];
-        const known = () => names.handles.has(name!.toLowerCase());
-        // A trailing hyphen may be punctuation.
-        while (name?.endsWith('-') && !known()) name = name.slice(0, -1);
-        if (!name || insideWord(before) || !known()) return undefined;
-        return { type: 'mention', raw: '@' + name, name };
+        const whole = SIGNED.exec(src)?.[1];
+        if (!whole || continuesWord(src.slice(1 + whole.length, 3 + whole.length))) return undefined;
+        const name = candidatesOf(whole).find((handle) => names.handles.has(handle.toLowerCase()));
+        if (!name || isInsideWord(textBefore(before))) return undefined;
+        return { type: 'mention', raw: src.slice(0, 1 + name.length), name };
       },
       renderer: (t) => {
         const name = t.name as string;
-        return `<span class="mention${name.toLowerCase() === names.me ? ' me' : ''}">@${esc(name)}</span>`;
+        return `<span class="mention${name.toLowerCase() === names.me ? ' me' : ''}">${esc(t.raw)}</span>`;
       },
     },
     {
@@ -145,7 +160,7 @@ md.use({
       tokenizer(src, before) {
         if (src[0] !== '#') return undefined;
         const m = /^#([\p{L}\p{N}][\p{L}\p{N}_-]{0,79})/u.exec(src);
-        if (!m || insideWord(before) || !names.channels.has(m[1]!)) return undefined;
+        if (!m || isInsideWord(textBefore(before)) || !names.channels.has(m[1]!)) return undefined;
         return { type: 'channel', raw: m[0], name: m[1] };
       },
       renderer: (t) => {
@@ -192,20 +207,83 @@ export function toHtml(tokens: Token[], as: Names, options: RenderOptions = {}):
   expanded = options.expanded ?? false;
   nested = 0;
   try {
-    return md.parser(tokens as TokensList);
+    return restoreHtml(md.parser(tokens as TokensList), esc);
   } finally {
     names = NO_NAMES;
   }
 }
 /** Linear time; a block that would take longer is a `plain` token (`bounded-lexer.ts`). */
-export function lex(text: string, as: Names, { breaks = true }: RenderOptions = {}): TokensList {
+export function lex(text: string, as: KnownNames, { breaks = true }: RenderOptions = {}): TokensList {
   names = as;
   try {
-    return lexBounded(text, { ...md.defaults, breaks } as MarkedOptions);
+    const tokens = lexBounded(prepare(text), { ...md.defaults, breaks } as MarkedOptions);
+    for (const token of tokens) token.raw = restore(token.raw);
+    return tokens;
   } finally {
     names = NO_NAMES;
   }
 }
+/** Handles that a text mentions, as the server finds them: not in code or quotes. */
+export function handlesIn(text: string, isHandle: (handle: string) => boolean): Set<string> {
+  const found = new Set<string>();
+  const visit = (tokens: Token[]): void => {
+    for (const token of tokens) {
+      if (token.type === 'mention') found.add((token.name as string).toLowerCase());
+      if (token.type === 'blockquote' || token.type === 'image') continue;
+      if (token.type === 'list') for (const item of (token as Tokens.List).items) visit(item.tokens);
+      else if (token.type === 'table') {
+        const { header, rows } = token as Tokens.Table;
+        for (const cell of [header, ...rows].flat()) visit(cell.tokens);
+      } else if ('tokens' in token && token.tokens) visit(token.tokens);
+    }
+  };
+  visit(lex(text, { ...NO_NAMES, handles: { has: isHandle } }));
+  return found;
+}
+/** References to characters that show nothing, which the browser decodes. */
+const BLANK_REFERENCE =
+  /&(?:nbsp|shy|zwj|zwnj|lrm|rlm|ensp|emsp|thinsp|hairsp|NoBreak|ZeroWidthSpace|Tab|NewLine);/g;
+function isShown(token: Token): boolean {
+  switch (token.type) {
+    case 'space':
+    case 'def':
+    case 'br':
+      return false;
+    case 'code':
+      return hasVisible((token as Tokens.Code).text);
+    case 'html':
+      return hasVisible(
+        token.raw
+          .split(LINE_BREAK)
+          .filter((_, i) => i % 2 === 0)
+          .join(''),
+      );
+    case 'image':
+      return !!(token as Tokens.Image).href || hasVisible((token as Tokens.Image).text);
+    case 'list':
+      return (token as Tokens.List).items.some((item) => item.task || item.tokens.some(isShown));
+    case 'table': {
+      const { header, rows } = token as Tokens.Table;
+      return [header, ...rows].flat().some((cell) => cell.tokens.some(isShown));
+    }
+    case 'text':
+    case 'paragraph':
+    case 'heading':
+    case 'blockquote':
+    case 'link':
+    case 'strong':
+    case 'em':
+    case 'del':
+      return 'tokens' in token && token.tokens
+        ? token.tokens.some(isShown)
+        : hasVisible(decoded((token as Tokens.Text).text).replace(BLANK_REFERENCE, ''));
+    default:
+      return true;
+  }
+}
+/** Checks for a message that shows nothing, which the server rejects (tests/corpus/blank.json). */
+export const isBlank = (text: string): boolean =>
+  !hasVisible(text) || (!/^[a-z]/i.test(text) && !lex(text, NO_NAMES).some(isShown));
 export const renderTokens = (tokens: Token[], as: Names, options: RenderOptions = {}): string =>
   clean(toHtml(tokens, as, options));
 

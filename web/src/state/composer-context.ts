@@ -1,5 +1,5 @@
 import type { Agent, Channel } from '../api/types';
-import { handlesIn } from '../lib/complete';
+import { handlesIn } from '../lib/markdown';
 import { resolveResponder, UNBOUND, type Binding, type Responder } from '../lib/responder';
 import type { ConversationRef } from './conversation-ref';
 import type { WorkspaceParts } from './workspace-parts';
@@ -37,7 +37,9 @@ export function mentionedIn(
   { people }: WorkspaceParts,
 ): { asked: Agent[]; off: Agent | undefined } {
   const silenced = silencedIn(channel);
-  const agents = [...handlesIn(text)].flatMap((h) => people.agentByHandle(h) ?? []);
+  const agents = [...handlesIn(text, (h) => people.handles.has(h))].flatMap(
+    (h) => people.agentByHandle(h) ?? [],
+  );
   return {
     asked: agents.filter((a) => a.id !== silenced),
     off: agents.find((a) => a.id === silenced),
@@ -48,7 +50,7 @@ const GROUPS = ['everyone', 'here', 'channel'];
 /** Mentioned people and groups: in a thread that people share, its agent does not reply to such a message. */
 export function addressedIn(text: string, context: ComposerContext, ws: WorkspaceParts): string[] {
   if (context.channel.kind === 'direct' || context.conversation?.fork) return [];
-  const handles = [...handlesIn(text)];
+  const handles = [...handlesIn(text, (h) => ws.people.handles.has(h))];
   if (mentionedIn(text, context, ws).asked.length) return [];
   const names = ws.people.roster.filter((m) => handles.includes(m.handle)).map((m) => m.name);
   return [...names, ...GROUPS.filter((g) => handles.includes(g)).map((g) => `@${g}`)];
