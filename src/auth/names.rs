@@ -3,6 +3,7 @@
 use unicode_normalization::UnicodeNormalization;
 
 use super::{AuthError, look_alikes};
+use crate::visible::has_visible;
 
 pub(super) const NAME_UNITS_MAX: usize = 80;
 
@@ -60,17 +61,13 @@ impl DisplayName {
             "a name cannot contain line breaks, control characters, `[`, or `]`"
         } else if name.to_lowercase().ends_with("(ai)") {
             "a name cannot end with `(AI)`, which marks agents"
-        } else if !name.chars().any(|c| !c.is_whitespace() && !is_invisible(c)) {
+        } else if !has_visible(name) {
             "the name is invisible: enter at least one visible character"
         } else {
             return Ok(Self(name.to_owned()));
         };
         Err(AuthError::Invalid(problem.to_owned(), param))
     }
-}
-
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{00ad}' | '\u{202a}'..='\u{202e}')
 }
 
 /// Converts a text to a slug of `[a-z0-9_]` and single hyphens, at most `max` characters long. The slug may be empty.

@@ -19,6 +19,7 @@ use crate::{
 pub struct Text {
     pub content: String,
     pub plain: String,
+    is_blank: bool,
     pub search_document: SearchDocument,
     pub mentions: Vec<RawMention>,
     pub(super) arrows: Vec<Arrow>,
@@ -54,7 +55,7 @@ impl Text {
     }
 
     pub(super) fn require_words(&self) -> Result<(), ChatError> {
-        if self.content.trim().is_empty() {
+        if self.is_blank {
             return Err(ChatError::Invalid(
                 "the message is blank: write something".to_owned(),
                 "content",
@@ -73,13 +74,14 @@ impl Text {
                 "content",
             ));
         }
-        let plain = plain::to_plain(&content);
+        let plain::Shown { plain, is_blank } = plain::read(&content);
         let search_document = SearchDocument::of(&content, &plain);
         let mentions = super::mentions::parse(&content);
         let arrows = arrows::parse(&content, &mentions);
         Ok(Self {
             content,
             plain,
+            is_blank,
             search_document,
             mentions,
             arrows,

@@ -8,6 +8,7 @@ use super::{
     ChatRequest, Delta, DeltaStream, ModelError, Provider, StopReason, Usage,
     json::ends_inside_object,
 };
+use crate::visible::has_visible;
 
 /// Complete response of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +121,7 @@ async fn read(
     drop(stream);
     match stopped {
         None => Err(ModelError::Broken("the stream ended early".to_owned()).into()),
-        Some(_) if text.trim().is_empty() => Err(ModelError::Empty.into()),
+        Some(_) if !has_visible(&text) => Err(ModelError::Empty.into()),
         Some(reason) => Ok(Collected {
             text,
             usage,

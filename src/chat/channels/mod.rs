@@ -11,6 +11,7 @@ use crate::{
     cursor::PageRange,
     db::{Conn, is_visible_channel},
     ids::{ChannelId, UserId, WorkspaceId},
+    visible::has_visible,
 };
 
 mod agent;
@@ -217,7 +218,7 @@ pub fn parse_name(text: &str) -> Result<String, ChatError> {
 /// # Errors
 /// `Invalid` if the topic is too long.
 pub fn parse_topic(text: Option<&str>) -> Result<Option<String>, ChatError> {
-    let topic = text.map(str::trim).filter(|t| !t.is_empty());
+    let topic = text.map(str::trim).filter(|t| has_visible(t));
     if topic.is_some_and(|t| t.encode_utf16().count() > TOPIC_UNITS_MAX) {
         return Err(ChatError::Invalid(
             format!("a topic can have at most {TOPIC_UNITS_MAX} characters"),

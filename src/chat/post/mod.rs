@@ -34,6 +34,7 @@ use crate::{
     ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     realtime::{EventType, NewEvent, hub::Conversation, log},
     tasks::{ChainStep, NewLink, NewTask, Task, TaskKind, TaskStatus, TaskTarget, queue},
+    visible::has_visible,
     workflows::on_message::{self, PostedIn},
 };
 
@@ -107,7 +108,7 @@ pub fn parse_client_id(text: Option<String>) -> Result<Option<String>, ChatError
 /// # Errors
 /// `Invalid` if the title is too long or contains line breaks.
 pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
-    let title = text.map(str::trim).filter(|t| !t.is_empty());
+    let title = text.map(str::trim).filter(|t| has_visible(t));
     if title.is_some_and(|t| {
         t.encode_utf16().count() > TITLE_UNITS_MAX || t.chars().any(char::is_control)
     }) {

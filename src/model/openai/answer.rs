@@ -16,6 +16,7 @@ use super::{
     text_calls::TextCalls,
     vendor::Received,
 };
+use crate::visible::has_visible;
 
 /// Maximum wait for the usage after the end of the response.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -156,7 +157,7 @@ pub(super) struct Answer {
     usage: Usage,
     /// Output limit of the request, for errors.
     output_tokens_max: u32,
-    /// True if the text so far is not blank.
+    /// True if the text so far shows something.
     has_words: bool,
     /// True if an event other than `[DONE]` was received.
     has_events: bool,
@@ -441,7 +442,7 @@ impl Answer {
             return;
         }
         let kept = self.kept(text);
-        self.has_words |= kept.contains(|c: char| !c.is_whitespace());
+        self.has_words |= has_visible(kept);
         if !kept.is_empty() {
             self.ready.push_back(Ok(Delta::Text(kept.to_owned())));
         }

@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use crate::{
     agents::profiles::Resolved,
+    chat::plain,
     db::{Conn, DbError, now},
     failpoint,
     ids::UserId,
@@ -202,7 +203,7 @@ fn outcome_of(
             requester,
             text,
         }),
-        Ok(Some(_)) if whole.trim().is_empty() && calls.is_empty() => Err(Failed {
+        Ok(Some(_)) if plain::read(&whole).is_blank && calls.is_empty() => Err(Failed {
             failure: Failure::Model(ModelError::Empty),
             requester,
             text,

@@ -1,4 +1,5 @@
 import { loadUploads, NOT_LOADED, loadSlashCommands, type SlashModule } from '../lib/lazy';
+import { isBlank } from '../lib/markdown';
 import { parseSlash, unescaped } from '../lib/slash';
 import type { Agent } from '../api/types';
 import type { Held } from '../files/upload.svelte';
@@ -51,9 +52,10 @@ export class Writing {
     if (ws.outbox.full) return; // the composer's status line gives the reason
     const files = ws.uploads?.take(place) ?? [];
     const content = starts ? slash.text : unescaped(text).trim();
+    const sends = files.length > 0 || !isBlank(content);
     // Stored in the outbox before the draft is cleared: a crash in between keeps the text.
-    if (content || files.length) box.onsend(content, files);
-    if (text.trim()) ws.drafts.clear(place);
+    if (sends) box.onsend(content, files);
+    if (sends || starts) ws.drafts.clear(place);
   }
   /** Sets the agent that was picked from the agent list; null for none. */
   choose(agent: Agent | null): void {
