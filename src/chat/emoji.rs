@@ -1,7 +1,9 @@
-//! Emoji names that people and models write between colons (`:wave:`), from the table that the web
+//! Spelling of emoji, and the names that people and models write between colons (`:wave:`), from the table that the web
 //! client also reads.
 
 use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
+
+use unicode_properties::{EmojiStatus, UnicodeEmoji, emoji};
 
 /// Each line is `CHARACTER NAME… [| SEARCH WORD…]`.
 static TABLE: &str = include_str!("../../web/src/lib/emoji.txt");
@@ -59,6 +61,55 @@ pub(super) fn with_emoji(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Makes the character before it an emoji instead of a text symbol.
+const EMOJI_VARIATION: char = '\u{fe0f}';
+const KEYCAP: char = '\u{20e3}';
+
+fn is_modifier(c: char) -> bool {
+    c.emoji_status() == EmojiStatus::EmojiPresentationAndModifierAndEmojiComponent
+}
+
+/// Checks for emoji that need `EMOJI_VARIATION`, because they are text symbols without it.
+fn is_text_by_default(c: char) -> bool {
+    matches!(
+        c.emoji_status(),
+        EmojiStatus::EmojiModifierBase
+            | EmojiStatus::EmojiOther
+            | EmojiStatus::EmojiOtherAndEmojiComponent
+    )
+}
+
+/// The one spelling of a reaction: a known name, with or without colons, is its emoji, and an emoji is fully qualified (Unicode
+/// Technical Standard 51). Any other text is unchanged.
+pub(super) fn one_spelling(text: &str) -> String {
+    let name = text
+        .strip_prefix(':')
+        .and_then(|text| text.strip_suffix(':'))
+        .unwrap_or(text);
+    let text = BY_NAME.get(name).copied().unwrap_or(text);
+    let bare: Vec<char> = text.chars().filter(|c| *c != EMOJI_VARIATION).collect();
+    let next = |at: usize| bare.get(at + 1).copied();
+    let is_part = |(at, c): (usize, &char)| match c.emoji_status() {
+        EmojiStatus::NonEmoji | EmojiStatus::NonEmojiButEmojiComponent => {
+            at > 0 && (*c == KEYCAP || emoji::is_zwj(*c) || emoji::is_tag_character(*c))
+        }
+        // A digit alone is a short name.
+        EmojiStatus::EmojiOtherAndEmojiComponent => next(at) == Some(KEYCAP),
+        _ => true,
+    };
+    if bare.is_empty() || !bare.iter().enumerate().all(is_part) {
+        return text.to_owned();
+    }
+    let mut spelled = String::with_capacity(text.len() + EMOJI_VARIATION.len_utf8());
+    for (at, c) in bare.iter().enumerate() {
+        spelled.push(*c);
+        if is_text_by_default(*c) && !next(at).is_some_and(is_modifier) {
+            spelled.push(EMOJI_VARIATION);
+        }
+    }
+    spelled
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +129,40 @@ mod tests {
             ("::wave::", "::wave::"),
         ] {
             assert_eq!(with_emoji(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_emoji_has_one_spelling() {
+        for (given, spelled) in [
+            ("☺", "☺\u{fe0f}"),
+            ("☺\u{fe0f}", "☺\u{fe0f}"),
+            ("2\u{20e3}", "2\u{fe0f}\u{20e3}"),
+            ("✌\u{fe0f}🏽", "✌🏽"),
+            ("🏳\u{200d}🌈", "🏳\u{fe0f}\u{200d}🌈"),
+            ("❤\u{200d}🔥", "❤\u{fe0f}\u{200d}🔥"),
+            ("👩\u{200d}⚕", "👩\u{200d}⚕\u{fe0f}"),
+            ("👍\u{fe0f}", "👍"),
+            ("👍🏽", "👍🏽"),
+            ("🇩🇪", "🇩🇪"),
+            (
+                "🏴\u{e0067}\u{e0062}\u{e007f}",
+                "🏴\u{e0067}\u{e0062}\u{e007f}",
+            ),
+            ("thumbsup", "👍"),
+            (":heart:", "❤\u{fe0f}"),
+            ("©", "©\u{fe0f}"),
+            ("party-parrot", "party-parrot"),
+            (":party-parrot:", ":party-parrot:"),
+            ("2", "2"),
+            ("日", "日"),
+            ("\u{200d}", "\u{200d}"),
+        ] {
+            assert_eq!(one_spelling(given), spelled, "{given:?}");
+        }
+        let table = TABLE.lines().filter_map(|line| line.split(' ').next());
+        for emoji in table {
+            assert_eq!(one_spelling(emoji), emoji);
         }
     }
 

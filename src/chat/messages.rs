@@ -4,6 +4,7 @@
 use super::{
     ChatError, access,
     channels::{self, ChannelAgent},
+    emoji,
     event::MessageEvent,
     event::ReactionEvent,
     plain,
@@ -107,6 +108,8 @@ pub async fn edit(
     Ok(message)
 }
 
+/// Returns the one spelling of an emoji.
+///
 /// # Errors
 /// `Invalid` if the text is neither an emoji nor an emoji name.
 pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
@@ -116,7 +119,7 @@ pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
             c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '&' | '"' | '\'')
         });
     if fits {
-        Ok(text.to_owned())
+        Ok(emoji::one_spelling(text))
     } else {
         Err(ChatError::Invalid(
             "a reaction must be one emoji or a short name without white space".to_owned(),

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Team, id, list, number, team, text, units};
+use crate::{
+    corpus,
+    support::{Team, id, list, number, team, text, units},
+};
 
 async fn page(t: &Team, thread: &str, query: &str) -> (Vec<String>, bool) {
     let page =
@@ -228,7 +231,9 @@ async fn a_message_can_have_32_kib_and_not_a_byte_more() {
 async fn a_blank_message_is_rejected() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
-    for blank in ["", " ", "\n\t \u{a0}"] {
+    let cases = corpus::table("blank.json");
+    let blank = cases.iter().filter(|case| case["blank"] == true);
+    for blank in blank.map(|case| case["text"].as_str().unwrap()) {
         t.ada
             .post(
                 &format!("/v1/threads/{thread}/messages"),
@@ -245,6 +250,65 @@ async fn a_blank_message_is_rejected() {
             .refused(422);
     }
     assert_eq!(t.ada.messages(&thread).await.len(), 1);
+    let message = t.ada.tell(&thread, "**").await;
+    t.ada
+        .patch(
+            &format!("/v1/messages/{message}"),
+            json!({"content": "&#8203;"}),
+        )
+        .await
+        .refused(422);
+    assert_eq!(t.ada.message(&message).await["content"], "**");
+}
+
+#[tokio::test]
+async fn an_emoji_in_two_spellings_is_one_reaction() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let message = t.ada.tell(&thread, "Nice").await;
+    let path = |emoji: &str| format!("/v1/messages/{message}/reactions/{emoji}");
+    for spelling in ["%E2%98%BA", "%E2%98%BA%EF%B8%8F"] {
+        t.ada.put(&path(spelling), json!({})).await.is(200);
+    }
+    t.bo.put(&path("thumbsup"), json!({})).await.is(200);
+    t.bo.put(&path("%F0%9F%91%8D"), json!({})).await.is(200);
+    let reactions = t.ada.message(&message).await["reactions"].clone();
+    assert_eq!(
+        reactions,
+        json!([
+            {"emoji": "☺\u{fe0f}", "user_ids": [t.ada.id], "agent_ids": []},
+            {"emoji": "👍", "user_ids": [t.bo.id], "agent_ids": []},
+        ])
+    );
+    t.ada.delete(&path("%E2%98%BA")).await.is(200);
+    t.bo.delete(&path("%3A%2B1%3A")).await.is(200);
+    assert_eq!(t.ada.message(&message).await["reactions"], json!([]));
+}
+
+#[tokio::test]
+async fn stored_reactions_in_two_spellings_are_joined() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let message = t.ada.tell(&thread, "Nice").await;
+    let (ada, bo) = (t.ada.id.clone(), t.bo.id.clone());
+    let stored = json!([
+        {"emoji": "☺", "user_ids": [ada], "agent_ids": []},
+        {"emoji": "tada", "user_ids": [bo], "agent_ids": []},
+        {"emoji": "☺\u{fe0f}", "user_ids": [ada, bo], "agent_ids": []},
+    ]);
+    t.app
+        .place
+        .run(&[&format!(
+            "update messages set reactions = '{stored}' where content = 'Nice'"
+        )])
+        .await;
+    assert_eq!(
+        t.ada.message(&message).await["reactions"],
+        json!([
+            {"emoji": "☺\u{fe0f}", "user_ids": [ada, bo], "agent_ids": []},
+            {"emoji": "🎉", "user_ids": [bo], "agent_ids": []},
+        ])
+    );
 }
 
 #[tokio::test]
@@ -388,8 +452,8 @@ async fn a_reaction_event_includes_all_reactions_of_the_message() {
     let event = socket.of("reaction.added").await;
     assert_eq!(
         event["data"],
-        json!({"message_id": message, "emoji": "tada", "user_id": t.ada.id,
-            "reactions": [{"emoji": "tada", "user_ids": [t.ada.id], "agent_ids": []}]})
+        json!({"message_id": message, "emoji": "🎉", "user_id": t.ada.id,
+            "reactions": [{"emoji": "🎉", "user_ids": [t.ada.id], "agent_ids": []}]})
     );
     assert_eq!(event["thread_id"], thread.as_str());
 }

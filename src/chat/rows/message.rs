@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    chat::ChatError,
+    chat::{ChatError, emoji},
     db::{Conn, DbError, Json},
     files::{Attachment, File},
     ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
@@ -85,6 +85,28 @@ impl Reaction {
     pub(in crate::chat) fn is_empty(&self) -> bool {
         self.user_ids.is_empty() && self.agent_ids.is_empty()
     }
+}
+
+/// Joins stored reactions that are spellings of one emoji: the first one keeps its place, and each person counts once.
+pub(in crate::chat) fn joined(stored: Vec<Reaction>) -> Vec<Reaction> {
+    let mut joined: Vec<Reaction> = Vec::with_capacity(stored.len());
+    for mut reaction in stored {
+        reaction.emoji = emoji::one_spelling(&reaction.emoji);
+        let Some(first) = joined
+            .iter_mut()
+            .find(|first| first.emoji == reaction.emoji)
+        else {
+            joined.push(reaction);
+            continue;
+        };
+        reaction.user_ids.retain(|id| !first.user_ids.contains(id));
+        first.user_ids.append(&mut reaction.user_ids);
+        reaction
+            .agent_ids
+            .retain(|id| !first.agent_ids.contains(id));
+        first.agent_ids.append(&mut reaction.agent_ids);
+    }
+    joined
 }
 
 /// A message that a reply cites as `[n]`.
@@ -238,7 +260,7 @@ impl From<Row> for Message {
             content: row.content,
             content_plain: row.content_plain,
             mentions: row.mentions.0,
-            reactions: row.reactions.0,
+            reactions: joined(row.reactions.0),
             attachments: row
                 .attachments
                 .0

@@ -1,4 +1,4 @@
-//! Rebuild of all plain texts and search documents, after an upgrade that changes how they are made, and after a restore.
+//! Rebuild of all plain texts and search documents, and of reactions in old spellings, after an upgrade that changes how they are made, and after a restore.
 //!
 //! It runs while the server serves: newest messages first, a few per transaction, and at most half of the time. Its progress is a row in
 //! `meta`, so an interrupted rebuild continues where it stopped. A message that changes in the meantime is indexed by its own change.
@@ -173,10 +173,19 @@ async fn replace(
         .bind(Json(derived.keys().copied().collect::<Vec<_>>()))
         .all()
         .await?;
-    for mut message in rows.into_iter().map(Message::from) {
+    for row in rows {
+        let stored_reactions = row.reactions.0.clone();
+        let mut message = Message::from(row);
         let Some(new) = derived.get(&message.seq) else {
             continue;
         };
+        if message.reactions != stored_reactions {
+            c.q("update messages set reactions = $2 where id = $1")
+                .bind(message.id)
+                .bind(Json(message.reactions.clone()))
+                .run()
+                .await?;
+        }
         if message.content != new.content || message.deleted_at.is_some() {
             continue;
         }

@@ -369,7 +369,7 @@ impl Worker {
     }
 
     async fn react(&mut self, message: String, n: usize, add: bool) {
-        let emoji = ["👍", "tada", "eyes"][n % 3];
+        let emoji = ["👍", "🎉", "👀"][n % 3];
         let method = if add { Method::PUT } else { Method::DELETE };
         let path = format!("/v1/messages/{message}/reactions/{emoji}");
         let answered = self.call(method, &path, None).await;
