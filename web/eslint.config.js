@@ -28,6 +28,13 @@ export default ts.config(
       'svelte/no-at-html-tags': 'off',
       // Bookkeeping that nothing on screen reads (timers, in-flight sets, LRU order) is deliberately plain.
       'svelte/prefer-svelte-reactivity': 'off',
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: "MemberExpression[property.name='isComposing']",
+          message: 'Use isComposing() of lib/keys.ts, which also detects the Enter of Safari.',
+        },
+      ],
       // Our own router takes plain paths.
       'svelte/no-navigation-without-resolve': 'off',
     },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { commandFor, isCommandKey } from './keys';
+import { commandFor, isCommandKey, isComposing } from './keys';
 
 const key = (k: string, m: object = {}) => ({
   key: k,
@@ -29,4 +29,10 @@ test('plain shortcuts do nothing while typing, those with a modifier do', () => 
   expect(commandFor(key(']'), true)).toBeNull();
   expect(commandFor(key('ArrowDown', { altKey: true, shiftKey: true }), true)).toBe('next-unread');
   expect(commandFor(key('/', { isComposing: true }), false)).toBeNull();
+  expect(commandFor(key('Escape', { isComposing: false, keyCode: 229 }), true)).toBeNull();
+});
+test('the Enter that ends a word of an input method is part of the composition, also in Safari', () => {
+  expect(isComposing({ isComposing: true, keyCode: 229 })).toBe(true);
+  expect(isComposing({ isComposing: false, keyCode: 229 })).toBe(true);
+  expect(isComposing({ isComposing: false, keyCode: 13 })).toBe(false);
 });

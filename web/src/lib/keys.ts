@@ -26,6 +26,14 @@ const APPLE = /mac|iphone|ipad/i.test(
 export const isCommandKey = (s: Pick<Stroke, 'metaKey' | 'ctrlKey'>, apple = APPLE): boolean =>
   apple ? s.metaKey && !s.ctrlKey : s.metaKey || s.ctrlKey;
 
+/**
+ * Checks for a key that an input method handles. Safari ends a composition before the key event of the Enter that
+ * ends it, which then has only the key code of input methods.
+ */
+export const isComposing = (e: { isComposing?: boolean; keyCode?: number }): boolean =>
+  // eslint-disable-next-line no-restricted-syntax -- the only reader of the property
+  e.isComposing === true || e.keyCode === 229;
+
 export interface Stroke {
   key: string;
   metaKey: boolean;
@@ -33,6 +41,7 @@ export interface Stroke {
   altKey: boolean;
   shiftKey: boolean;
   isComposing?: boolean;
+  keyCode?: number;
 }
 
 const PLAIN: Record<string, Command> = {
@@ -51,7 +60,7 @@ const PLAIN: Record<string, Command> = {
 
 /** Shortcuts do nothing while the user is typing, except those with a modifier. */
 export function commandFor(s: Stroke, typing: boolean, apple = APPLE): Command | null {
-  if (s.isComposing) return null;
+  if (isComposing(s)) return null;
   const mod = isCommandKey(s, apple);
   if (mod && !s.altKey && s.key.toLowerCase() === 'k') return 'switcher';
   if (mod && s.shiftKey && !s.altKey && s.key.toLowerCase() === 'f') return 'search';

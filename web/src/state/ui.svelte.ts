@@ -1,3 +1,4 @@
+import { ENTER_CHOICES, enterSends, type EnterChoice } from '../lib/enter';
 import { device } from '../lib/storage';
 import type { Message, Thread } from '../api/types';
 import { useClock, type Clock } from '../lib/time';
@@ -43,6 +44,9 @@ export class Ui {
   theme = $state<Theme>(document.documentElement.dataset.theme === 'light' ? 'light' : 'dark');
   themeChoice = $state<ThemeChoice>('system');
   clock = $state<Clock>('24');
+  enterChoice = $state<EnterChoice>('auto');
+  /** True if Enter sends a message; otherwise it is a line break. */
+  readonly enterSends = $derived(enterSends(this.enterChoice));
   sidebar = $state(false);
   switcher = $state(false);
   /** True if "Find in this thread" is open. */
@@ -81,9 +85,15 @@ export class Ui {
     const kept = device.get('openvibe.theme');
     if (kept === 'dark' || kept === 'light') this.themeChoice = kept;
     if (device.get('openvibe.clock') === '12') this.setClock('12');
+    const enter = device.get('openvibe.enter');
+    this.enterChoice = ENTER_CHOICES.find((choice) => choice === enter) ?? 'auto';
     matchMedia(LIGHT).addEventListener('change', () => {
       if (this.themeChoice === 'system') this.setTheme('system');
     });
+  }
+  setEnter(choice: EnterChoice): void {
+    this.enterChoice = choice;
+    device.set('openvibe.enter', choice);
   }
   setClock(clock: Clock): void {
     this.clock = clock;
