@@ -71,14 +71,26 @@ pub async fn release(c: &mut Conn, workspace: WorkspaceId, owner_id: Uuid) -> Re
     Ok(())
 }
 
-/// Claims a handle derived from `name`, with a number if it is taken.
+/// Claims a handle derived from a person's name or, if no character of it can be part of a handle, from their email address, with a number
+/// if it is taken.
 pub async fn claim_from_name(
     c: &mut Conn,
     workspace: WorkspaceId,
     name: &str,
     id: Uuid,
 ) -> Result<String, DbError> {
-    let mut candidates = Candidates::new(name, "member");
+    let email: Option<(String,)> = c
+        .q("select email from users where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let local = email.map_or_else(String::new, |(email,)| from_email(&email));
+    let otherwise = if local.is_empty() {
+        "member"
+    } else {
+        local.as_str()
+    };
+    let mut candidates = Candidates::new(name, otherwise);
     loop {
         let handle = candidates.next_handle();
         if claim(c, workspace, &handle, OwnerType::Person, id).await? {
@@ -108,6 +120,12 @@ pub async fn find_free(
             return Ok(handle);
         }
     }
+}
+
+/// The part of an email address before `+` and `@`, as a handle; can be empty.
+fn from_email(email: &str) -> String {
+    let local = email.split(['@', '+']).next().unwrap_or_default();
+    slugify(local, HANDLE_CHARS_MAX - 8)
 }
 
 /// Handles derived from a name: the name itself, then the name with increasing numbers.
@@ -150,6 +168,12 @@ impl Candidates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_handle_can_come_from_an_email_address() {
+        assert_eq!(from_email("li.xiaolong+chat@x.example"), "li-xiaolong");
+        assert_eq!(from_email("李@x.example"), "");
+    }
 
     #[test]
     fn a_handle_from_a_name_is_well_formed_and_not_reserved() {

@@ -13,6 +13,7 @@ pub mod events;
 pub mod handles;
 pub mod invites;
 pub mod keys;
+mod letters;
 mod limits;
 pub mod look_alikes;
 pub mod members;

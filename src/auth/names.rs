@@ -1,8 +1,9 @@
 //! Names of people, workspaces, and agents, and the slugs derived from them.
 
 use unicode_normalization::UnicodeNormalization;
+use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
-use super::{AuthError, look_alikes};
+use super::{AuthError, letters, look_alikes};
 use crate::visible::has_visible;
 
 pub(super) const NAME_UNITS_MAX: usize = 80;
@@ -70,24 +71,37 @@ impl DisplayName {
     }
 }
 
-/// Converts a text to a slug of `[a-z0-9_]` and single hyphens, at most `max` characters long. The slug may be empty.
+/// Converts a text to a slug of `[a-z0-9_]` and single hyphens, at most `max` characters long. Letters of other scripts become Latin ones
+/// if they have any, and are dropped otherwise. The slug may be empty.
 pub fn slugify(text: &str, max: usize) -> String {
     let mut slug = String::new();
-    for c in text.nfkd().flat_map(char::to_lowercase) {
-        if c.is_ascii_alphanumeric() || (c == '_' && !slug.is_empty()) {
-            slug.push(c);
-        } else if !slug.is_empty() && !slug.ends_with('-') && !is_mark(c) {
-            slug.push('-');
+    for c in text.nfc().flat_map(char::to_lowercase) {
+        if let Some(latin) = letters::latin(c) {
+            slug.push_str(&latin);
+            continue;
+        }
+        for part in std::iter::once(c).nfkd().flat_map(char::to_lowercase) {
+            if part.is_ascii_alphanumeric() || (part == '_' && !slug.is_empty()) {
+                slug.push(part);
+            } else if let Some(latin) = letters::latin(part) {
+                slug.push_str(&latin);
+            } else if !is_mark(part) && !slug.is_empty() && !slug.ends_with('-') {
+                slug.push('-');
+            }
         }
         if slug.len() >= max {
             break;
         }
     }
+    slug.truncate(max);
     slug.trim_end_matches(['-', '_']).to_owned()
 }
 
+/// Checks for a character that is dropped without a hyphen in its place.
 fn is_mark(c: char) -> bool {
-    matches!(c, '\u{0300}'..='\u{036f}' | '\'' | '’')
+    c.is_alphabetic()
+        || c.general_category_group() == GeneralCategoryGroup::Mark
+        || matches!(c, '\'' | '’')
 }
 
 /// # Errors
@@ -123,6 +137,29 @@ mod tests {
         assert_eq!(slugify("  Ops & Infra  ", 64), "ops-infra");
         assert_eq!(slugify("日本", 64), "");
         assert_eq!(slugify("abcdef", 3), "abc");
+        assert_eq!(slugify("Łukasz", 2), "lu");
+        for (name, slug) in [
+            ("Wałęsa", "walesa"),
+            ("Bjørk", "bjork"),
+            ("Groß", "gross"),
+            ("Ħamrun", "hamrun"),
+            ("Þorbjörg", "thorbjorg"),
+            ("Œuvre", "oeuvre"),
+            ("Ægir Smør", "aegir-smor"),
+            ("Дмитрий Ёлкин", "dmitrii-elkin"),
+            ("Μαρία", "maria"),
+            ("さくら", "sakura"),
+            ("カタカナ", "katakana"),
+            ("がくせい", "gakusei"),
+            ("김민준", "gimminjun"),
+            ("თამარ", "tamar"),
+            ("李小龍 Lee", "lee"),
+            ("李小龍", ""),
+            ("שרה", ""),
+            ("ปรียา", ""),
+        ] {
+            assert_eq!(slugify(name, 64), slug, "{name}");
+        }
     }
 
     #[test]

@@ -204,6 +204,12 @@ async fn handles_are_derived_from_names_and_numbered() {
         app.join(&t.ada, "Zoë O’Neill", "member").await.handle,
         "zoe-oneill"
     );
+    assert_eq!(
+        app.join(&t.ada, "Дмитрий Ёлкин", "member").await.handle,
+        "dmitrii-elkin"
+    );
+    let unwritable = app.join(&t.ada, "李小龍", "member").await;
+    assert_eq!(unwritable.handle, "member", "nor has the email address");
     let shown = json!({"display_name": "Helper"});
     t.ada.patch("/v1/agents/main", shown).await.is(200);
     assert_eq!(
