@@ -129,7 +129,7 @@ mod tests {
         let sent: Vec<&str> = functions.iter().map(|f| f.name.as_str()).collect();
         let shortened = format!("a_{}_2", "b".repeat(60));
         assert_eq!(sent, ["a_b", "a_b_2", "c_d", &*shortened, &*other]);
-        let mut begin = |name: &str| {
+        let begin = |name: &str| {
             let head = CallHead {
                 id: "c".to_owned(),
                 name: name.to_owned(),

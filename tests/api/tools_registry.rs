@@ -338,8 +338,10 @@ async fn at_most_512_kib_of_definitions_of_a_server_are_stored() {
     let tool = register(&t.ada, "jira", &scripted.url).await;
     let tool = refresh(&t.ada, &tool).await;
     assert_eq!(names_of(&tool), first[..8]);
-    let rejected = list(&tool, "/rejected").iter();
-    let rejected: Vec<_> = rejected.map(|function| text(function, "/name")).collect();
+    let rejected = list(&tool, "/rejected");
+    let rejected: Vec<_> = (rejected.iter())
+        .map(|function| text(function, "/name"))
+        .collect();
     assert_eq!(rejected, first[8..]);
     for of in list(&tool, "/functions").iter().take(4) {
         let name = function_path(&tool, &text(of, "/name"));

@@ -153,6 +153,7 @@ FRESH = {
     "DELETE /v1/agents/{id}": _of("agent"),
     "POST /v1/agents/{id}/default": _of("agent"),
     "POST /v1/agents/{id}/duplicate": lambda t: {"id": t.agent(), "body": {"name": t.word("copy")}},
+    "POST /v1/agents/{id}/accept": lambda t: {"id": t.agent(), "headers": {"If-Match": "2"}},
     "POST /v1/agents/{id}/rollback": _of("agent"),
     "GET /v1/agents/{id}/state": _state,
     "DELETE /v1/agents/{id}/state": _state,

@@ -1219,8 +1219,8 @@ export interface paths {
          * Create a chat completion from an agent or the model, compatible with clients of the `OpenAI` Chat Completions API
          * @description Like `/v1/responses`, but stores nothing. With `stream`, the response is an event stream of `chat.completion.chunk` objects that
          *     ends with `[DONE]`, or with an object that has an `error`. If the client disconnects, the model call is canceled. Fields that are
-         *     not listed here are accepted only if their values have no effect (`n: 1`, null); other values are rejected with
-         *     `unsupported_parameter`.
+         *     not listed here are ignored and named in the header `OpenVibe-Ignored`, unless the answer would be wrong without them (`n: 2`,
+         *     `logprobs`, `logit_bias`, `functions`, audio output), which is rejected with `unsupported_parameter`.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -2358,7 +2358,8 @@ export interface paths {
          * Create a response from an agent or the model, compatible with clients of the `OpenAI` Responses API
          * @description With `stream`, the response is an event stream: `response.created`, `response.in_progress`, then items and their
          *     deltas, and finally `response.completed`, `response.incomplete`, or `response.failed`; each with an increasing
-         *     `sequence_number`. If the client disconnects, the model call is canceled. Failed responses are not stored.
+         *     `sequence_number`. If the client disconnects, the model call is canceled. Failed responses are not stored. The header
+         *     `OpenVibe-Ignored` lists the parts of the request that were ignored, such as `top_k, tools[2]`.
          *
          *     **Access:** members and admins; keys need `agents:use`.
          */
@@ -5048,18 +5049,22 @@ export interface components {
          * @enum {string}
          */
         CostVisibility: "everyone" | "admins" | "off";
-        /** @description A request of the Chat Completions API. Other fields are accepted only if their values have no effect, such as `n: 1` or null. */
+        /**
+         * @description A request of the Chat Completions API. Other fields, and values that do not change the meaning of the answer, are ignored and named
+         *     in the response header `OpenVibe-Ignored`.
+         */
         CreateChatCompletion: {
             /**
              * @description Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`), `content` (a string, or text parts), and
-             *     optionally `tool_calls` or `tool_call_id`. The leading system and developer messages replace the agent's own instructions.
+             *     optionally `tool_calls` or `tool_call_id`; at most 10,000. The leading system and developer messages replace the agent's own
+             *     instructions. Images and files are ignored before the last user message, and rejected in it.
              */
             messages: Record<string, unknown>[];
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
             model?: string | null;
             /** @description `agent_…`, an agent's name, or `main`. */
             agent_id?: string | null;
-            /** @description Functions that the client runs. */
+            /** @description Functions that the client runs, at most 512. Tools of other types are ignored. */
             tools?: Record<string, unknown>[] | null;
             /** @description `none`, `auto`, `required`, or `{"type":"function","function":{"name":…}}`. */
             tool_choice?: string | Record<string, unknown> | null;
@@ -5075,12 +5080,27 @@ export interface components {
              */
             top_p?: number | null;
             /**
-             * Format: int32
-             * @description Output limit in tokens, 1 to 1,000,000.
+             * Format: double
+             * @description -2 to 2; ignored for models that do not support it.
+             */
+            frequency_penalty?: number | null;
+            /**
+             * Format: double
+             * @description -2 to 2; ignored for models that do not support it.
+             */
+            presence_penalty?: number | null;
+            /**
+             * Format: int64
+             * @description Seed of the model's random numbers; ignored for models that do not support it.
+             */
+            seed?: number | null;
+            /**
+             * Format: int64
+             * @description Output limit in tokens, at most 1,000,000; no limit if it is 0 or less.
              */
             max_completion_tokens?: number | null;
             /**
-             * Format: int32
+             * Format: int64
              * @description Older name of `max_completion_tokens`.
              */
             max_tokens?: number | null;
@@ -5102,7 +5122,7 @@ export interface components {
             } | null;
             /** @description Accepted without effect. */
             user?: string | null;
-            /** @description `auto` or `default`. */
+            /** @description Ignored. */
             service_tier?: string | null;
             /** @description Accepted without effect. */
             safety_identifier?: string | null;
@@ -5111,9 +5131,12 @@ export interface components {
             /** @description Accepted without effect. */
             prompt_cache_retention?: string | null;
         };
-        /** @description A request of the Responses API. Fields that are marked as accepted have no effect. All other unsupported values are rejected. */
+        /**
+         * @description A request of the Responses API. Fields that are marked as accepted have no effect. Other fields, and values that do not change the
+         *     meaning of the answer, are ignored and named in the response header `OpenVibe-Ignored`.
+         */
         CreateResponse: {
-            /** @description A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is ignored. Images and files are rejected. */
+            /** @description A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is skipped. Items of other types are ignored. Images and files are ignored before the last user message, and rejected in it. */
             input?: string | Record<string, unknown>[] | null;
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
             model?: string | null;
@@ -5121,7 +5144,7 @@ export interface components {
             agent_id?: string | null;
             /** @description Replaces the agent's own instructions. The text that the workspace requires always comes first. */
             instructions?: string | null;
-            /** @description Tool objects of the Responses API. Only functions are offered to the model. */
+            /** @description Tool objects of the Responses API, at most 512. Only functions are offered to the model; others are ignored. */
             tools?: Record<string, unknown>[] | null;
             /** @description `none`, `auto`, `required`, or `{"type":"function","name":…}`. */
             tool_choice?: string | Record<string, unknown> | null;
@@ -5137,8 +5160,23 @@ export interface components {
              */
             top_p?: number | null;
             /**
-             * Format: int32
-             * @description Output limit in tokens, 1 to 1,000,000.
+             * Format: double
+             * @description -2 to 2; ignored for models that do not support it.
+             */
+            frequency_penalty?: number | null;
+            /**
+             * Format: double
+             * @description -2 to 2; ignored for models that do not support it.
+             */
+            presence_penalty?: number | null;
+            /**
+             * Format: int64
+             * @description Seed of the model's random numbers; ignored for models that do not support it.
+             */
+            seed?: number | null;
+            /**
+             * Format: int64
+             * @description Output limit in tokens, at most 1,000,000; no limit if it is 0 or less.
              */
             max_output_tokens?: number | null;
             stream?: boolean | null;
@@ -5165,11 +5203,11 @@ export interface components {
             user?: string | null;
             /** @description Must be false. */
             background?: boolean | null;
-            /** @description Accepted without effect. */
+            /** @description Accepted without effect, except `message.output_text.logprobs`, which is rejected. */
             include?: string[] | null;
-            /** @description `{"effort":…}`, which is ignored for models that do not support it; other fields must be null or absent. */
+            /** @description `{"effort":…}`, which is ignored for models that do not support it. */
             reasoning?: Record<string, unknown> | null;
-            /** @description `auto` or `default`. */
+            /** @description Ignored. */
             service_tier?: string | null;
             /** @description Accepted without effect. */
             safety_identifier?: string | null;
@@ -5338,7 +5376,7 @@ export interface components {
          * @description Machine-readable cause of an error, such as the rule that a request violates.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_empty" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
