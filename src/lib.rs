@@ -57,7 +57,6 @@ mod text_enum;
 pub mod time;
 pub mod tool_fault;
 pub mod tools;
-pub mod visible;
 pub mod web;
 pub mod workflows;
 

@@ -4,7 +4,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
 use super::{AuthError, letters, look_alikes};
-use crate::visible::has_visible;
+use crate::model::has_visible;
 
 pub(super) const NAME_UNITS_MAX: usize = 80;
 

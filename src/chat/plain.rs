@@ -3,7 +3,7 @@
 use pulldown_cmark::{Event, Tag, TagEnd, TextMergeStream};
 
 use super::{emoji::with_emoji, reading::Reading};
-use crate::visible::has_visible;
+use crate::model::has_visible;
 
 /// The text that a reader sees: blocks on separate lines, without tags or control characters, and with emoji in place of their names
 /// outside of code. The result is longer than `markdown` only if character references or emoji names expand. If it would be blank,
@@ -110,7 +110,7 @@ fn is_mark(event: &Event<'_>) -> bool {
     match event {
         Event::Rule
         | Event::Code(_)
-        | Event::Start(Tag::Image { .. })
+        | Event::Start(Tag::Image { .. } | Tag::List(Some(_)))
         | Event::TaskListMarker(_) => true,
         Event::InlineHtml(html) | Event::Html(html) => {
             let html = html.trim();

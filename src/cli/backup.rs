@@ -9,7 +9,10 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 
-use super::output::{say, say_error};
+use super::{
+    database::{index_messages, open},
+    output::{say, say_error},
+};
 use crate::{backup, config::Config, db::DatabaseUrl, lock};
 
 #[derive(Args)]
@@ -141,8 +144,8 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
     });
     say("passwords are as in the backup: use `openvibe user reset-password` to replace one");
     // Migrates the tables, too. Without the index, the server would have to build it while people search.
-    let db = super::open(&config).await?;
-    super::index_messages(&db).await?;
+    let db = open(&config).await?;
+    index_messages(&db).await?;
     db.close().await;
     say(
         "you can start the server now; clients will reload everything, and interrupted tasks will run again",

@@ -3,13 +3,13 @@
 mod agents;
 mod backup;
 mod blobs;
+mod database;
 mod demo;
 mod nodes;
 mod output;
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Parser, Subcommand};
 use rustix::fs::Mode;
 
@@ -17,14 +17,15 @@ use self::{
     agents::AgentsCommand,
     backup::{BackupCommand, RestoreCommand},
     blobs::BlobsCommand,
+    database::{index_messages, open},
 };
 use crate::{
     agents::seeds,
-    app::{App, describe},
+    app::App,
     auth::{self, Hasher, KeysAfterReset},
     cli::output::{say, say_error},
     config::{Config, LogFormat},
-    db::{DatabaseUrl, Db, epoch},
+    db::{DatabaseUrl, epoch},
     lock, router,
     telemetry::logs::{self, Shape},
 };
@@ -198,12 +199,6 @@ async fn migrate(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Brings the search index up to date, and prints the progress.
-async fn index_messages(db: &Db) -> anyhow::Result<()> {
-    let report = |percent| say(&format!("indexed {percent} % of the messages for search"));
-    Ok(crate::chat::search::rebuild::bring_up_to_date(db, report).await?)
-}
-
 async fn start_epoch(config: Config) -> anyhow::Result<()> {
     // On SQLite, the server must be stopped, because it would not detect the new epoch; servers on PostgreSQL detect it.
     let _locks = match &config.database {
@@ -267,21 +262,6 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
-}
-
-async fn open(config: &Config) -> anyhow::Result<Db> {
-    if matches!(config.database, DatabaseUrl::Sqlite(_)) {
-        std::fs::create_dir_all(&config.data_dir).with_context(|| {
-            format!(
-                "cannot create the data directory {}",
-                config.data_dir.display()
-            )
-        })?;
-    }
-    let listener = std::sync::Arc::new(|_| {});
-    Db::open_with(&config.database, config.database_options(), listener)
-        .await
-        .map_err(|e| describe(&config.database, "could not be opened", e))
 }
 
 async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 
+use super::visible::has_visible;
 use super::{
     ChatRequest, Delta, DeltaStream, ModelError, Provider, StopReason, Usage,
     json::ends_inside_object,
 };
-use crate::visible::has_visible;
 
 /// Complete response of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@ pub mod openai;
 mod setup;
 pub mod table;
 mod tokens;
+mod visible;
 mod window;
 
 use std::{path::PathBuf, sync::Arc};
@@ -28,6 +29,7 @@ pub use self::error_texts::ErrorTexts;
 pub use self::json::objects;
 pub use self::setup::SetupError;
 pub use self::tokens::{estimate_tokens, grouped};
+pub use self::visible::has_visible;
 pub use self::window::{WINDOW_ASSUMED, Window, WindowSource};
 
 use self::{

@@ -325,7 +325,8 @@ pub const METRICS: &[Metric] = &[
         Kind::Counter,
         Unit::Count,
         "model calls (the first 50 names, then `other`): `ok`, `cancelled` (no longer needed), `timeout`, `rate_limited`, \
-         `unavailable`, `context_too_large`, `bad_request`, `auth`, `broken`, `empty`",
+         `unavailable`, `context_too_large`, `bad_request`, `auth`, `broken`, `empty`, \
+         `thought_only`",
     ),
     metric(
         "openvibe_model_first_text_seconds",

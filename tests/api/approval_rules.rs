@@ -179,7 +179,7 @@ async fn nobody_is_asked_about_a_call_that_cannot_run() {
     reader(&t.ada, "sage", fields).await;
     let calls = [
         json!({}),
-        json!({"url": 7}),
+        json!({"url": ["https://example.org/", "https://example.org/"]}),
         json!({"url": "https://example.org/", "method": "POST"}),
     ]
     .map(|arguments| ("web_fetch", arguments));

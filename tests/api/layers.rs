@@ -22,7 +22,6 @@ const LAYERS: &[&[&str]] = &[
         "share",
         "text_enum",
         "time",
-        "visible",
     ],
     &["storage", "telemetry", "tool_fault"],
     &["mcp", "web"],

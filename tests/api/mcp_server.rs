@@ -726,8 +726,9 @@ async fn clear_mistakes_in_arguments_are_corrected() {
 #[tokio::test]
 async fn pages_of_permitted_sites_use_the_api_with_a_key() {
     let app = TestApp::with(&[("API_ORIGINS", "https://app.example,http://localhost:5173")]).await;
-    let ada = app.founder("Ada").await;
+    let mut ada = app.founder("Ada").await;
     let key = program(&ada, ALL_SCOPES).await;
+    ada.origin = None;
     let listing = request("tools/list", json!({})).to_string().into_bytes();
     let site = ("origin", "https://app.example");
     let other = ("origin", "https://evil.example");
@@ -738,7 +739,8 @@ async fn pages_of_permitted_sites_use_the_api_with_a_key() {
             "authorization,content-type",
         ),
     ];
-    let nobody = visitor(&app.base);
+    let mut nobody = visitor(&app.base);
+    nobody.origin = None;
     for path in ["/mcp", "/v1/responses", "/v1/channels"] {
         let headers = [site, asked[0], asked[1]];
         let reply = nobody.send(Method::OPTIONS, path, &headers, None).await;

@@ -309,7 +309,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             .to_str()
             .unwrap()
             .to_owned();
-        // A failpoint in a debug build connects to the test that controls it. Addresses that `providers` calls are constant or
+        // `networks` only parses addresses. A failpoint in a debug build connects to the test that controls it. Addresses that `providers` calls are constant or
         // checked by `outbound`. `web` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
         // file.
         let allowed = [
@@ -317,6 +317,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             "providers/",
             "cli",
             "outbound.rs",
+            "networks.rs",
             "failpoint.rs",
             "web/",
             "mcp/",

@@ -228,7 +228,7 @@ async fn invalid_calls_are_results_for_the_model() {
         json!(errors),
         json!([
             "no_such_function",
-            "bad_arguments",
+            null,
             "bad_arguments",
             "bad_arguments",
             "bad_arguments",

@@ -11,7 +11,7 @@ use crate::{
     cursor::PageRange,
     db::{Conn, is_visible_channel},
     ids::{ChannelId, UserId, WorkspaceId},
-    visible::has_visible,
+    model::has_visible,
 };
 
 mod agent;

@@ -32,9 +32,9 @@ use crate::{
     db::{Conn, DbError, now},
     files,
     ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
+    model::has_visible,
     realtime::{EventType, NewEvent, hub::Conversation, log},
     tasks::{ChainStep, NewLink, NewTask, Task, TaskKind, TaskStatus, TaskTarget, queue},
-    visible::has_visible,
     workflows::on_message::{self, PostedIn},
 };
 

@@ -7,6 +7,7 @@ use futures::{Stream, StreamExt};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::super::visible::has_visible;
 use super::{
     super::chat::{ChatRequest, Delta, ModelError, StopReason, ToolCallPiece, Usage},
     calls::{Calls, TooMany},
@@ -16,7 +17,6 @@ use super::{
     text_calls::TextCalls,
     vendor::Received,
 };
-use crate::visible::has_visible;
 
 /// Maximum wait for the usage after the end of the response.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(3);

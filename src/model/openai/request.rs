@@ -262,7 +262,8 @@ pub(super) fn body(request: &CreateChatCompletionRequest, vendor: &[VendorMember
             message["content"] = Value::Null;
         }
         add_members(message, &members.message);
-        let calls = message["tool_calls"].as_array_mut().into_iter().flatten();
+        let calls = message.get_mut("tool_calls");
+        let calls = calls.and_then(Value::as_array_mut).into_iter().flatten();
         for (call, members) in calls.zip(&members.calls) {
             add_members(call, members);
         }

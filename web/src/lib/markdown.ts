@@ -261,7 +261,10 @@ function isShown(token: Token): boolean {
     case 'image':
       return !!(token as Tokens.Image).href || hasVisible((token as Tokens.Image).text);
     case 'list':
-      return (token as Tokens.List).items.some((item) => item.task || item.tokens.some(isShown));
+      return (
+        !!(token as Tokens.List).ordered ||
+        (token as Tokens.List).items.some((item) => item.task || item.tokens.some(isShown))
+      );
     case 'table': {
       const { header, rows } = token as Tokens.Table;
       return [header, ...rows].flat().some((cell) => cell.tokens.some(isShown));
