@@ -462,8 +462,8 @@ fn answer(row: &Row, message: &Message<'_>) -> Answer {
 
 /// A model's draft of a resolution, in the row's dialect.
 fn draft(row: &Row) -> Answer {
-    let draft = json!({"headline": "Ship on Monday", "conclusion": "Ada wants to ship on Monday.",
-        "key_points": [{"text": "Ada said to ship on Monday", "sources": ["m1"]}], "action_items": [],
+    let draft = json!({"headline": "Ship on Monday", "conclusion": "Ada and Bo agreed on Monday.",
+        "key_points": [{"text": "Bo agreed to Monday", "sources": ["m4"]}], "action_items": [],
         "open_questions": [], "deferred_items": []});
     answer(
         row,
@@ -596,8 +596,15 @@ async fn drafted(t: &Team, row: &Row) {
     let fork = id(&t.ada.start_fork(&thread, &root, fields).await);
     let task = t.ada.ask_in(&fork, "Let's ship on Monday.").await;
     t.ada.completed(&task).await;
+    let task = t.bo.ask_in(&fork, "Agreed, Monday.").await;
+    t.ada.completed(&task).await;
     let draft = t.ada.drafted(&fork).await;
-    assert_eq!(draft["fallback_reason"], Value::Null, "{draft}");
+    assert_eq!(
+        draft["fallback_reason"],
+        Value::Null,
+        "{}: {draft}",
+        row.name
+    );
     assert_eq!(draft["headline"], "Ship on Monday", "{draft}");
 }
 
