@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 
 use anyhow::Context;
 use openvibe::{
-    chat::search::index,
+    chat::search::rebuild,
     db::{Conn, DatabaseUrl, Db, Engine as DatabaseEngine},
     ids::TaskId,
     tasks::actions::{self, ActionState},
@@ -165,7 +165,7 @@ pub(crate) async fn index_all(place: &DatabaseUrl) -> anyhow::Result<()> {
         c.q("delete from meta where key = 'search'").run().await
     })
     .await?;
-    index::bring_up_to_date(&db).await?;
+    rebuild::bring_up_to_date(&db, |_| {}).await?;
     if db.engine() == DatabaseEngine::Postgres {
         // Updates the statistics, as autovacuum does within a minute.
         //

@@ -47,6 +47,7 @@ pub fn read(markdown: &str) -> Shown {
     Shown { plain, is_blank }
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 struct Plain {
     out: String,
     /// HTML blocks arrive line by line, but a tag can span several lines.
@@ -74,7 +75,7 @@ impl Plain {
             }
             Event::Text(text) | Event::Code(text) => push_shown(&mut self.out, &text),
             Event::InlineHtml(tag) => {
-                self.follows_tag = push_gap(&mut self.out, &tag, self.is_cell)
+                self.follows_tag = push_gap(&mut self.out, &tag, self.is_cell);
             }
             Event::Start(Tag::CodeBlock(_)) => {
                 self.is_code_block = true;

@@ -35,8 +35,10 @@ const NAME_BYTES_MAX: usize = 128;
 /// Maximum length of a function's name for models.
 const OFFERED_BYTES_MAX: usize = 64;
 const HASH_DIGITS: usize = 8;
+/// Check of a member's type.
+type TypeCheck = fn(&Value) -> bool;
 /// Optional members of a definition, and checks of their types. Other members are not stored and not sent.
-const OPTIONAL: [(&str, fn(&Value) -> bool); 4] = [
+const OPTIONAL: [(&str, TypeCheck); 4] = [
     ("title", Value::is_string),
     ("description", Value::is_string),
     ("outputSchema", Value::is_object),

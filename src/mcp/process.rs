@@ -281,6 +281,10 @@ pub(super) fn start(
     let input = child.stdin.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
     let errors = Errors::default();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "ends with the process, which is killed when it is dropped"
+    )]
     tokio::spawn(errors.clone().read(stderr, config.secrets()));
     let id = child.id().and_then(|id| i32::try_from(id).ok());
     let output = LimitedLines::new(output, limits);

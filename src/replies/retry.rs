@@ -70,6 +70,7 @@ impl From<CallError> for Failure {
 /// Retry history of a task, which is stored with the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct RetryCounts {
     pub unavailable: u32,
     pub rate_limited: u32,

@@ -85,7 +85,8 @@ impl ClientCalls {
 /// Returns another ID of the same form: letters and digits are replaced by random ones of the kinds that the ID contains. Short IDs
 /// have no form.
 fn other_id(id: &str) -> String {
-    let kinds: [(fn(&char) -> bool, &str); 3] = [
+    type IsKind = fn(&char) -> bool;
+    let kinds: [(IsKind, &str); 3] = [
         (char::is_ascii_digit, "0123456789"),
         (char::is_ascii_lowercase, "abcdefghijklmnopqrstuvwxyz"),
         (char::is_ascii_uppercase, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"),

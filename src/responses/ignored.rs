@@ -219,7 +219,7 @@ mod tests {
         let many: Vec<String> = (0..1_000).map(|n| format!("messages[{n}].name")).collect();
         let header = header_of(&many).unwrap();
         assert!(header.len() <= HEADER_CHARS_MAX);
-        assert!(header.ends_with(".name"));
+        assert_eq!(header.rsplit('.').next(), Some("name"));
         assert_eq!(
             header_of(&["x".repeat(3_000)]).unwrap().len(),
             HEADER_CHARS_MAX

@@ -176,13 +176,11 @@ impl CallSlots {
             };
             self.queue(&mut calls, claim).ok_or(refusal)?
         };
-        match tokio::time::timeout(wait, &mut waiting.permit).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => {
-                let refusal = self.lock().check(&self.bounds, &claim).err();
-                Err(refusal.unwrap_or(ResponseError::Busy))
-            }
+        if let Ok(Ok(permit)) = tokio::time::timeout(wait, &mut waiting.permit).await {
+            return Ok(permit);
         }
+        let refusal = self.lock().check(&self.bounds, &claim).err();
+        Err(refusal.unwrap_or(ResponseError::Busy))
     }
 
     fn permit(self: &Arc<Self>, claim: Claim) -> CallPermit {

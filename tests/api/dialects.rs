@@ -322,7 +322,7 @@ fn deltas(row: &Row, message: &Message<'_>) -> Vec<Value> {
         })),
         // The thought is followed by a call outside of the text.
         Thought::Tags(open, close) if text.is_empty() => {
-            text = format!("{open}{THOUGHT}{}", ends(close))
+            text = format!("{open}{THOUGHT}{}", ends(close));
         }
         Thought::Tags(open, close) => text = format!("{open}{THOUGHT}{close}\n\n{text}"),
         Thought::Closing if text.is_empty() => text = format!("{THOUGHT}\n</think>\n\n"),

@@ -346,7 +346,9 @@ impl Answer {
                 .any(|kind| *kind == "error");
         if is_error {
             if let Some(calls) = self.text_calls.failed(&chunk["error"]) {
-                calls.iter().for_each(|call| self.call(call));
+                for call in &calls {
+                    self.call(call);
+                }
                 return self.stop(StopReason::Complete);
             }
             let complaint = ProviderErrorBody::of(&chunk);

@@ -94,6 +94,7 @@ impl Markdown {
 }
 
 /// Removes reasoning from a text that arrives in pieces of any size.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct ReasoningFilter {
     state: State,
     /// Text that has not been classified yet.

@@ -20,6 +20,9 @@ use super::{
     request::{FormatSupport, Limit, Quirks},
 };
 
+/// Flag of `Quirks` for a field that is not sent.
+type Quirk = fn(&mut Quirks) -> &mut bool;
+
 /// Timeout for the body of an error response, and for the request that explains an empty response.
 pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -469,7 +472,7 @@ impl Refusal {
                 return renamed(TokenLimitField::MaxTokens);
             }
         }
-        let optional: [(bool, &str, fn(&mut Quirks) -> &mut bool); 7] = [
+        let optional: [(bool, &str, Quirk); 7] = [
             (request.stream_options.is_some(), "stream_options", |q| {
                 &mut q.no_stream_options
             }),

@@ -80,10 +80,14 @@ fn complete(schema: &mut Value, depth: usize) {
     for (name, part) in object.iter_mut() {
         match (name.as_str(), part) {
             ("properties" | "patternProperties", Value::Object(all)) => {
-                all.values_mut().for_each(|part| complete(part, depth - 1));
+                for part in all.values_mut() {
+                    complete(part, depth - 1);
+                }
             }
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(all)) => {
-                all.iter_mut().for_each(|part| complete(part, depth - 1));
+                for part in all {
+                    complete(part, depth - 1);
+                }
             }
             ("items" | "additionalProperties" | "not", part) => complete(part, depth - 1),
             _ => {}

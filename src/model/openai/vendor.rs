@@ -122,7 +122,7 @@ fn continues(last: &mut Value, part: &Value) -> bool {
     for (name, value) in part.iter().filter(|(_, value)| !value.is_null()) {
         match (last.get_mut(name), value) {
             (Some(Value::String(begun)), Value::String(more)) if name == text => {
-                begun.push_str(more)
+                begun.push_str(more);
             }
             _ => {
                 last.insert(name.clone(), value.clone());

@@ -200,7 +200,7 @@ impl<'a> Reply<'a> {
             return Ok(());
         };
         let earlier = self.text[..start].trim_end_matches(ROUNDS_JOINED);
-        self.before = earlier.to_owned();
+        earlier.clone_into(&mut self.before);
         self.text.clear();
         let Some(message) = self.opened else {
             return Ok(());

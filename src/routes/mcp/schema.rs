@@ -76,8 +76,9 @@ fn shortened(schema: JsonSchema) -> JsonSchema {
 fn close_objects(schema: &mut Value, depth: usize) {
     let Value::Object(map) = schema else {
         if let Value::Array(list) = schema {
-            list.iter_mut()
-                .for_each(|value| close_objects(value, depth));
+            for value in list {
+                close_objects(value, depth);
+            }
         }
         return;
     };

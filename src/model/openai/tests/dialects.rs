@@ -5,6 +5,10 @@ use serde_json::json;
 use super::{super::super::VendorMembers, *};
 use crate::model::{FunctionTool, ToolCall, ToolResult};
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers write it with `json!`"
+)]
 fn event(delta: Value) -> String {
     format!(
         "data: {}\n\n",
