@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ProtocolVersion};
 use serde_json::{Value, json};
 
 use crate::http::ApiError;
@@ -89,7 +89,10 @@ pub(super) fn check(message: &Value) -> Option<Response> {
 /// its headers contain.
 pub(super) fn accept_any(headers: &mut HeaderMap, message: &Value) {
     headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPTED));
-    if message["method"] == "initialize" {
+    // Since 2026-07-28, the method does not exist.
+    let is_old = (headers.get(PROTOCOL_VERSION))
+        .is_none_or(|version| version != ProtocolVersion::V_2026_07_28.as_str());
+    if is_old && message["method"] == "initialize" {
         headers.remove(PROTOCOL_VERSION);
     }
 }
