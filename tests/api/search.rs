@@ -1004,12 +1004,17 @@ async fn the_last_words_of_a_message_are_indexed_after_a_crash() {
     found_later(&ada.at(&server.base), "xyzzyplugh", 1).await;
 }
 
+/// Starts a thread and deletes its first message.
+async fn start_and_delete(t: &Team, content: &str) {
+    let thread = t.ada.thread(&t.general, content).await;
+    let root = id(&t.ada.messages(&thread).await[0]);
+    t.ada.delete(&format!("/v1/messages/{root}")).await.is(200);
+}
+
 #[tokio::test]
 async fn messages_of_a_version_without_search_are_indexed_at_startup() {
     let mut t = said(&["the plan", "another plan"]).await;
-    let gone = t.ada.thread(&t.general, "a gone plan").await;
-    let root = id(&t.ada.messages(&gone).await[0]);
-    t.ada.delete(&format!("/v1/messages/{root}")).await.is(200);
+    start_and_delete(&t, "a gone plan").await;
     t.app.stop().await;
     t.app
         .place
@@ -1074,9 +1079,7 @@ async fn a_search_reports_an_index_that_is_being_rebuilt() {
 #[tokio::test]
 async fn a_rebuild_derives_the_plain_text_again_and_leaves_deleted_messages_out() {
     let mut t = said(&["the **plan**"]).await;
-    let gone = t.ada.thread(&t.general, "a gone plan").await;
-    let root = id(&t.ada.messages(&gone).await[0]);
-    t.ada.delete(&format!("/v1/messages/{root}")).await.is(200);
+    start_and_delete(&t, "a gone plan").await;
     t.app.stop().await;
     t.app
         .place

@@ -1,4 +1,5 @@
-//! Rebuild of all plain texts and search documents, and of reactions in old spellings, after an upgrade that changes how they are made, and after a restore.
+//! Rebuilds all plain texts and search documents, and reactions in old spellings, after a restore, and after an upgrade that changes how
+//! they are made.
 //!
 //! It runs while the server serves: newest messages first, a few per transaction, and at most half of the time. Its progress is a row in
 //! `meta`, so an interrupted rebuild continues where it stopped. A message that changes in the meantime is indexed by its own change.

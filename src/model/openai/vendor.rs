@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::super::chat::{REASONING_MEMBERS, VendorMembers};
 
-/// Maximum size of the members of one message, as JSON.
+/// Maximum size of a message's members, as JSON.
 const BYTES_MAX: usize = 64 * 1024;
 
 /// Members received so far.
