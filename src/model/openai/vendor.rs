@@ -11,8 +11,9 @@ const BYTES_MAX: usize = 64 * 1024;
 #[derive(Default)]
 pub(super) struct Received {
     members: VendorMembers,
-    /// Approximate size of the reasoning.
-    bytes: usize,
+    /// Approximate sizes of what was received, including what was not kept.
+    reasoning_bytes: usize,
+    call_bytes: usize,
     has_reasoning: bool,
 }
 
@@ -33,8 +34,8 @@ impl Received {
                 continue;
             }
             self.has_reasoning = true;
-            self.bytes += size(value);
-            if self.bytes <= BYTES_MAX {
+            self.reasoning_bytes += size(value);
+            if self.reasoning_bytes <= BYTES_MAX {
                 merge(&mut self.members.message, name, value);
             } else {
                 // Reasoning without its end would not be what the server sent.
@@ -53,9 +54,10 @@ impl Received {
                 !matches!(name.as_str(), "id" | "index" | "type" | "function") && !value.is_null()
             });
         for (name, value) in unknown {
-            self.bytes += name.len() + size(value);
-            if self.bytes > BYTES_MAX {
-                self.members.message.clear();
+            self.call_bytes += name.len() + size(value);
+            if self.call_bytes > BYTES_MAX {
+                self.members.calls.clear();
+                return;
             }
             let calls = &mut self.members.calls;
             if calls.len() <= index {
@@ -71,7 +73,8 @@ impl Received {
         if members.bytes() > BYTES_MAX {
             members.message.clear();
         }
-        (!members.is_empty() && members.bytes() <= BYTES_MAX).then_some(members)
+        let is_whole = self.call_bytes <= BYTES_MAX && members.bytes() <= BYTES_MAX;
+        (is_whole && !members.is_empty()).then_some(members)
     }
 }
 
@@ -175,6 +178,17 @@ mod tests {
         let members = received.members().unwrap();
         assert_eq!(json!(members), json!({"calls": [{"signature": "s"}]}));
         received.take_call(0, &json!({"signature": "x".repeat(BYTES_MAX)}));
+        assert_eq!(received.members(), None);
+    }
+
+    #[test]
+    fn members_of_calls_above_the_limit_are_not_collected() {
+        let mut received = Received::default();
+        received.take_message(&json!({"reasoning_content": "a"}));
+        for n in 0..1_000 {
+            received.take_call(0, &json!({format!("m{n}"): "x".repeat(1_000)}));
+        }
+        assert!(received.members.calls.is_empty());
         assert_eq!(received.members(), None);
     }
 }
