@@ -1154,12 +1154,12 @@ async fn rebuild_search(state: State) {
     }
 }
 
-/// Completes the index of messages with very many words, at a limited share of the writer's time.
+/// Replaces documents of very long messages whose properties changed, at a limited share of the writer's time.
 async fn index_long_texts_forever(state: State) {
     while wait_for_jobs(&state).await.is_some() {
-        let done = backlog::complete_next(&state.db).await;
+        let done = backlog::replace_next(&state.db).await;
         let pause = done.unwrap_or_else(|e| {
-            tracing::warn!(error = %e, "a long message could not be indexed completely; retrying");
+            tracing::warn!(error = %e, "a long message could not be reindexed; retrying");
             None
         });
         tokio::select! {

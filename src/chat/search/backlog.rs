@@ -1,4 +1,4 @@
-//! Texts with very many words, whose documents at first contain only the beginning. A job completes them one by one.
+//! Documents of very many words whose properties changed, such as reactions. A job replaces them one by one.
 //!
 //! The transactions of a workspace run one after the other, so the job only has to check that the text is still the one that it has
 //! read. A deleted message has no text.
@@ -24,11 +24,11 @@ async fn remove(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Completes the document of the message that has waited longest. Returns the pause before the next one; `None` if no message waits.
+/// Replaces the document of the message that has waited longest. Returns the pause before the next one; `None` if no message waits.
 ///
 /// # Errors
 /// Only database errors.
-pub async fn complete_next(db: &Db) -> Result<Option<Duration>, DbError> {
+pub async fn replace_next(db: &Db) -> Result<Option<Duration>, DbError> {
     let mut c = db.read().await?;
     let id: Option<(MessageId,)> = c
         .q("select message_id from search_backlog order by queued_at, message_id limit 1")
@@ -44,10 +44,10 @@ pub async fn complete_next(db: &Db) -> Result<Option<Duration>, DbError> {
     let (workspace, content) = (message.workspace_id, message.content.clone());
     let text = if is_found(&message) {
         let (content, plain) = (message.content, message.content_plain);
-        blocking((), move || SearchDocument::complete(&content, &plain))
+        blocking((), move || SearchDocument::of(&content, &plain))
             .await
             .inspect_err(
-                |e| tracing::error!(error = %e, %id, "a message cannot be indexed completely"),
+                |e| tracing::error!(error = %e, %id, "the document of a message cannot be made"),
             )
             .ok()
     } else {

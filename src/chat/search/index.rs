@@ -5,14 +5,14 @@
 //! ```
 //!
 //! Notices, deleted messages, and unfinished replies have no document. Documents are stored by
-//! `dialect::search`. The document of a text with very many words at first contains only the beginning (see `backlog`).
+//! `dialect::search`. A document of very many words is replaced later if only its properties change (see `backlog`).
 
 use pulldown_cmark::{Event, Tag};
 
 use super::{
     query::Has,
     stems::stems,
-    words::{composed, end_of_first, folded},
+    words::{composed, folded, has_more_words},
 };
 use crate::{
     chat::{
@@ -31,9 +31,9 @@ pub(super) const VERSION: &str = "5";
 /// transactions such as adding a reaction.
 const INDEXED_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum number of distinct words of a text that are indexed in the transaction that stores it. A new word costs the writer about as
-/// much as a small message, and a text of the maximum size can have thousands. Almost all texts have fewer words.
-const WORDS_AT_COMMIT_MAX: usize = 2000;
+/// Maximum number of distinct words of a document that is replaced in the transaction that changes its properties. Deleting a word takes
+/// about five times as long as inserting it, because no trace may remain. Almost all texts have fewer words.
+const WORDS_REPLACED_MAX: usize = 2000;
 
 /// Maximum size of a word that is left out instead of cut.
 const WORD_BYTES_MAX: usize = 256;
@@ -45,22 +45,13 @@ pub struct SearchDocument {
     stems: Vec<String>,
     has_link: bool,
     has_code: bool,
-    /// True if words of the text are missing, which are indexed later.
-    is_partial: bool,
+    /// True for more than `WORDS_REPLACED_MAX` distinct words.
+    is_long: bool,
 }
 
 impl SearchDocument {
-    /// Builds the parts from Markdown and its plain text, with the first `WORDS_AT_COMMIT_MAX` distinct words.
+    /// Builds the parts from Markdown and its plain text.
     pub fn of(content: &str, plain: &str) -> Self {
-        Self::up_to(WORDS_AT_COMMIT_MAX, content, plain)
-    }
-
-    /// Builds the parts with all words.
-    pub(super) fn complete(content: &str, plain: &str) -> Self {
-        Self::up_to(usize::MAX, content, plain)
-    }
-
-    fn up_to(distinct_max: usize, content: &str, plain: &str) -> Self {
         let (mut has_link, mut has_code) = (false, false);
         for (event, _) in Reading::of(content).events() {
             match event {
@@ -75,19 +66,12 @@ impl SearchDocument {
             }
         }
         let whole = composed(beginning(plain));
-        // Each byte belongs to at most one word and one pair, so a short text does not have to be counted.
-        let end = if whole.len() <= distinct_max / 2 {
-            whole.len()
-        } else {
-            end_of_first(&whole, distinct_max)
-        };
-        let first = &whole[..end];
         Self {
-            words: folded(first),
-            stems: stems(first).iter().map(|stem| stem_term(stem)).collect(),
+            words: folded(&whole),
+            stems: stems(&whole).iter().map(|stem| stem_term(stem)).collect(),
             has_link,
             has_code,
-            is_partial: end < whole.len(),
+            is_long: has_more_words(&whole, WORDS_REPLACED_MAX),
         }
     }
 }
@@ -209,8 +193,8 @@ pub(super) fn is_found(message: &Message) -> bool {
         && message.deleted_at.is_none()
 }
 
-/// Queues a message whose document is incomplete or outdated for the job in `backlog`.
-async fn complete_later(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
+/// Queues a message whose document is outdated for the job in `backlog`.
+async fn reindex_later(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
     c.q(
         "insert into search_backlog (message_id, queued_at) values ($1, $2) \
          on conflict (message_id) do update set queued_at = excluded.queued_at",
@@ -231,9 +215,6 @@ pub async fn add(
 ) -> Result<(), DbError> {
     if !is_found(message) {
         return Ok(());
-    }
-    if text.is_partial {
-        complete_later(c, message.id).await?;
     }
     let document = document(message, text, root);
     store::put_document(c, message.workspace_id.0, message.seq, &document).await
@@ -259,12 +240,12 @@ pub async fn reindex(
     add(c, message, text, root).await
 }
 
-/// Reindexes a message whose text is unchanged. A document of very many words is replaced later, so that all of its words can be found
-/// in the meantime.
+/// Reindexes a message whose text is unchanged. A document of very many words is replaced later, so that repeated changes do not take the
+/// writer's time.
 pub async fn reindex_unchanged(c: &mut Conn, message: &Message) -> Result<(), DbError> {
     let text = SearchDocument::of(&message.content, &message.content_plain);
-    if text.is_partial && is_found(message) {
-        complete_later(c, message.id).await
+    if text.is_long && is_found(message) {
+        reindex_later(c, message.id).await
     } else {
         reindex(c, message, &text).await
     }
@@ -291,7 +272,7 @@ mod tests {
     #[test]
     fn the_beginning_of_a_long_text_is_indexed() {
         let text = format!("Harbor {} lighthouse", "é ".repeat(INDEXED_BYTES_MAX));
-        let document = SearchDocument::complete(&text, &text);
+        let document = SearchDocument::of(&text, &text);
         assert!(document.words.starts_with("harbor e e"));
         assert!(document.words.len() < text.len() / 2);
         assert!(document.stems.contains(&stem_term("harbor")));
@@ -299,25 +280,18 @@ mod tests {
     }
 
     #[test]
-    fn a_text_with_very_many_words_is_first_indexed_by_its_beginning() {
-        let many = |first: usize, end: usize| {
-            let words: Vec<String> = (first..end).map(|n| format!("harbor{n}x")).collect();
-            words.join(" ")
-        };
-        let text = format!("{} `lighthouse`", many(0, WORDS_AT_COMMIT_MAX));
-        let first = SearchDocument::of(&text, &text);
-        assert_eq!(first.words, many(0, WORDS_AT_COMMIT_MAX));
-        assert!(first.is_partial && first.has_code);
-        assert!(first.stems.len() <= 4 * WORDS_AT_COMMIT_MAX);
-        let all = SearchDocument::complete(&text, &text);
-        assert!(!all.is_partial && all.words.ends_with(" lighthouse"));
-        let repeated = "many words, but few different ones ".repeat(1000);
-        assert!(!SearchDocument::of(&repeated, &repeated).is_partial);
+    fn only_distinct_words_make_a_text_long() {
+        let many =
+            |count: usize| -> String { (0..count).map(|n| format!("harbor{n}x ")).collect() };
+        let is_long = |text: &str| SearchDocument::of(text, text).is_long;
+        assert!(!is_long(&many(WORDS_REPLACED_MAX)));
+        assert!(is_long(&many(WORDS_REPLACED_MAX + 1)));
+        assert!(!is_long(
+            &"many words, but few different ones ".repeat(1000)
+        ));
         // Each character and each pair of neighboring characters is indexed.
         let pairs: String = (0x4E00_u32..0x5600).filter_map(char::from_u32).collect();
-        let first = SearchDocument::of(&pairs, &pairs);
-        assert!(first.is_partial);
-        assert!(first.stems.len() <= WORDS_AT_COMMIT_MAX);
+        assert!(is_long(&pairs));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! post, edit, end of a reply, publish, delete ─► index ─► dialect::search (FTS5 | tsvector)
-//!                              very many words ─► backlog ─► index
+//!    changed properties of very long texts ─► backlog ─► index
 //!                          upgrade, restore ─► rebuild ─► index
 //! GET /v1/search ─► query ─► find ─► dialect::search ─► rows ─► rank ─► highlight
 //! ```

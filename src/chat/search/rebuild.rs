@@ -144,7 +144,7 @@ struct Derived {
 
 fn derive(message: Message) -> (i64, Derived) {
     let plain = to_plain(&message.content);
-    let document = SearchDocument::complete(&message.content, &plain);
+    let document = SearchDocument::of(&message.content, &plain);
     let content = message.content;
     let derived = Derived {
         content,
