@@ -331,7 +331,7 @@ async fn member(
     channels: &[ChannelId],
 ) -> Result<(), DbError> {
     let (user, handle) = (UserId::new(), format!("crowd-{n}"));
-    c.q("insert into users (id, email, name, password_hash, created_at) values ($1, $2, $3, '', $4)")
+    c.q("insert into users (id, email, name, password_hash, created_at, name_skeleton, name_folded) values ($1, $2, $3, '', $4, $3, $3)")
         .bind(user)
         .bind(format!("{handle}@example.org"))
         .bind(format!("Crowd {n}"))

@@ -953,8 +953,6 @@ pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error 
 async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Result<(), DbError> {
     let db = &links.db;
     rebuild::begin(db).await?;
-    manifest::convert_old(db).await?;
-    auth::shown_names::fill(db).await?;
     let is_alone = nodes::find_peers(links).await?;
     if is_alone {
         calls::close_all(db).await?;

@@ -7,12 +7,9 @@ use uuid::Uuid;
 
 use super::{AuthError, DisplayName, look_alikes::Skeletons};
 use crate::{
-    db::{Conn, Db, DbError, dialect},
+    db::{Conn, DbError, dialect},
     ids::{AgentId, UserId, WorkspaceId},
 };
-
-/// Number of rows that get their skeletons in one transaction.
-const FILLED_AT_ONCE: i64 = 500;
 
 /// Checks that no agent of the workspace looks like this person.
 ///
@@ -105,40 +102,4 @@ pub async fn is_like_person(
         .bind(skeletons.folded.clone())
         .value()
         .await
-}
-
-/// Stores the skeletons of names that an earlier version stored.
-pub async fn fill(db: &Db) -> Result<(), DbError> {
-    const PEOPLE: [&str; 2] = [
-        "select id, name from users where name_skeleton is null order by id limit $1",
-        "update users set name_skeleton = $2, name_folded = $3 where id = $1 and name = $4",
-    ];
-    const AGENTS: [&str; 2] = [
-        "select id, coalesce(summary ->> 'display_name', name) from agents where name_skeleton is null order by id limit $1",
-        "update agents set name_skeleton = $2, name_folded = $3 where id = $1 and coalesce(summary ->> 'display_name', name) = $4",
-    ];
-    for [find, store] in [PEOPLE, AGENTS] {
-        loop {
-            let found: Vec<(Uuid, String)> =
-                db.read().await?.q(find).bind(FILLED_AT_ONCE).all().await?;
-            if found.is_empty() {
-                break;
-            }
-            db.write(Uuid::nil(), async move |c: &mut Conn| {
-                for (id, name) in found.clone() {
-                    let skeletons = Skeletons::of(&name);
-                    c.q(store)
-                        .bind(id)
-                        .bind(skeletons.exact)
-                        .bind(skeletons.folded)
-                        .bind(name)
-                        .run()
-                        .await?;
-                }
-                Ok::<_, DbError>(())
-            })
-            .await?;
-        }
-    }
-    Ok(())
 }

@@ -12,7 +12,6 @@ mod restore;
 mod take;
 #[cfg(test)]
 mod tests;
-mod v0_1;
 
 pub use format::{Damage, Index, Manifest, Verified, verify};
 pub use restore::{Access, Restored, restore};

@@ -14,7 +14,6 @@ use uuid::Uuid;
 use super::{
     Manifest,
     format::{Index, Reader, Verified, table_of},
-    v0_1,
 };
 use crate::db::{
     DatabaseUrl,
@@ -151,46 +150,37 @@ pub async fn restore(
 ) -> anyhow::Result<Restored> {
     let data_dir = settings.data_dir.as_path();
     let Verified { manifest, index } = whole;
-    let is_old = manifest.migration == v0_1::MIGRATION;
     anyhow::ensure!(
-        is_old || manifest.migration >= dump::oldest_version(),
-        "the backup was created by a development version of OpenVibe 0.1 (migration {}), which cannot be restored",
+        manifest.migration >= dump::oldest_version(),
+        "the backup was created by a development version of OpenVibe (migration {}), which cannot be restored",
         manifest.migration
     );
-    let schema = if is_old {
-        v0_1::TARGET
-    } else {
-        manifest.migration
-    };
     require_empty(place, data_dir)?;
     let bucket = settings.open_bucket().await?;
     let staging = Staging::new(place, data_dir);
     // Leftovers of an earlier restore that was killed.
     drop(fs::remove_dir_all(&staging.blobs));
-    let mut load = open_target(place, &staging, schema).await?;
-    if is_old {
-        v0_1::begin(&mut load).await?;
-    }
+    let mut load = open_target(place, &staging, manifest.migration).await?;
     let tables = load.tables().await?;
     let mut bucket = bucket.map(|bucket| BucketTarget::new(bucket, &index, &staging));
     let filled = async {
-        let target = bucket.as_mut().filter(|_| has_stores(&tables));
         let mut rows = fill(
-            file, &manifest, &index, &tables, &mut load, &staging, target,
+            file,
+            &manifest,
+            &index,
+            &tables,
+            &mut load,
+            &staging,
+            bucket.as_mut(),
         )
         .await?;
-        if is_old {
-            v0_1::finish(&mut load).await?;
-        }
         for access in ended {
             load.clear(access.table()).await?;
             rows.remove(access.table());
         }
-        if has_stores(&tables) {
-            let stored = bucket.as_ref().map_or(&[][..], |bucket| &bucket.stored);
-            let url = settings.bucket.as_ref().map(ToString::to_string);
-            load.place_blobs(stored, url.as_deref()).await?;
-        }
+        let stored = bucket.as_ref().map_or(&[][..], |bucket| &bucket.stored);
+        let url = settings.bucket.as_ref().map(ToString::to_string);
+        load.place_blobs(stored, url.as_deref()).await?;
         anyhow::Ok(rows)
     };
     let filled = filled.await;
@@ -204,16 +194,8 @@ pub async fn restore(
         manifest,
         rows,
         blobs: index.blobs,
-        in_bucket: bucket
-            .filter(|_| has_stores(&tables))
-            .map(|bucket| bucket.stored.len()),
+        in_bucket: bucket.map(|bucket| bucket.stored.len()),
     })
-}
-
-/// Returns true if the tables record the stores of uploads. Otherwise, all uploads are restored to the local store.
-fn has_stores(tables: &[Table]) -> bool {
-    let mut blobs = tables.iter().filter(|table| table.name == "blobs");
-    blobs.any(|table| table.columns.iter().any(|column| column.name == "store"))
 }
 
 /// Stores large uploads in the bucket, each one once its last piece has been read.
@@ -305,18 +287,11 @@ fn check_tables(manifest: &Manifest, tables: &[Table]) -> anyhow::Result<()> {
         .iter()
         .map(|table| (table.name.as_str(), table))
         .collect();
-    let is_old = manifest.migration == v0_1::MIGRATION;
     for table in &manifest.tables {
-        let table = if is_old {
-            v0_1::table(table)
-        } else {
-            table.clone()
-        };
         let known = tables.get(table.name.as_str());
         let fits = known.is_some_and(|known| {
             let is_known = |column| known.columns.contains(column);
-            table.columns.iter().all(is_known)
-                && (is_old || table.columns.len() == known.columns.len())
+            table.columns.iter().all(is_known) && table.columns.len() == known.columns.len()
         });
         anyhow::ensure!(
             fits,
@@ -338,7 +313,6 @@ async fn fill(
     mut bucket: Option<&mut BucketTarget>,
 ) -> anyhow::Result<BTreeMap<String, u64>> {
     check_tables(manifest, tables)?;
-    let is_old = manifest.migration == v0_1::MIGRATION;
     let mut rows = BTreeMap::new();
     let mut reader = Reader::open(file)?;
     for (nth, entry) in reader.entries()?.enumerate() {
@@ -355,11 +329,7 @@ async fn fill(
                 .find(|known| known.name == table)
                 .with_context(|| format!("{name} does not belong to a table"))?;
             let text = std::str::from_utf8(&bytes).with_context(|| name.clone())?;
-            let n = if is_old {
-                insert_old(load, table, text).await
-            } else {
-                Ok(load.insert(table, text).await?)
-            };
+            let n = load.insert(table, text).await;
             *rows.entry(table.name.clone()).or_default() += n.with_context(|| name.clone())?;
         } else if let Some(blob) = name.strip_prefix("blobs/") {
             let is_stored = match &mut bucket {
@@ -377,18 +347,6 @@ async fn fill(
         "some rows are missing: expected {expected:?}, restored {rows:?}"
     );
     Ok(rows)
-}
-
-/// Inserts rows of version 0.1; returns their number.
-async fn insert_old(load: &mut Load, table: &Table, lines: &str) -> anyhow::Result<u64> {
-    let [converted, bound, recipients] = v0_1::rows(table, lines)?;
-    let n = load.insert(&converted.table, &converted.lines).await?;
-    for others in [bound, recipients] {
-        if !others.lines.is_empty() {
-            load.insert(&others.table, &others.lines).await?;
-        }
-    }
-    Ok(n)
 }
 
 /// Restores a chunk of an upload; `name` is `HASH/UPLOAD/N`.

@@ -377,11 +377,7 @@ impl Dump {
 
     /// Lists all uploads.
     pub async fn blobs(&mut self) -> Result<Vec<BlobRow>, DbError> {
-        let store = self.store_column().await?;
-        let sql = format!(
-            "select hash, upload_id, size_bytes, {store} as store from blobs order by hash"
-        );
-        let sql = AssertSqlSafe(sql);
+        let sql = "select hash, upload_id, size_bytes, store from blobs order by hash";
         Ok(match &mut self.backend {
             Backend::Lite(c) => sqlx::query_as(sql).fetch_all(c).await,
             Backend::Pg(c) => sqlx::query_as(sql).fetch_all(&mut **c).await,
@@ -390,9 +386,7 @@ impl Dump {
 
     /// The upload with this hash.
     pub async fn find_blob(&mut self, hash: &str) -> Result<Option<Blob>, DbError> {
-        let store = self.store_column().await?;
-        let sql = format!("select hash, upload_id, {store} as store from blobs where hash = $1");
-        let sql = AssertSqlSafe(sql);
+        let sql = "select hash, upload_id, store from blobs where hash = $1";
         Ok(match &mut self.backend {
             Backend::Lite(c) => sqlx::query_as(sql).bind(hash).fetch_optional(c).await,
             Backend::Pg(c) => {
@@ -402,15 +396,6 @@ impl Dump {
                     .await
             }
         }?)
-    }
-
-    /// SQL expression for the store of an upload. Databases of earlier versions have no column for it.
-    async fn store_column(&mut self) -> Result<String, DbError> {
-        let columns = self.backend.columns("blobs").await?;
-        if columns.iter().any(|column| column.name == "store") {
-            return Ok("store".to_owned());
-        }
-        Ok(format!("'{}'", self.backend.local_store()))
     }
 
     /// Reads a chunk of an upload that is stored in the database.

@@ -48,10 +48,11 @@ impl DatabaseFault {
             Self::Newer(migration) => format!(
                 "it was written by a newer OpenVibe (migration {migration} is unknown to this version): start that version, or restore a backup"
             ),
-            Self::Outdated => "it has the schema of OpenVibe 0.1, which this version reads only from a backup: \
-                 run `openvibe backup FILE` with the program that created it, then `openvibe restore FILE` with this version \
-                 into an empty data directory or database"
-                .to_owned(),
+            Self::Outdated => {
+                "it has the schema of a development version, which this version cannot read: start with \
+                 an empty data directory or database"
+                    .to_owned()
+            }
         }
     }
 }

@@ -38,7 +38,7 @@ const FIRST: ProgramVersion = ProgramVersion {
 /// Oldest version of the program that can run on the schema with all migrations, and the migration that requires it. A
 /// contracting migration raises it.
 const SCHEMA_MIN: Requirement = Requirement {
-    migration: 20_261_121_164_501,
+    migration: 20_261_127_160_000,
     program: FIRST,
 };
 

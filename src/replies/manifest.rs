@@ -15,7 +15,6 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -23,7 +22,7 @@ use crate::{
     agents::{
         derived::{self, Change, DELETED, REWRITTEN, SourceId},
         segments,
-        system::{System, SystemPartName},
+        system::SystemPartName,
     },
     db::{
         Conn, Db, DbError, Json,
@@ -36,7 +35,7 @@ use crate::{
     replies::{
         authored::AuthoredTexts,
         preset::UsedPreset,
-        prompt::{Author, Part, Prompt, Source},
+        prompt::{Author, Prompt, Source},
         requester::Requester,
     },
     tasks::{
@@ -222,16 +221,12 @@ impl Manifest {
 struct Facts {
     model: String,
     attempt: i64,
-    /// Named `asked_by` in records written by earlier versions.
-    #[serde(alias = "asked_by")]
     requested_by: Requester,
     #[serde(default)]
     preset: Option<UsedPreset>,
     left_out: Vec<LeftOut>,
     context_window: u64,
-    /// `None` in records written by earlier versions.
-    #[serde(default)]
-    window_source: Option<WindowSource>,
+    window_source: WindowSource,
     reserve: u64,
     /// Number of memory entries that matched, by scope.
     #[serde(default)]
@@ -274,7 +269,7 @@ impl Facts {
             preset: manifest.preset.clone(),
             left_out: manifest.left_out.clone(),
             context_window: manifest.window.tokens,
-            window_source: Some(manifest.window.source),
+            window_source: manifest.window.source,
             reserve: manifest.reserve,
             considered: manifest.memories.considered.clone(),
             memories: manifest.memories().collect(),
@@ -286,7 +281,7 @@ impl Facts {
 /// Block of a prompt to which a part belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
-    /// A part of the system prompt, or the whole system prompt in records written by earlier versions.
+    /// A part of the system prompt.
     System(SystemPartName),
     Conversation,
     ForkHeader,
@@ -339,8 +334,6 @@ impl Block {
         Self::Call,
         Self::Result,
     ];
-    /// Name of the whole system prompt in records written by earlier versions.
-    const WHOLE_SYSTEM: &str = "system";
 
     /// Value of the column `context_parts.name`.
     pub fn name(self) -> &'static str {
@@ -369,9 +362,6 @@ impl Block {
     fn parse(text: &str, is_system: bool) -> Option<Self> {
         if !is_system {
             return Self::DATA.into_iter().find(|block| block.name() == text);
-        }
-        if text == Self::WHOLE_SYSTEM {
-            return Some(Self::System(SystemPartName::Instructions));
         }
         text.parse().ok().map(Self::System)
     }
@@ -691,8 +681,7 @@ pub struct Sent {
     pub preset: Option<UsedPreset>,
     pub left_out: Vec<LeftOut>,
     pub context_window: u64,
-    /// `None` in records written by earlier versions.
-    pub window_source: Option<WindowSource>,
+    pub window_source: WindowSource,
     pub reserve: u64,
     /// Number of memory entries that matched, by scope.
     pub considered: BTreeMap<MemoryScope, i64>,
@@ -1006,115 +995,4 @@ pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError
         db.scrub().await?;
     }
     Ok(all)
-}
-
-#[derive(Deserialize)]
-struct OldPrompt {
-    system: String,
-    parts: Vec<Part>,
-}
-
-/// Record written by an earlier version: one JSON object that includes the texts.
-#[derive(Deserialize)]
-struct OldManifest {
-    #[serde(flatten)]
-    facts: Facts,
-    prompt: OldPrompt,
-    #[serde(default)]
-    summarised: Vec<MessageId>,
-}
-
-/// Maximum number of records converted per transaction.
-const CONVERTED_AT_ONCE: i64 = 20;
-
-/// Converts records written by earlier versions into rows before anything else uses the database. After an interruption, the
-/// conversion starts over and skips records that have already been converted.
-pub async fn convert_old(db: &Db) -> Result<(), DbError> {
-    let done: Option<(String,)> = db
-        .read()
-        .await?
-        .q("select value from meta where key = 'context_parts'")
-        .opt()
-        .await?;
-    if done.is_some() {
-        return Ok(());
-    }
-    let (mut after, mut count) = (TaskId(Uuid::nil()), 0_usize);
-    loop {
-        let found: Vec<(TaskId, WorkspaceId, Timestamp, Json<Value>)> = db
-            .read()
-            .await?
-            .q("select c.task_id, t.workspace_id, coalesce(t.completed_at, t.queued_at), c.manifest from task_contexts c \
-                join tasks t on t.id = c.task_id where c.task_id > $1 order by c.task_id limit $2")
-            .bind(after)
-            .bind(CONVERTED_AT_ONCE)
-            .all()
-            .await?;
-        let Some((last, ..)) = found.last() else {
-            break;
-        };
-        after = *last;
-        count += db
-            .write(Uuid::nil(), async move |c: &mut Conn| {
-                let mut converted = 0;
-                for (task, workspace, used_at, Json(record)) in &found {
-                    if record.get("prompt").is_none() {
-                        continue;
-                    }
-                    match serde_json::from_value(record.clone()) {
-                        Ok(old) => {
-                            convert(c, *workspace, *task, &old, *used_at).await?;
-                            converted += 1;
-                        }
-                        Err(e) => {
-                            tracing::warn!(task = %task, error = %e, "a context record is unreadable and stays as it is");
-                        }
-                    }
-                }
-                Ok::<_, DbError>(converted)
-            })
-            .await?;
-        tracing::info!(records = count, "converting context records");
-    }
-    db.write(Uuid::nil(), async |c: &mut Conn| {
-        c.q("insert into meta (key, value) values ('context_parts', '1') on conflict (key) do nothing")
-            .run()
-            .await
-    })
-    .await?;
-    if count > 0 {
-        db.scrub().await?;
-    }
-    Ok(())
-}
-
-async fn convert(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    task: TaskId,
-    old: &OldManifest,
-    used_at: Timestamp,
-) -> Result<(), DbError> {
-    let requester = old.facts.requested_by.id;
-    let mut prompt = Prompt {
-        system: System::of(SystemPartName::Instructions, &old.prompt.system),
-        parts: old.prompt.parts.clone(),
-    };
-    for part in &mut prompt.parts {
-        if let Source::Summary { cites, .. } = &mut part.source {
-            cites.extend(old.summarised.iter().copied().map(SourceId::Message));
-        }
-    }
-    let mut parts = parts_of(&prompt, requester, &[]);
-    for part in &mut parts {
-        part.is_gone = part.role.is_some() && part.text == DELETED;
-    }
-    put_parts(c, workspace, task, parts, used_at).await?;
-    c.q("update task_contexts set manifest = $2 where task_id = $1")
-        .bind(task)
-        .bind(Json(old.facts.clone()))
-        .run()
-        .await?;
-    // Earlier versions did not remove texts of deleted messages from prompts in other threads.
-    remove_deleted(c, workspace, task).await
 }

@@ -1,5 +1,4 @@
-//! Files of blobs: `DIRECTORY/HA/HASH.UPLOAD`, where `HA` is the beginning of the hash. Earlier versions stored
-//! `DIRECTORY/HA/HASH`, which is still read.
+//! Files of blobs: `DIRECTORY/HA/HASH.UPLOAD`, where `HA` is the beginning of the hash.
 
 use std::{
     io,
@@ -16,18 +15,13 @@ use super::{Blob, is_hash};
 pub struct StoredFile {
     pub path: PathBuf,
     pub hash: String,
-    /// `None` for a file of an earlier version.
-    pub upload_id: Option<Uuid>,
+    pub upload_id: Uuid,
     pub modified: SystemTime,
 }
 
 /// Path of a blob's file.
 pub fn path_of(dir: &Path, hash: &str, upload: Uuid) -> PathBuf {
     dir.join(&hash[..2]).join(format!("{hash}.{upload}"))
-}
-
-fn earlier_path_of(dir: &Path, hash: &str) -> PathBuf {
-    dir.join(&hash[..2]).join(hash)
 }
 
 fn existing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
@@ -43,11 +37,11 @@ fn existing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 /// # Errors
 /// Returns an error if the file cannot be opened.
 pub fn open(dir: &Path, blob: &Blob) -> io::Result<Option<std::fs::File>> {
-    let path = path_of(dir, &blob.hash, blob.upload_id);
-    match existing(std::fs::File::open(path))? {
-        Some(file) => Ok(Some(file)),
-        None => existing(std::fs::File::open(earlier_path_of(dir, &blob.hash))),
-    }
+    existing(std::fs::File::open(path_of(
+        dir,
+        &blob.hash,
+        blob.upload_id,
+    )))
 }
 
 /// Moves a complete file to the location of its upload, durably.
@@ -65,25 +59,12 @@ pub fn publish(dir: &Path, from: &Path, hash: &str, upload: Uuid) -> io::Result<
     sync(parent)
 }
 
-/// Deletes the file of an upload whose row was removed. If the upload has no file of its own, deletes the file of an earlier version
-/// with the same hash. Only this row can have used that file, because each later upload has its own.
+/// Deletes the file of a blob, unless it does not exist.
 ///
 /// # Errors
 /// Returns an error if the file cannot be deleted.
 pub fn remove(dir: &Path, blob: &Blob) -> io::Result<()> {
-    if !remove_upload(dir, &blob.hash, blob.upload_id)? {
-        existing(std::fs::remove_file(earlier_path_of(dir, &blob.hash)))?;
-    }
-    Ok(())
-}
-
-/// Deletes the file of an upload to which no row has ever referred. Returns false if the file does not exist.
-///
-/// # Errors
-/// Returns an error if the file cannot be deleted.
-pub fn remove_upload(dir: &Path, hash: &str, upload: Uuid) -> io::Result<bool> {
-    let removed = existing(std::fs::remove_file(path_of(dir, hash, upload)))?;
-    Ok(removed.is_some())
+    remove_listed(&path_of(dir, &blob.hash, blob.upload_id))
 }
 
 /// Lists the files of all blobs. The list is empty if the directory does not exist.
@@ -148,11 +129,9 @@ pub fn remove_listed(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn parse_name(name: &str) -> Option<(&str, Option<Uuid>)> {
-    let (hash, upload) = match name.split_once('.') {
-        Some((hash, upload)) => (hash, Some(Uuid::parse_str(upload).ok()?)),
-        None => (name, None),
-    };
+fn parse_name(name: &str) -> Option<(&str, Uuid)> {
+    let (hash, upload) = name.split_once('.')?;
+    let upload = Uuid::parse_str(upload).ok()?;
     is_hash(hash).then_some((hash, upload))
 }
 
@@ -172,32 +151,32 @@ mod tests {
     use crate::storage::BlobStore;
 
     #[test]
-    fn a_file_of_an_earlier_version_is_used_until_its_row_is_removed() {
+    fn only_the_file_of_the_removed_upload_is_deleted() {
         let dir = std::env::temp_dir().join(format!("openvibe-directory-{}", Uuid::now_v7()));
-        let [earlier, later, unused] = [1, 2, 3].map(|n| Blob {
+        let [first, second] = [1, 2].map(|n| Blob {
             hash: "ab".repeat(32),
             upload_id: Uuid::from_u128(n),
             store: BlobStore::File,
         });
-        fs::create_dir_all(dir.join("ab")).unwrap();
-        fs::write(earlier_path_of(&dir, &earlier.hash), "words").unwrap();
-        let new = dir.join("new");
-        fs::write(&new, "words").unwrap();
-        publish(&dir, &new, &later.hash, later.upload_id).unwrap();
+        fs::create_dir_all(&dir).unwrap();
+        for blob in [&first, &second] {
+            let new = dir.join("new");
+            fs::write(&new, "words").unwrap();
+            publish(&dir, &new, &blob.hash, blob.upload_id).unwrap();
+        }
+        fs::write(dir.join("ab").join("notes.txt"), "not a blob").unwrap();
         let mut uploads: Vec<_> = list(&dir)
             .unwrap()
             .iter()
             .map(|file| file.upload_id)
             .collect();
         uploads.sort();
-        assert_eq!(uploads, [None, Some(later.upload_id)]);
-        // An upload to which no row has ever referred does not use either file.
-        assert!(!remove_upload(&dir, &unused.hash, unused.upload_id).unwrap());
-        assert!(open(&dir, &earlier).unwrap().is_some());
-        remove(&dir, &later).unwrap();
-        assert!(open(&dir, &earlier).unwrap().is_some());
-        remove(&dir, &earlier).unwrap();
-        assert!(open(&dir, &earlier).unwrap().is_none());
+        assert_eq!(uploads, [first.upload_id, second.upload_id]);
+        for _ in 0..2 {
+            remove(&dir, &first).unwrap();
+            assert!(open(&dir, &first).unwrap().is_none());
+            assert!(open(&dir, &second).unwrap().is_some());
+        }
         fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -1243,8 +1243,8 @@ async fn a_base_has_at_most_1000_children() {
     let copies = format!(
         "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 998) \
          insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, access, base_id, \
-         created_at, updated_at) select {new_id}, a.workspace_id, a.name || n, a.status, a.is_system, a.mentionable, a.version, \
-         a.profile, a.summary, a.access, a.base_id, a.created_at, a.updated_at from numbers, agents a where a.name = 'child'"
+         created_at, updated_at, name_skeleton, name_folded) select {new_id}, a.workspace_id, a.name || n, a.status, a.is_system, a.mentionable, a.version, \
+         a.profile, a.summary, a.access, a.base_id, a.created_at, a.updated_at, a.name_skeleton || n, a.name_folded || n from numbers, agents a where a.name = 'child'"
     );
     t.app.place.run(&[&copies]).await;
     let last = make(&t.ada, "last", Some(&base), json!({})).await;
@@ -1401,31 +1401,6 @@ async fn a_large_agent_is_announced_without_its_long_texts_when_its_base_changes
     change(&t.ada, &large, json!({"description": "Grown"})).await;
     let event = socket.of("agent.updated").await;
     assert_eq!(text(&event, "/data/agent/instructions"), long);
-}
-
-#[tokio::test]
-async fn approvals_of_a_base_bind_agents_that_were_merged_without_them() {
-    let mut t = team().await;
-    let trust = |name: &str| json!({"trust": {"escalate": [name]}});
-    let base = make(&t.ada, "base", None, trust("search")).await;
-    let child = make(&t.ada, "child", Some(&base), trust("read")).await;
-    t.app.stop().await;
-    let old = "update agent_versions set resolved = profile where agent_id in (select id from agents where base_id is not null)";
-    let merge_again = if t.app.place.postgres.is_some() {
-        include_str!("../../migrations/postgres/20261122170100_refresh_trust.sql")
-    } else {
-        include_str!("../../migrations/sqlite/20261122170100_refresh_trust.sql")
-    };
-    t.app.place.run(&[old, merge_again]).await;
-    t.app.restart(&[]).await;
-    let ada = t.ada.at(&t.app.base);
-    ada.event_where("the child to be merged again", |event| {
-        let agent = &event["data"]["agent"];
-        agent["id"] == child.as_str() && agent["version"] == 2
-    })
-    .await;
-    let merged = resolved(&ada, &child).await;
-    assert_eq!(merged["trust"]["escalate"], json!(["search", "read"]));
 }
 
 #[tokio::test]

@@ -51,9 +51,10 @@ async fn copy_agent(place: &TestDatabase, count: usize) {
     };
     let agents = format!(
         "with recursive n (i) as (select 1 union all select i + 1 from n where i < {count}) \
-         insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, created_by, created_at, updated_at) \
+         insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, created_by, created_at, updated_at, \
+         name_skeleton, name_folded) \
          select {new_id}, a.workspace_id, 'copy-' || cast(n.i as text), a.status, a.is_system, a.mentionable, a.version, a.profile, a.summary, \
-           a.created_by, a.created_at, a.updated_at \
+           a.created_by, a.created_at, a.updated_at, a.name_skeleton || n.i, a.name_folded || n.i \
          from agents a cross join n where a.name = 'sage'"
     );
     place.run(&[&agents]).await;

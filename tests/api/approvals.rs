@@ -610,40 +610,6 @@ async fn an_erased_person_is_on_no_card_and_has_no_permissions() {
     assert!(list(&action, "/sources").contains(&nobody), "{action}");
 }
 
-#[tokio::test]
-async fn approvals_that_were_stored_as_json_are_kept() {
-    let p = prepared().await;
-    let (server, ada) = p.start(&[]).await;
-    reader(&ada, "sage", json!({"trust": {"approve": ["search"]}})).await;
-    let calls = Answer::calls("", &[search("root")]);
-    p.model.script("sage", [calls, Answer::text("Found.")]);
-    let task = ada.ask(&p.thread, "@sage find it").await;
-    let action = waiting(&ada, &task).await;
-    is_parked(&ada, &task).await;
-    server.terminate();
-    assert!(server.exited().await.success());
-
-    let needs = json!([
-        {"who": "user", "user_id": unknown_id("user"), "by": ada.id, "at": "2026-11-25T10:00:00.250Z"},
-        {"who": "requester", "user_id": null, "by": null, "at": null},
-    ]);
-    let before = [
-        "drop table action_needs",
-        "alter table actions add column needs jsonb not null default '[]'",
-        &format!("update actions set needs = '{needs}'"),
-        "delete from _sqlx_migrations where version = 20261125190000",
-    ];
-    p.place.run(&before).await;
-    let (server, ada) = p.start(&[]).await;
-    let path = format!("/v1/actions/{}", id(&action));
-    assert_eq!(ada.get(&path).await.ok()["needs"], needs);
-    let form = json!({"arguments_hash": action["arguments_hash"]});
-    ada.post(&format!("{path}/approve"), form).await.is(200);
-    ada.completed(&task).await;
-    server.terminate();
-    assert!(server.exited().await.success());
-}
-
 /// A read that was interrupted is not repeated, because its approval is used up.
 async fn spends_one_approval(failpoint: &str, state: &str) {
     let p = prepared().await;

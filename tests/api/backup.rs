@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     Answer, Gate, ModelServer, Person, Socket, TestDatabase, TestProcess, command, id, list,
-    number, sign_up, text, visitor,
+    number, sign_up, text,
 };
 
 /// A server with a filled workspace, and the location of its data.
@@ -623,101 +623,6 @@ async fn a_backup_of_an_earlier_version_is_migrated() {
             .unwrap(),
         dump::newest_version()
     );
-}
-
-/// Queries on the restored data of version 0.1, with the expected results.
-const OLD_DATA: &[(&str, i64)] = &[
-    ("select count(*) from messages", 44),
-    (
-        "select count(*) from messages where conversation_id in (select id from forks)",
-        9,
-    ),
-    (
-        "select count(*) from messages where conversation_id in (select id from threads)",
-        35,
-    ),
-    (
-        "select count(*) from tasks where kind = 'reply' and conversation_id = thread_id",
-        2,
-    ),
-    (
-        "select count(*) from tasks t join forks f on f.id = t.conversation_id and f.thread_id = t.thread_id",
-        2,
-    ),
-    ("select count(*) from bindings", 3),
-    (
-        "select count(*) from bindings b join threads t on t.id = b.conversation_id \
-         join agents a on a.id = b.agent_id where b.is_bound and a.name = 'coder'",
-        1,
-    ),
-    (
-        "select count(*) from bindings b join forks f on f.id = b.conversation_id \
-         join agents a on a.id = b.agent_id where b.is_bound and a.name = 'vibe'",
-        1,
-    ),
-    ("select count(*) from bindings where is_bound", 2),
-    (
-        "select count(*) from events where is_restricted and includes_managers",
-        1,
-    ),
-    ("select count(*) from events where is_restricted", 1),
-    (
-        "select count(*) from event_recipients r join users u on u.id = r.user_id \
-         join events e on e.workspace_id = r.workspace_id and e.seq = r.seq \
-         where e.is_restricted and u.email = 'jonas@ebb.example'",
-        1,
-    ),
-    ("select count(*) from event_recipients", 1),
-    ("select max(last_claim) from workspaces", 4),
-];
-
-/// Restores a backup of the sample workspace that version 0.1 made on `SQLite`.
-#[tokio::test]
-async fn a_backup_of_version_0_1_is_converted() {
-    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/backup-0.1.ovb");
-    let output = run(&place, &model, &["restore", file.to_str().unwrap()]).await;
-    assert!(output.status.success(), "{output:?}");
-    assert!(said(&output).contains("restored 422 rows of 45 tables and 1 uploads"));
-    let sql: Vec<String> = OLD_DATA.iter().map(|(sql, _)| (*sql).to_owned()).collect();
-    let numbers = place.numbers(&sql).await;
-    for ((sql, expected), found) in OLD_DATA.iter().zip(numbers) {
-        assert_eq!(found, *expected, "{sql}");
-    }
-
-    let server = TestProcess::start(&place, &model, &OFF).await;
-    let mut mara = visitor(&server.base);
-    mara.email = "mara@ebb.example".to_owned();
-    let form = json!({"email": mara.email, "password": "SwGbH31f5UihyxIQ"});
-    mara.cookie = Some(mara.post("/v1/auth/login", form).await.cookie());
-    let snapshot = mara.get("/v1/snapshot").await.is(200);
-    let forks = list(&snapshot, "/open_forks");
-    let fork = forks.iter().find(|fork| fork["title"] == "Which week?");
-    let fork = fork.unwrap_or_else(|| panic!("no deep dive in {snapshot}"));
-    let agents = list(&snapshot, "/agents");
-    let vibe = agents.iter().find(|agent| agent["name"] == "vibe").unwrap();
-    assert_eq!(fork["agent_id"], vibe["id"]);
-    let path = format!("/v1/forks/{}/messages", id(fork));
-    let messages = list(&mara.get(&path).await.is(200), "/data");
-    assert!(
-        messages
-            .iter()
-            .all(|message| message["fork_id"] == fork["id"])
-    );
-    assert_eq!(messages[0]["content"], "What speaks for the second week?");
-    let path = format!("/v1/threads/{}/messages", text(fork, "/thread_id"));
-    let messages = list(&mara.get(&path).await.is(200), "/data");
-    assert!(messages.iter().all(|message| message["fork_id"].is_null()));
-    let last = messages.last().unwrap();
-    assert_eq!(last["content"], "Noted, @jonas please look");
-    let found = mara.get("/v1/search?q=second+week").await.is(200);
-    let found = list(&found, "/data");
-    assert!(
-        found.iter().any(|hit| hit["fork_id"] == fork["id"]),
-        "{found:?}"
-    );
-    let posted = mara.tell(&text(fork, "/thread_id"), "Back again").await;
-    mara.get(&format!("/v1/messages/{posted}")).await.is(200);
 }
 
 #[tokio::test]

@@ -535,7 +535,7 @@ async fn a_cleanup_keeps_chunks_whose_row_another_node_is_about_to_commit() {
         .await
         .unwrap();
     sqlx::query(
-        "insert into blobs (hash, upload_id, size_bytes, created_at) values ('aa', $1, 1, now())",
+        "insert into blobs (hash, upload_id, size_bytes, store, created_at) values ('aa', $1, 1, 'db', now())",
     )
     .bind(old)
     .execute(&mut *tx)

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::compaction::segment;
 use crate::support::{
-    Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, number, sign_up,
-    team, team_with, text, within,
+    Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, sign_up, team,
+    team_with, text, within,
 };
 
 const SECRET: &str = "xyzzy-plugh-4711";
@@ -325,113 +325,4 @@ async fn unused_texts_expire_and_ids_and_token_counts_remain() {
     let content = text(&turns[0], "/content");
     assert!(content.contains("(no longer kept)"), "{content}");
     assert!(content.ends_with("@vibe sum up"), "{content}");
-}
-
-/// A record in the format of earlier versions with these parts.
-fn old_record(record: &Value, parts: &[(Value, &str, &str)]) -> String {
-    let parts: Vec<Value> = parts
-        .iter()
-        .map(|(source, role, text)| json!({"source": source, "role": role, "tokens": 7, "text": text}))
-        .collect();
-    json!({
-        "model": record["model"],
-        "attempt": 1,
-        "asked_by": record["requested_by"],
-        "prompt": {"system": record["system"]["text"], "parts": parts},
-        "left_out": [],
-        "summarised": [record["messages"][0]["message_id"]],
-        "context_window": record["budget"]["context_window"],
-        "reserve": record["budget"]["reserve"],
-    })
-    .to_string()
-    .replace('\'', "''")
-}
-
-#[tokio::test]
-async fn records_of_an_earlier_version_are_converted_at_startup() {
-    let r = replied_once().await;
-    let before = r.ada.task_context(&r.task).await;
-    let trigger = text(&before, "/messages/1/message_id");
-    let gone = r
-        .ada
-        .start(&id(&r.ada.channel("general").await), "Gone")
-        .await;
-    let gone = text(&gone, "/message/id");
-    delete(&r.ada, &gone).await;
-    let author = json!({"type": "human", "id": r.ada.id, "name": "Ada"});
-    let turns = list(&before, "/turns");
-    let texts: Vec<&str> = turns[0]["content"]
-        .as_str()
-        .unwrap()
-        .split("\n\n")
-        .collect();
-    assert_eq!(
-        texts.len(),
-        5,
-        "conversation, date, message, requester, trigger: {texts:?}"
-    );
-    let texts = &texts[2..];
-    let old = old_record(
-        &before,
-        &[
-            (
-                json!({"kind": "message", "message_id": r.root, "author": author}),
-                "user",
-                texts[0],
-            ),
-            // The old record still contains the text of a message that has since been deleted; the conversion must remove it.
-            (
-                json!({"kind": "message", "message_id": gone, "author": author}),
-                "user",
-                "[Ada]: plover",
-            ),
-            (json!({"kind": "summary"}), "user", "SUMMARY"),
-            (json!({"kind": "requester"}), "user", texts[1]),
-            (
-                json!({"kind": "trigger", "message_id": trigger, "author": author}),
-                "user",
-                texts[2],
-            ),
-        ],
-    );
-    r.server.kill().await;
-    let record = format!("update task_contexts set manifest = '{old}'");
-    r.place
-        .run(&[
-            &record,
-            "delete from context_parts",
-            "delete from context_texts",
-            "delete from citations",
-            "delete from meta where key = 'context_parts'",
-        ])
-        .await;
-    let server = TestProcess::start(&r.place, &r.model, &[]).await;
-    let ada = r.ada.at(&server.base);
-    let seen = ada.task_context(&r.task).await;
-    for same in ["requested_by", "model", "attempt", "left_out", "attempts"] {
-        assert_eq!(seen[same], before[same], "{same}");
-    }
-    assert_eq!(seen["system"]["text"], before["system"]["text"]);
-    let content = format!(
-        "{}\n\n(deleted)\n\nSUMMARY\n\n{}\n\n{}",
-        texts[0], texts[1], texts[2]
-    );
-    assert_eq!(seen["turns"], json!([{"role": "user", "content": content}]));
-    let flags: Vec<bool> = list(&seen, "/messages")
-        .iter()
-        .map(|message| message["deleted"] == true)
-        .collect();
-    assert_eq!(flags, [false, true, false]);
-    assert_eq!(number(&seen, "/messages/0/tokens"), 7);
-    delete(&ada, &r.root).await;
-    let seen = ada.task_context(&r.task).await;
-    assert!(!seen.to_string().contains(SECRET), "{seen}");
-    assert!(!seen.to_string().contains("SUMMARY"), "{seen}");
-    for trace in [SECRET, "plover"] {
-        assert_eq!(
-            r.place.places_of(trace).await,
-            Vec::<String>::new(),
-            "{trace}"
-        );
-    }
 }

@@ -109,14 +109,6 @@ const TEXTS: &[(&str, &str)] = &[
 /// Files with words that are neither compared with a column nor assigned to one, and the `text_enum!` that contains these words, if
 /// any.
 const RESULTS: &[(&str, Option<&str>)] = &[
-    (
-        "migrations/postgres/20261127030000_add_part_versions.sql",
-        Some("AgentPart"),
-    ),
-    (
-        "migrations/sqlite/20261127030000_add_part_versions.sql",
-        Some("AgentPart"),
-    ),
     ("src/memory/settings.rs", None),
     ("src/nodes/lease.rs", None),
     ("src/replies/context.rs", Some("LeftOutReason")),

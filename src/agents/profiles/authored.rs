@@ -186,7 +186,7 @@ pub async fn changes_since(
     after: i64,
     to: i64,
 ) -> Result<Vec<PartsChanged>, DbError> {
-    let rows: Vec<(i64, UserId, Timestamp, Option<Json<PartVersions>>)> = c
+    let rows: Vec<(i64, UserId, Timestamp, Json<PartVersions>)> = c
         .q("select version, changed_by, changed_at, part_versions from agent_versions \
             where agent_id = $1 and version > $2 and version <= $3 and changed_by is not null order by version desc limit $4")
         .bind(agent)
@@ -196,8 +196,7 @@ pub async fn changes_since(
         .all()
         .await?;
     let mut changes = Vec::new();
-    for (version, by, changed_at, numbers) in rows {
-        let numbers = numbers.map_or_else(|| PartVersions::all_in(version), |numbers| numbers.0);
+    for (version, by, changed_at, Json(numbers)) in rows {
         let told = AgentPart::TOLD.iter().copied();
         let mut parts: Vec<AgentPart> = told.filter(|part| numbers.of(*part) == version).collect();
         if parts.len() == AgentPart::TOLD.len() {

@@ -123,38 +123,20 @@ pub(super) async fn changed_by(
     Ok(changed)
 }
 
-/// Numbers of the versions that last changed the parts of a version.
+/// Numbers of the versions that last changed the parts of a version; all in the next version if it does not exist.
 pub(super) async fn part_versions(
     c: &mut Conn,
     agent: AgentId,
     version: i64,
 ) -> Result<PartVersions, DbError> {
-    let mut found = BTreeMap::new();
-    let (mut at, mut after) = (version, None::<Profile>);
-    loop {
-        let row = find_written(c, agent, at).await?;
-        // A server of an earlier release does not store the numbers, so its versions are compared.
-        let (known, profile) = match row {
-            Some((Some(Json(known)), profile)) => (Some(known), Some(profile.0)),
-            Some((None, profile)) => (None, Some(profile.0)),
-            None => (Some(PartVersions::all_in(at + 1)), None),
-        };
-        if let (Some(before), Some(after)) = (&profile, &after) {
-            for part in differing(before, after) {
-                found.entry(part).or_insert(at + 1);
-            }
-        }
-        if let Some(known) = known {
-            for part in AgentPart::ALL {
-                found.entry(*part).or_insert_with(|| known.of(*part));
-            }
-            return Ok(PartVersions(found));
-        }
-        (at, after) = (at - 1, profile);
-    }
+    let written = find_written(c, agent, version).await?;
+    Ok(written.map_or_else(
+        || PartVersions::all_in(version + 1),
+        |(numbers, _)| numbers.0,
+    ))
 }
 
-pub(super) type Written = (Option<Json<PartVersions>>, Json<Profile>);
+pub(super) type Written = (Json<PartVersions>, Json<Profile>);
 
 /// The profile of a version as written.
 pub(super) async fn find_written(

@@ -137,7 +137,7 @@ impl Published {
         }
         let tracker = blobs.tracker.clone();
         tracker.spawn(async move {
-            if let Err(e) = blobs.discard_bytes(blob).await {
+            if let Err(e) = blobs.remove_bytes(blob).await {
                 tracing::warn!(error = %e, "unused bytes of an upload are left for the next cleanup");
             }
             drop(permit);

@@ -134,11 +134,7 @@ impl Blobs {
             .all()
             .await?;
         let known: HashMap<String, Uuid> = known.into_iter().collect();
-        // A file of an earlier version belongs to any row with its hash.
-        stored.retain(|file| {
-            let row = known.get(&file.hash);
-            row.is_none_or(|known| file.upload_id.is_some_and(|upload| upload != *known))
-        });
+        stored.retain(|file| known.get(&file.hash) != Some(&file.upload_id));
         let remove = move || {
             for file in &stored {
                 directory::remove_listed(&file.path)?;

@@ -174,7 +174,7 @@ impl Blobs {
         self.directory.join(MOVING)
     }
 
-    /// Deletes bytes whose row was removed by this process.
+    /// Deletes bytes without a row.
     pub(super) async fn remove_bytes(&self, blob: Blob) -> Result<(), FileError> {
         match blob.store {
             BlobStore::Db => {
@@ -186,17 +186,6 @@ impl Blobs {
             }
             BlobStore::S3 => self.bucket().await?.delete(&blob.key()).await?,
         }
-        Ok(())
-    }
-
-    /// Deletes bytes to which no row has ever referred.
-    pub(super) async fn discard_bytes(&self, blob: Blob) -> Result<(), FileError> {
-        if blob.store != BlobStore::File {
-            return self.remove_bytes(blob).await;
-        }
-        let directory = Arc::clone(&self.directory);
-        let remove = move || directory::remove_upload(&directory, &blob.hash, blob.upload_id);
-        blocking(remove).await?;
         Ok(())
     }
 }

@@ -284,7 +284,7 @@ mod tests {
             preset: None,
             left_out: Vec::new(),
             context_window: 32_000,
-            window_source: None,
+            window_source: crate::model::WindowSource::Assumed,
             reserve: 4_000,
             considered: std::collections::BTreeMap::new(),
             memories: Vec::new(),

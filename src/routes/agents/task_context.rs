@@ -222,7 +222,7 @@ struct ContextSeen {
     left_out: Vec<LeftOut>,
     memories: MemoriesSeen,
     /// Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an error from
-    /// the provider; `assumed` if nothing is known. Null in records written by earlier versions.
+    /// the provider; `assumed` if nothing is known.
     #[schema(inline)]
     window_source: Option<model::WindowSource>,
     budget: Budget,
@@ -522,7 +522,7 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
             .collect(),
         messages: sent.parts.iter().filter_map(seen).collect(),
         memories: memories_of(&sent, caller, hidden),
-        window_source: sent.window_source,
+        window_source: Some(sent.window_source),
         budget: Budget {
             context_window: sent.context_window,
             reserve: sent.reserve,

@@ -4988,7 +4988,7 @@ export interface components {
             memories: components["schemas"]["MemoriesSeen"];
             /**
              * @description Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an error from
-             *     the provider; `assumed` if nothing is known. Null in records written by earlier versions.
+             *     the provider; `assumed` if nothing is known.
              */
             window_source: ("table" | "setting" | "provider" | "error" | "assumed") | null;
             budget: components["schemas"]["Budget"];
