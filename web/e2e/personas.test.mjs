@@ -7,10 +7,10 @@ import { dialog, inspect, main, toast } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo, model } = await startTeam({ model: true });
-const PAGE = '/northwind/settings/personas';
+const PAGE = '/northwind/settings/styles';
 const TEXT = 'You are calm. You name the risk first.';
-const list = (p) => main(p).getByRole('list', { name: 'Personas' });
-const steps = (p) => main(p).getByRole('navigation', { name: 'Persona steps' });
+const list = (p) => main(p).getByRole('list', { name: 'Characters' });
+const steps = (p) => main(p).getByRole('navigation', { name: 'Steps of the character' });
 const step = (p, name) => steps(p).getByRole('button', { name: new RegExp(`^${name}`) });
 const marks = (p) => steps(p).getByRole('button').locator('.meta').allTextContents();
 const stored = async (p, name) => (await api(p, 'GET', `personas?name=${encodeURIComponent(name)}`)).data[0];
@@ -22,9 +22,9 @@ const openPersona = async (p, name) => {
 
 test('the list is empty at first, and a persona is created by its name', async () => {
   await ada.page.goto(PAGE);
-  await main(ada).getByText('No personas yet. A persona is a reusable character for agents.').waitFor();
+  await main(ada).getByText('No characters yet.').waitFor();
   await inspect(ada, 'personas-none');
-  await button(ada.page, 'New persona').click();
+  await button(ada.page, 'New character').click();
   await box(ada.page, 'Name').fill('Calm engineer');
   await button(ada.page, 'Create').click();
   await main(ada).getByRole('heading', { name: 'Calm engineer', exact: true }).waitFor();
@@ -87,7 +87,7 @@ test('the text is drafted by the model, and approved', async () => {
   assert.equal(await button(ada.page, 'Approve').isDisabled(), true);
   await button(ada.page, 'Draft from the steps').click();
   await ada.page.waitForFunction(
-    (text) => document.querySelector('form[aria-label="Persona"] textarea')?.value === text,
+    (text) => document.querySelector('form[aria-label="Character"] textarea')?.value === text,
     TEXT,
   );
   assert.equal((await stored(ada, 'Calm engineer')).compressed, '', 'a draft is not stored');
@@ -114,7 +114,7 @@ test('unsaved changes are kept after someone else’s change', async () => {
   await inspect(bo, 'personas-conflict');
   await button(bo.page, 'Keep editing').click();
   assert.equal(await box(bo.page, 'Description').inputValue(), 'By Bo');
-  await main(bo).getByRole('link', { name: 'All personas' }).click();
+  await main(bo).getByRole('link', { name: 'All characters' }).click();
   await dialog(bo).getByText('Discard your changes?').waitFor();
   await button(bo.page, 'Stay').click();
   await bo.page.goBack();
@@ -157,7 +157,7 @@ test('an agent names a persona', async () => {
   await openPersona(ada, draft.name);
   await button(ada.page, 'Delete').click();
   await dialog(ada).getByRole('button', { name: 'Delete', exact: true }).click();
-  await toast(ada, 'The persona “Poet” was deleted');
+  await toast(ada, 'The character “Poet” was deleted');
   assert.equal(await stored(ada, 'Poet'), undefined);
 });
 

@@ -57,45 +57,60 @@ test('a message to a person gets no chip, and another agent has its own', async 
   await composer(ada).fill('');
 });
 
-test('an admin changes the reply styles; a conflict keeps unsaved changes', async () => {
+test('an admin adds a style by its name; a conflict keeps unsaved changes', async () => {
   await ada.page.goto(PAGE);
-  await main(ada).getByRole('heading', { name: 'Reply styles', exact: true }).waitFor();
-  await group(ada, 'Preset Brief').waitFor();
-  await inspect(ada, 'reply-styles');
-  assert.equal(await button(ada.page, 'Save').isDisabled(), true);
-  await button(ada.page, 'Add an add-on').click();
-  const addon = group(ada, 'Add-on 5');
-  await box(addon, 'ID').fill('rhyme');
-  await box(group(ada, 'Add-on rhyme'), 'Text').fill('Answer in rhyme.');
-  await button(ada.page, 'Add a preset').click();
-  await box(group(ada, 'Preset 5'), 'Name').fill('Rhyme');
-  await box(group(ada, 'Preset Rhyme'), 'ID').fill('rhyme');
-  await group(ada, 'Preset Rhyme').getByRole('checkbox', { name: 'rhyme' }).check();
-  await box(group(ada, 'Rule 2'), 'Keywords').fill('plan\nwell, what now');
-
+  const styles = main(ada).getByRole('list', { name: 'Styles', exact: true });
+  await styles.getByRole('link', { name: 'Brief' }).waitFor();
+  await inspect(ada, 'styles');
+  await main(ada).getByRole('link', { name: 'New style' }).click();
+  await box(main(ada), 'Name').fill('Rhyme');
+  await box(main(ada), 'Text').fill('Answer in rhyme.');
+  await inspect(ada, 'styles-new');
+  // Another admin's change of another style is no conflict.
   const current = await api(ada, 'GET', 'prompt-profiles');
-  await api(ada, 'PUT', 'prompt-profiles', { ...current, rules: [] });
+  await api(ada, 'PUT', 'prompt-profiles', { ...current, rules: current.rules.slice(1) });
+  await button(ada.page, 'Save').click();
+  await toast(ada, 'Saved');
+  await styles.getByRole('link', { name: 'Rhyme' }).click();
+  const saved = await api(ada, 'GET', 'prompt-profiles');
+  const rhyme = { id: 'rhyme', name: 'Rhyme', description: '', addons: ['rhyme'] };
+  assert.deepEqual(saved.presets, [...current.presets, rhyme]);
+  assert.deepEqual(saved.addons, [...current.addons, { id: 'rhyme', text: 'Answer in rhyme.' }]);
+  assert.deepEqual(saved.rules, current.rules.slice(1));
+
+  await box(main(ada), 'Text').fill('Answer in two rhymes.');
+  const addons = saved.addons.with(-1, { id: 'rhyme', text: 'Answer in blank verse.' });
+  await api(ada, 'PUT', 'prompt-profiles', { ...saved, addons });
   await button(ada.page, 'Save').click();
   await main(ada)
     .getByRole('heading', { name: /^Someone saved version \d+ in the meantime/ })
     .waitFor();
-  await inspect(ada, 'reply-styles-conflict');
-  assert.deepEqual((await api(ada, 'GET', 'prompt-profiles')).rules, []);
+  await inspect(ada, 'styles-conflict');
   await button(ada.page, 'Keep editing').click();
-  assert.equal(await box(group(ada, 'Add-on rhyme'), 'Text').inputValue(), 'Answer in rhyme.');
+  assert.equal(await box(main(ada), 'Text').inputValue(), 'Answer in two rhymes.');
   await button(ada.page, 'Compare').click();
-  await group(ada, 'Rules').getByRole('radio', { name: 'Yours' }).check();
+  await group(ada, 'Text').getByRole('radio', { name: 'Yours' }).check();
   await button(ada.page, 'Save choices').click();
   await toast(ada, 'Saved');
-  const saved = await api(ada, 'GET', 'prompt-profiles');
-  assert.deepEqual(saved.presets.at(-1), {
-    id: 'rhyme',
-    name: 'Rhyme',
-    description: '',
-    addons: ['rhyme'],
-  });
-  assert.equal(saved.rules.length, current.rules.length);
-  assert.deepEqual(saved.rules[1].keywords, ['plan', 'well, what now']);
+  const { addons: now } = await api(ada, 'GET', 'prompt-profiles');
+  assert.equal(now.at(-1).text, 'Answer in two rhymes.');
+});
+
+test('rules and defaults are folded; a style is deleted with those that choose it', async () => {
+  await ada.page.goto(PAGE);
+  assert.equal(await group(ada, 'Rule 1').isVisible(), false);
+  await main(ada).getByText('Rules and defaults', { exact: true }).click();
+  await box(group(ada, 'Rule 1'), 'Keywords').fill('plan\nwell, what now');
+  await inspect(ada, 'styles-rules');
+  await button(ada.page, 'Save').click();
+  await toast(ada, 'Saved');
+  assert.deepEqual((await api(ada, 'GET', 'prompt-profiles')).rules[0].keywords, ['plan', 'well, what now']);
+  await main(ada).getByRole('link', { name: 'Plan', exact: true }).click();
+  await button(ada.page, 'Delete').click();
+  await button(ada.page.getByRole('dialog'), 'Delete').click();
+  await toast(ada, 'The style “Plan” was deleted');
+  const { presets, rules } = await api(ada, 'GET', 'prompt-profiles');
+  assert.ok(![...presets.map((p) => p.id), ...rules.map((r) => r.preset)].includes('planner'));
 
   await ada.page.goto(thread);
   await composer(ada).fill('@vibe why?');
@@ -121,9 +136,12 @@ test('an agent has a style of its own', async () => {
   assert.equal((await api(ada, 'GET', `agents/${id}`)).prompting.profile, 'rhyme');
 });
 
-test('members read the reply styles and cannot change them', async () => {
+test('members see who uses a style, and cannot change it', async () => {
   await bo.page.goto(PAGE);
+  const row = main(bo).getByRole('listitem').filter({ hasText: 'Rhyme' });
+  await row.getByText('Used by Vibe').waitFor();
+  await row.getByRole('link', { name: 'Rhyme' }).click();
   await main(bo).getByText('Only admins can change this.').waitFor();
-  assert.equal(await box(group(bo, 'Preset Rhyme'), 'Name').isDisabled(), true);
+  assert.equal(await box(main(bo), 'Text').isEditable(), false);
   assert.equal(await button(bo.page, 'Save').count(), 0);
 });

@@ -7,7 +7,6 @@ const SETTINGS = [
     'invites',
     'channels',
     'agents',
-    'personas',
     'styles',
     'context',
     'about-us',
@@ -137,7 +136,7 @@ export class Router {
   /** True if the user has navigated since the page was loaded. */
   moved = false;
   /**
-   * Called with the new path before a navigation to another page or persona; returning false blocks it, for example if there
+   * Called with the new path before a navigation to another page or character; returning false blocks it, for example if there
    * are unsaved changes.
    */
   guard: ((path: string) => boolean) | null = null;
@@ -194,7 +193,7 @@ export class Router {
     this.#at = parsePlace(url);
   }
   /**
-   * Checks whether the URL leaves the page. Panels and tabs in the query belong to the same page; each persona
+   * Checks whether the URL leaves the page. Panels and tabs in the query belong to the same page; each character
    * is a separate page.
    */
   #leaves(url: URL): boolean {

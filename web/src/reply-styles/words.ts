@@ -1,20 +1,21 @@
-import type { StyleAddon, StylePreset, StyleRouting, StyleRule, StylesForm } from '../api/reply-styles';
+import type { ChoiceFields, RuleFields, StyleFields } from './document';
 
-/** Labels of the parts of the document, in display order. */
-export const PARTS: Record<keyof StylesForm, string> = {
-  addons: 'Add-ons',
-  presets: 'Presets',
+export const STYLE_LABELS: Record<keyof StyleFields, string> = {
+  name: 'Name',
+  description: 'Description',
+  text: 'Text',
+};
+export const CHOICE_LABELS: Record<keyof ChoiceFields, string> = {
   rules: 'Rules',
-  routing: 'Defaults',
+  defaults: 'Defaults',
+  every: 'Replies until rules and defaults are applied again',
+  afterSummaries: 'Also apply them after messages are summarized',
 };
 
-const addonText = ({ id, text }: StyleAddon) => `${id}\n${text}`;
-const presetText = ({ id, name, description, addons }: StylePreset) =>
-  [`${name} (${id})`, description, `Add-ons: ${addons.join(', ') || 'none'}`].filter(Boolean).join('\n');
-function ruleText({ keywords, min_length, max_length, preset, priority }: StyleRule): string {
+function ruleText({ keywords, min_length, max_length, preset, priority }: RuleFields): string {
   return [
     `Style: ${preset}`,
-    keywords?.length ? `Keywords: ${keywords.join(', ')}` : '',
+    keywords ? `Keywords: ${keywords.replaceAll('\n', ', ')}` : '',
     min_length ? `Shortest message: ${min_length}` : '',
     max_length ? `Longest message: ${max_length}` : '',
     `Priority: ${priority ?? 0}`,
@@ -22,22 +23,10 @@ function ruleText({ keywords, min_length, max_length, preset, priority }: StyleR
     .filter(Boolean)
     .join('\n');
 }
-function routingText(routing: StyleRouting): string {
-  return [
-    ...Object.entries(routing.default_preset_by_mode).map(([mode, preset]) => `${mode}: ${preset}`),
-    `Replies until rules and defaults are applied again: ${routing.review_every_n_turns}`,
-    `Also applied after messages are summarized: ${routing.force_review_on_compaction ? 'yes' : 'no'}`,
-  ].join('\n');
-}
-
-/** Formats a part of the document as text. */
-export function partText(part: keyof StylesForm, value: unknown): string {
-  if (part === 'routing') return routingText(value as StyleRouting);
-  const texts =
-    part === 'addons'
-      ? (value as StyleAddon[]).map(addonText)
-      : part === 'presets'
-        ? (value as StylePreset[]).map(presetText)
-        : (value as StyleRule[]).map(ruleText);
-  return texts.join('\n\n');
+/** Formats a value of these fields as text. */
+export function choiceText(field: keyof ChoiceFields, value: unknown): string {
+  if (field === 'rules') return (value as RuleFields[]).map(ruleText).join('\n\n');
+  if (field === 'defaults')
+    return (value as ChoiceFields['defaults']).map(({ mode, preset }) => `${mode}: ${preset}`).join('\n');
+  return field === 'afterSummaries' ? (value ? 'Yes' : 'No') : String(value);
 }

@@ -43,8 +43,7 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
           archivedChannels(ws).length > 0 || ws.channels.rooms.some((c) => c.created_by === ws.myId),
       },
       { key: 'agents', name: 'Agents', load: () => import('../agents/AgentsPage.svelte'), wide: true },
-      { key: 'personas', name: 'Personas', load: () => import('../personas/PersonasPage.svelte') },
-      { key: 'styles', name: 'Reply styles', load: () => import('../reply-styles/StylesPage.svelte') },
+      { key: 'styles', name: 'Styles', load: () => import('../reply-styles/StylesPage.svelte') },
       { key: 'context', name: 'Memory and context', load: () => import('./MemoryRules.svelte') },
       { key: 'about-us', name: 'What agents know about us', load: () => import('./AboutUs.svelte') },
       {
