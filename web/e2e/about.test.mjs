@@ -61,8 +61,8 @@ test('a text that another window saved is not lost', async () => {
 });
 
 test('an admin tells agents about the workspace, with a preview', async () => {
-  await ada.page.goto(`${SETTINGS}/about-us`);
-  await main(ada).getByRole('heading', { name: 'What agents know about us', exact: true }).waitFor();
+  await ada.page.goto(`${SETTINGS}/told`);
+  await main(ada).getByRole('heading', { name: 'Told to all', exact: true }).waitFor();
   await main(ada).getByText('Nothing is sent.').waitFor();
   await inspect(ada, 'about-us-off');
   await box(ada.page, 'About us').fill('We sell pears.');
@@ -81,7 +81,7 @@ test('an admin tells agents about the workspace, with a preview', async () => {
 });
 
 test('members see it, and only admins change it', async () => {
-  await bo.page.goto(`${SETTINGS}/about-us`);
+  await bo.page.goto(`${SETTINGS}/told`);
   await preview(bo).getByText('We sell pears.').waitFor();
   await main(bo).getByText('Only admins can change this.').waitFor();
   assert.equal(await bo.page.getByRole('switch', { name: 'Send workspace context' }).isDisabled(), true);

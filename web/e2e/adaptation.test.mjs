@@ -8,7 +8,7 @@ import { api, startTeam } from './lib/team.mjs';
 const { ada, bo } = await startTeam({ model: true });
 const SETTINGS = '/northwind/settings';
 const allow = (p) => p.page.getByRole('switch', { name: 'Allow agents to adapt to people' });
-const adapt = (p) => p.page.getByRole('switch', { name: 'Let agents adapt to me' });
+const adapt = (p) => p.page.getByRole('switch', { name: 'Adapt to me' });
 const adaptation = (p) => p.page.getByRole('region', { name: 'Adaptation', exact: true });
 const section = (p) => p.page.locator('form').getByRole('button', { name: /^Adaptation/ });
 const CARD = 'Adapts to people who allow it';
@@ -26,7 +26,7 @@ const settled = (p, what) => what.and(p.page.locator(':enabled')).waitFor();
 
 test('nobody is adapted to until the workspace allows it', async () => {
   await ada.page.goto(`${SETTINGS}/memory`);
-  await adaptation(ada).getByText('Your workspace has turned this off.').waitFor();
+  await adaptation(ada).getByText('Northwind has turned adaptation off.').waitFor();
   await inspect(ada, 'adaptation-off');
   await bo.page.goto(`${SETTINGS}/context`);
   await allow(bo).waitFor();

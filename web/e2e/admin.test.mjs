@@ -12,6 +12,7 @@ import {
   PHONE,
   reply,
   startThread,
+  WIDE,
 } from './lib/browser.mjs';
 import { dialog, inspect, main, signIn } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
@@ -33,13 +34,63 @@ const menu = async (p, name, what) => {
 
 test('admin pages are hidden from members, and their addresses show a notice', async () => {
   await open(bo, 'profile');
-  assert.equal(await tabs(bo).getByRole('link', { name: 'Invites' }).count(), 0);
-  await open(bo, 'invites');
+  assert.equal(await tabs(bo).getByRole('link', { name: 'Tools' }).count(), 0);
+  await open(bo, 'tools');
   await main(bo).getByText('Only admins can see this').waitFor();
   await inspect(bo, 'admin-only-admins');
   await open(ada, 'profile');
-  await tabs(ada).getByRole('link', { name: 'Invites' }).click();
-  await main(ada).getByRole('heading', { name: 'Invites' }).waitFor();
+  await tabs(ada).getByRole('link', { name: 'Tools' }).click();
+  await main(ada).getByRole('heading', { name: 'Tools' }).waitFor();
+});
+
+test('a former address leads to the page that contains it now', async () => {
+  await open(ada, 'usage?by=agent');
+  await ada.page.waitForURL('**/northwind/settings/costs?by=agent');
+  await button(ada.page, 'Agents').and(ada.page.locator('main [aria-pressed=true]')).waitFor();
+  await open(ada, 'nowhere');
+  await main(ada).getByText('There is no such page').waitFor();
+});
+
+test('in a narrow window, the list is a page with the state of each page, and Back leads to it', async () => {
+  const { page } = ada;
+  await page.setViewportSize(PHONE);
+  await page.goto('/northwind/settings');
+  for (const [name, state] of [
+    ['Profile', '@ada-lindholm'],
+    ['Members', '2 members'],
+    ['Devices and keys', '1 device, 0 keys'],
+    ['Tools', '0 servers'],
+    ['Styles', '4 styles, 0 characters'],
+    ['Model', /^scripted-1, tested/],
+    ['Costs', /this month$/],
+  ]) {
+    const link = tabs(ada).getByRole('link').filter({ hasText: name }).first();
+    await link.getByText(state, { exact: true }).waitFor();
+    assert.ok((await link.boundingBox()).height >= 44, name);
+  }
+  await inspect(ada, 'settings-list');
+  await page.setViewportSize(PHONE);
+  await tabs(ada).getByRole('link', { name: 'Members' }).click();
+  await page.getByRole('heading', { name: 'Members', level: 1 }).waitFor();
+  assert.equal(await tabs(ada).count(), 0);
+  await page.getByRole('link', { name: 'Back' }).click();
+  await tabs(ada).waitFor();
+  await page.setViewportSize(WIDE);
+  await main(ada).getByRole('heading', { name: 'Profile', level: 2 }).waitFor();
+});
+
+test('the password is changed in a dialog', async () => {
+  await open(bo, 'password');
+  await button(bo.page, 'Change password…').click();
+  await inspect(bo, 'admin-password');
+  await bo.page.getByLabel('Current password').fill('wrong password');
+  await bo.page.getByLabel('New password').fill('correct horse battery');
+  await button(bo.page, 'Change password').click();
+  await dialog(bo).getByRole('alert').waitFor();
+  await bo.page.getByLabel('Current password').fill('correct horse battery');
+  await button(bo.page, 'Change password').click();
+  await said(bo, 'Password changed');
+  await dialog(bo).waitFor({ state: 'detached' });
 });
 
 test('a key is created with scopes, shown once, used, and revoked', async () => {
@@ -108,8 +159,9 @@ test('one device is signed out, then all others', async () => {
 
 test('an invite for one person is shown once, used up, and removed', async () => {
   await open(ada, 'invites');
+  await main(ada).getByText('1 invite', { exact: true }).click();
   await row(ada, 'Invites', 'used 1 time').waitFor();
-  await button(ada.page, 'New invite').click();
+  await button(main(ada), 'Invite people').click();
   await dialog(ada).getByLabel('They join as').selectOption('viewer');
   await dialog(ada).getByLabel('Maximum uses').selectOption('1');
   await accessible(ada.page, 'new invite');
@@ -166,11 +218,11 @@ test('a new admin sees the admin pages immediately, and loses them with the role
   await ada.page.getByLabel('Role of Bo Chen').selectOption('admin');
   await said(ada, 'Bo Chen is now an admin');
   await bo.page.getByLabel('Role of Ada Lindholm').waitFor();
-  await tabs(bo).getByRole('link', { name: 'Invites' }).click();
-  await row(bo, 'Invites', 'Used up').waitFor();
+  await tabs(bo).getByRole('link', { name: 'Tools' }).click();
+  await main(bo).getByRole('heading', { name: 'Tools' }).waitFor();
   await ada.page.getByLabel('Role of Bo Chen').selectOption('member');
   await main(bo).getByText('Only admins can see this').waitFor();
-  await tabs(bo).getByRole('link', { name: 'Invites' }).waitFor({ state: 'detached' });
+  await tabs(bo).getByRole('link', { name: 'Tools' }).waitFor({ state: 'detached' });
 });
 
 test('a member’s menu changes the handle and removes the member, live for the other person', async () => {
@@ -409,7 +461,7 @@ test('a page that failed to load shows the reason, and retries on click or recon
   await button(ada.page, 'Try again').waitFor({ state: 'detached' });
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').waitFor();
-  await tabs(ada).getByRole('link', { name: 'Devices' }).click();
+  await tabs(ada).getByRole('link', { name: 'Audit log' }).click();
   await main(ada).getByText('Couldn’t load').waitFor();
   await accessible(ada.page, 'settings, offline');
   await ada.context.setOffline(false);

@@ -294,14 +294,14 @@ test('an agent is duplicated, made default, deactivated, archived, unarchived, a
 });
 
 test('admins change the workspace’s rules; members without the right have no buttons', async () => {
-  await ada.page.goto('/northwind/settings/workspace');
-  await field(ada, 'Required text').fill('Be kind to everyone.');
+  await ada.page.goto('/northwind/settings/told');
+  await field(ada, 'Told to every agent first').fill('Be kind to everyone.');
   await ada.page.getByLabel('All kinds').uncheck();
   await ada.page.getByLabel('web_fetch').uncheck();
   await inspect(ada, 'agents-rules');
   await ada.page.getByLabel('Members can create and edit agents').uncheck();
   await ada.page.getByLabel('API clients can use the model without an agent').uncheck();
-  await button(ada.page, 'Save rules').click();
+  await button(ada.page, 'Save').click();
   await ada.page.getByText('Saved. The next reply').first().waitFor();
   const policy = await api(ada, 'GET', `workspaces/${workspace.id}/policy`);
   assert.equal(policy.members_write_agents, false);
@@ -394,23 +394,23 @@ test('no page logged an error', () => {
 
 test('the workspace’s AGENTS.md applies to agents without their own', async () => {
   const { id } = await byName('coder');
-  await ada.page.goto('/northwind/settings/workspace');
-  await field(ada, 'AGENTS.md').fill('Answer in one line.');
-  await button(ada.page, 'Save AGENTS.md').click();
+  await ada.page.goto('/northwind/settings/told');
+  await field(ada, 'Working rules').fill('Answer in one line.');
+  await button(ada.page, 'Save').click();
   await ada.page
-    .getByText(/^AGENTS\.md saved/)
+    .getByText(/^Saved\. The next reply/)
     .first()
     .waitFor();
   const file = await api(ada, 'GET', `agents/${id}/files/AGENTS.md`);
   assert.deepEqual([file.source, file.content], ['workspace', 'Answer in one line.']);
   await ada.page.reload();
-  await field(ada, 'AGENTS.md').waitFor();
-  assert.equal(await field(ada, 'AGENTS.md').inputValue(), 'Answer in one line.');
+  await field(ada, 'Working rules').waitFor();
+  assert.equal(await field(ada, 'Working rules').inputValue(), 'Answer in one line.');
   await inspect(ada, 'agents-shared-files');
-  await bo.page.goto('/northwind/settings/workspace');
-  await field(bo, 'AGENTS.md').waitFor();
-  assert.equal(await field(bo, 'AGENTS.md').isEditable(), false);
-  assert.equal(await button(bo.page, 'Save AGENTS.md').count(), 0);
+  await bo.page.goto('/northwind/settings/told');
+  await field(bo, 'Working rules').waitFor();
+  assert.equal(await field(bo, 'Working rules').isEditable(), false);
+  assert.equal(await button(bo.page, 'Save').count(), 0);
 });
 
 test('text typed in two windows is in both, also after a reload', async () => {
@@ -465,22 +465,21 @@ test('a file that someone else saved is shown beside the draft, before and after
 });
 
 test('the workspace’s rules and files are not saved over those of another admin', async () => {
-  await ada.page.goto('/northwind/settings/workspace');
-  await field(ada, 'Required text').fill('Be kind, by Ada.');
-  await field(ada, 'AGENTS.md').fill('Answer in two lines.');
+  await ada.page.goto('/northwind/settings/told');
+  await field(ada, 'Told to every agent first').fill('Be kind, by Ada.');
+  await field(ada, 'Working rules').fill('Answer in two lines.');
   const root = `workspaces/${workspace.id}`;
   await api(ada, 'PATCH', `${root}/policy`, { required_text: 'Be brief.' });
   await api(ada, 'PUT', `${root}/files/AGENTS.md`, { content: 'Answer in three lines.' });
-  await button(ada.page, 'Save rules').click();
+  await button(ada.page, 'Save').click();
   await main(ada).getByText('Be brief.').waitFor();
-  await button(ada.page, 'Save AGENTS.md').click();
   await main(ada).getByText('Answer in three lines.').waitFor();
   await inspect(ada, 'settings-conflicts');
   const clash = (name) => main(ada).getByRole('group', { name, exact: true });
-  await clash('Required text').getByRole('radio', { name: 'Yours', exact: true }).check();
+  await clash('Told to every agent first').getByRole('radio', { name: 'Yours', exact: true }).check();
   await button(ada.page, 'Save choices').first().click();
-  await field(ada, 'Required text').waitFor();
+  await field(ada, 'Told to every agent first').waitFor();
   assert.equal((await api(ada, 'GET', `${root}/policy`)).required_text, 'Be kind, by Ada.');
   await ada.page.getByRole('button', { name: /^Use version/ }).click();
-  assert.equal(await field(ada, 'AGENTS.md').inputValue(), 'Answer in three lines.');
+  assert.equal(await field(ada, 'Working rules').inputValue(), 'Answer in three lines.');
 });

@@ -158,7 +158,7 @@ test('in Settings, Channels, admins and creators unarchive; others do not have t
 test('the theme follows the system until one is chosen, and the clock has 12 or 24 hours', async () => {
   const { page } = ada;
   const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
-  await page.goto('/northwind/settings/profile');
+  await page.goto('/northwind/settings/appearance');
   await button(page, 'System').click();
   assert.equal(await theme(), 'dark');
   await page.emulateMedia({ colorScheme: 'light' });
@@ -170,14 +170,14 @@ test('the theme follows the system until one is chosen, and the clock has 12 or 
   await page.emulateMedia({ colorScheme: 'dark' });
   await button(page, '12-hour').click();
   await page.getByText(/^\d{1,2}:\d\d [AP]M$/).waitFor();
-  await accessible(page, 'Profile');
-  await shot(page, '37-profile-dark');
+  await accessible(page, 'Appearance');
+  await shot(page, '37-appearance-dark');
   await page.goto('/northwind/c/launch-week');
   await page
     .locator('main time')
     .getByText(/^\d{1,2}:\d\d [AP]M$/)
     .waitFor();
-  await page.goto('/northwind/settings/profile');
+  await page.goto('/northwind/settings/appearance');
   await button(page, '24-hour').click();
 });
 

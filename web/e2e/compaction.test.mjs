@@ -33,7 +33,11 @@ const announced = (p, text) =>
   p.page.locator('.said').filter({ hasText: text }).waitFor({ state: 'attached' });
 const summarize = async (p, menu = 'Thread menu') => {
   await p.page.getByRole('button', { name: menu, exact: true }).click();
-  await p.page.getByRole('menuitem', { name: 'Summarize for agents' }).click();
+  if (menu === 'Dive menu') return p.page.getByRole('menuitem', { name: 'Shorten old messages now' }).click();
+  await p.page.getByRole('menuitem', { name: 'Memory of this thread' }).click();
+  const panel = p.page.getByRole('region', { name: 'Memory of this thread', exact: true });
+  await button(panel, 'Shorten old messages now').click();
+  await button(panel, 'Close').click();
 };
 const topOf = async (p, text) => (await message(p.page, text).last().boundingBox()).y;
 /** Checks accessibility and takes screenshots with the region in view, in both themes and at both widths. */

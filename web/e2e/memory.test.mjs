@@ -34,6 +34,7 @@ test('nothing is remembered at first; an entry is added, found, edited, and forg
   await inspect(ada, 'memory-none');
   await button(ada.page, 'Add').click();
   await box(ada.page, 'Text').fill('Prefers short answers with sources');
+  await dialog(ada).getByText('More', { exact: true }).click();
   await dialog(ada).getByLabel('Kind').selectOption('Preference');
   await inspect(ada, 'memory-add');
   await button(ada.page, 'Remember').click();
@@ -68,11 +69,11 @@ test('nothing is remembered at first; an entry is added, found, edited, and forg
 });
 
 test('an entry can be kept to one’s own chats with agents', async () => {
-  const where = dialog(ada).getByLabel('Where agents can use it');
+  const where = dialog(ada).getByLabel('For', { exact: true });
   await button(ada.page, 'Add').click();
   await box(ada.page, 'Text').fill('Takes medicine at noon');
   await dialog(ada).getByText('Agents may repeat this wherever you ask them.').waitFor();
-  await where.selectOption('Only in my own chats with agents');
+  await where.selectOption('Me, only in my own chats with agents');
   await dialog(ada).getByText('In your direct messages with agents, if nobody else is in them.').waitFor();
   await inspect(ada, 'memory-own-chats');
   await button(ada.page, 'Remember').click();
@@ -83,8 +84,8 @@ test('an entry can be kept to one’s own chats with agents', async () => {
     (await api(ada, 'GET', 'memories?user_id=me&q=medicine')).data.map((e) => e.visibility);
   assert.deepEqual(await visibility(), ['direct']);
   await noon.getByRole('button', { name: 'Edit' }).click();
-  assert.equal(await where.locator('option:checked').innerText(), 'Only in my own chats with agents');
-  await where.selectOption('When I ask');
+  assert.equal(await where.locator('option:checked').innerText(), 'Me, only in my own chats with agents');
+  await where.selectOption('Me');
   await button(ada.page, 'Save').click();
   await noon.getByText('only in your own chats').waitFor({ state: 'detached' });
   assert.deepEqual(await visibility(), ['workspace']);
@@ -173,8 +174,8 @@ test('“Remember…” keeps a message: only here by default, with Undo', async
   await pictures(ada, 'memory-menu');
   await pick(ada, 'Remember…');
   assert.equal(await box(ada.page, 'Text').inputValue(), 'The harbor ferry starts at Pier 4711');
-  const where = dialog(ada).getByLabel('Where agents can use it');
-  assert.equal(await where.locator('option:checked').innerText(), 'Only here');
+  const where = dialog(ada).getByLabel('For', { exact: true });
+  assert.equal(await where.locator('option:checked').innerText(), 'This thread');
   await dialog(ada).getByText('In the threads of #general').waitFor();
   await inspect(ada, 'memory-remember');
   await button(ada.page, 'Remember').click();
@@ -187,7 +188,7 @@ test('“Remember…” keeps a message: only here by default, with Undo', async
   // The same with the keyboard, and only for the user.
   await openMenu(ada, 'Pier 4711');
   await ada.page.getByRole('menuitem', { name: 'Remember…' }).press('Enter');
-  await where.selectOption('When I ask');
+  await where.selectOption('Me');
   await box(ada.page, 'Text').press('Control+End');
   await ada.page.keyboard.type(' at nine');
   await button(ada.page, 'Remember').press('Enter');
@@ -195,7 +196,7 @@ test('“Remember…” keeps a message: only here by default, with Undo', async
   assert.deepEqual(await texts(ada, 'user_id=me'), ['The harbor ferry starts at Pier 4711 at nine']);
   await openMenu(ada, 'Pier 4711');
   await pick(ada, 'Remember…');
-  await where.selectOption('Everywhere');
+  await where.selectOption('Everyone in Northwind');
   await button(ada.page, 'Remember').click();
   await dialog(ada).waitFor({ state: 'detached' });
   const [shared] = (await api(ada, 'GET', 'memories?scope=conversation')).data;
@@ -257,6 +258,7 @@ test('an agent’s entries are shown to everyone, and changed by those who may',
   await main(ada).getByText('Vibe remembers nothing yet.').waitFor();
   await button(ada.page, 'Add').click();
   await box(ada.page, 'Text').fill('Deploys happen on Mondays');
+  await dialog(ada).getByText('More', { exact: true }).click();
   await dialog(ada).getByLabel('Kind').selectOption('Decision');
   await button(ada.page, 'Remember').click();
   await entry(ada, 'Deploys happen on Mondays').getByText('Decision').waitFor();
@@ -279,14 +281,17 @@ test('an agent’s entries are shown to everyone, and changed by those who may',
 });
 
 test('an admin publishes what its owner allows to share; conversations and the workspace have lists', async () => {
-  await ada.page.goto(`${SETTINGS}/context`);
   const threads = (p) => list(p, 'Memories of conversations');
   const shared = (p) => list(p, 'Memories of the workspace');
+  const tab = (p, name) =>
+    main(p).getByRole('navigation', { name: 'Memories of' }).getByRole('link', { name }).click();
+  await ada.page.goto(`${SETTINGS}/memory?of=workspace`);
   await shared(ada).getByText('Nothing is remembered for the workspace.').waitFor();
+  await tab(ada, 'Conversations');
   const made = entry(ada, 'The harbor ferry starts at Pier 4711', threads(ada));
   await made.getByText('Marked as wrong').waitFor();
   assert.equal(await button(made, 'Publish').count(), 0);
-  await bo.page.goto(`${SETTINGS}/context`);
+  await bo.page.goto(`${SETTINGS}/memory?of=conversations`);
   const theirs = entry(bo, 'The harbor ferry starts at Pier 4711', threads(bo));
   await button(theirs, 'It’s right').click();
   await made.getByText('Marked as wrong').waitFor({ state: 'detached' });
@@ -296,11 +301,16 @@ test('an admin publishes what its owner allows to share; conversations and the w
   assert.equal(await button(theirs, 'Publish').count(), 0);
   await button(made, 'Publish').click();
   await toast(ada, 'Published');
-  for (const p of [ada, bo]) await entry(p, 'The harbor ferry starts at Pier 4711', shared(p)).waitFor();
-  await inspect(ada, 'memory-context');
+  await inspect(ada, 'memory-conversations');
+  for (const p of [ada, bo]) {
+    await tab(p, 'Workspace');
+    await entry(p, 'The harbor ferry starts at Pier 4711', shared(p)).waitFor();
+  }
+  await inspect(ada, 'memory-workspace');
   await button(entry(ada, 'The harbor ferry starts at Pier 4711', shared(ada)), 'Forget').click();
   await button(dialog(ada), 'Forget').click();
   await shared(bo).getByText('Nothing is remembered for the workspace.').waitFor();
+  await tab(ada, 'Conversations');
   await button(made, 'Source').click();
   await message(ada.page, 'Pier 4711').first().waitFor();
 });
@@ -319,28 +329,35 @@ test('an edited source makes an entry stale until someone confirms it', async ()
 });
 
 test('the policy turns memory off for everyone, and only admins change it', async () => {
-  await ada.page.goto(`${SETTINGS}/context`);
+  await ada.page.goto(`${SETTINGS}/told`);
   const people = (p) => p.page.getByRole('switch', { name: 'Memories about people' });
-  await bo.page.goto(`${SETTINGS}/context`);
+  await bo.page.goto(`${SETTINGS}/told`);
   await main(bo).getByText('Only admins can change this.').waitFor();
   assert.equal(await people(bo).isDisabled(), true);
   await people(ada).uncheck();
   await ada.page.getByRole('switch', { name: 'How people want individual agents to treat them' }).uncheck();
   await bo.page.goto(`${SETTINGS}/memory`);
-  await main(bo).getByText('Northwind has turned off memory about people.').waitFor();
-  assert.equal(await bo.page.getByRole('switch').count(), 0);
-  await accessible(bo.page, 'memory that is off');
+  await main(bo)
+    .getByText('Northwind has turned memory about people off. An admin can turn it on in')
+    .waitFor();
+  assert.equal(await bo.page.getByRole('switch', { name: 'Remember things about me' }).count(), 0);
+  assert.equal(await button(bo.page, 'Add').count(), 0);
+  await inspect(bo, 'memory-off');
   await people(ada).check();
   const agents = ada.page.getByRole('switch', { name: 'Agents remember', exact: true });
   await agents.uncheck();
   await people(ada).and(ada.page.locator(':disabled')).waitFor();
+  await bo.page.goto(thread);
+  await openMenu(bo, 'Pier 12');
+  await bo.page.getByRole('menuitem', { name: 'Copy text' }).waitFor();
+  await bo.page.getByRole('menuitem', { name: 'Remember…' }).waitFor({ state: 'detached' });
   await inspect(ada, 'memory-policy');
   await agents.check();
   await people(ada).and(ada.page.locator(':checked')).waitFor();
 });
 
 test('quiet conversations and the retention of automatic memories are rules of the workspace', async () => {
-  await ada.page.goto(`${SETTINGS}/context`);
+  await ada.page.goto(`${SETTINGS}/told`);
   const workspace = (await api(ada, 'GET', 'workspaces')).data[0].id;
   const rules = async () => (await api(ada, 'GET', `workspaces/${workspace}/policy`)).memory;
   const quiet = ada.page.getByRole('switch', { name: 'Remember conversations once they are quiet' });
@@ -358,7 +375,7 @@ test('quiet conversations and the retention of automatic memories are rules of t
   await button(dialog(ada), 'Forget').click();
   await dialog(ada).waitFor({ state: 'detached' });
   assert.equal((await rules()).retention_days, 90);
-  await bo.page.goto(`${SETTINGS}/context`);
+  await bo.page.goto(`${SETTINGS}/told`);
   const shown = bo.page.getByLabel('Keep automatic memories');
   await shown.and(bo.page.locator(':disabled')).waitFor();
   assert.equal(await shown.inputValue(), '90');
@@ -370,37 +387,34 @@ test('quiet conversations and the retention of automatic memories are rules of t
   assert.equal(await keep.inputValue(), '');
 });
 
-test('a thread that agents do not remember: its entries can be kept or forgotten', async () => {
+test('a thread’s menu opens its memory: the switch, the entries, and the summary', async () => {
   await ada.page.goto(thread);
-  const name = 'Agents remember this thread';
-  const toggle = async () => {
-    await button(ada.page, 'Thread menu').click();
-    await ada.page.getByRole('menuitemcheckbox', { name }).waitFor();
-  };
-  await toggle();
+  await button(ada.page, 'Thread menu').click();
   await accessible(ada.page, 'the thread menu');
   await pictures(ada, 'memory-thread-menu');
-  const item = ada.page.getByRole('menuitemcheckbox', { name });
-  assert.equal(await item.getAttribute('aria-checked'), 'true');
-  await item.click();
-  await dialog(ada).getByText('Forget its 1 memory?').waitFor();
+  await pick(ada, 'Memory of this thread');
+  const panel = ada.page.getByRole('region', { name: 'Memory of this thread', exact: true });
+  const on = panel.getByRole('switch', { name: 'Agents remember this thread' });
+  await entry(ada, 'The harbor ferry starts at Pier 4711', panel).waitFor();
+  assert.match(ada.page.url(), /panel=memory:thread_/);
   await inspect(ada, 'memory-thread');
-  await button(ada.page, 'Keep').click();
-  assert.equal((await texts(ada, `thread_id=${threadId(ada)}`)).length, 1);
-  await toggle();
-  assert.equal(await item.getAttribute('aria-checked'), 'false');
-  await ada.page.keyboard.press('Escape');
+  await on.uncheck();
+  await on.and(ada.page.locator(':enabled')).waitFor();
+  assert.equal((await api(ada, 'GET', `threads/${threadId(ada)}`)).memory, 'off');
+  assert.equal((await texts(ada, `thread_id=${threadId(ada)}`)).length, 1, 'the entries stay');
   await openMenu(ada, 'Pier 12');
+  await ada.page.getByRole('menuitem', { name: 'Copy text' }).waitFor();
   assert.equal(await ada.page.getByRole('menuitem', { name: 'Remember…' }).count(), 0);
   await ada.page.keyboard.press('Escape');
-  await toggle();
-  await item.click();
-  await toast(ada, 'Agents remember this thread');
-  await toggle();
-  await item.click();
-  await button(dialog(ada), 'Forget').click();
+  await ada.page.reload();
+  assert.equal(await on.isChecked(), false);
+  await on.check();
+  await button(panel, 'Forget all').click();
+  await dialog(ada).getByRole('button', { name: 'Forget all' }).click();
   await toast(ada, '1 memory forgotten');
   assert.deepEqual(await texts(ada, `thread_id=${threadId(ada)}`), []);
+  await button(panel, 'Close').click();
+  await panel.waitFor({ state: 'detached' });
 });
 
 test('no page logged an error', () => {

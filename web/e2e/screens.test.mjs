@@ -164,8 +164,8 @@ test('dialogs: new channel, new message, invite, about a channel, keys, delete, 
 test('settings, each page', async () => {
   for (const [tab, sign] of [
     ['profile', 'Handle'],
-    ['password', 'Current password'],
-    ['sessions', 'This device'],
+    ['appearance', 'Theme'],
+    ['devices', 'This device'],
     ['workspace', 'Workspace name'],
     ['members', 'Bo Chen'],
   ]) {

@@ -22,7 +22,7 @@ function keep() {
 
 test('the switch has a hint and reports changes', async () => {
   const onchange = show({ on: false });
-  const choice = page.getByRole('switch', { name: 'Let agents adapt to me' });
+  const choice = page.getByRole('switch', { name: 'Adapt to me' });
   expect((choice as HTMLInputElement).checked).toBe(false);
   expect(page.getByText(/^Agents that support it keep a mood score per conversation/)).toBeTruthy();
   await fireEvent.click(choice);
@@ -41,7 +41,7 @@ test('each conversation has a line, which can be deleted', async () => {
 test('states can be deleted even if the workspace has turned adaptation off', async () => {
   keep();
   show({ allowed: false });
-  expect(page.getByText('Your workspace has turned this off.')).toBeTruthy();
+  expect(page.getByText(/has turned adaptation off\. An admin can turn it on/)).toBeTruthy();
   expect(page.queryByRole('switch')).toBeNull();
   await vi.waitFor(() => expect(buttons()).toHaveLength(2));
   expect(page.getByRole('button', { name: 'Delete all' })).toBeTruthy();

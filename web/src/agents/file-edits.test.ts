@@ -1,10 +1,10 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page } from '@testing-library/svelte';
 import { beforeEach, expect, test, vi } from 'vitest';
-import SharedFile from '../settings/SharedFile.svelte';
+import ToldTexts from '../settings/ToldTexts.svelte';
 import { profile } from '../test/make-agents';
 import { Screen } from '../test/screen';
-import { StoredFile } from '../test/versioned';
+import { StoredFile, StoredPolicy } from '../test/versioned';
 import { AgentsContext } from './agents-context.svelte';
 import FileEditor from './FileEditor.svelte';
 
@@ -106,29 +106,30 @@ test('a file that was deleted before can be written again', async () => {
   expect([file.content, file.matched]).toEqual(['New.', ['"0"', '"2"']]);
 });
 
-/** Shows a workspace file as in Settings. */
+/** Shows the working rules of the workspace. */
 function showShared(content: string | null) {
   const shared = new StoredFile('AGENTS.md', content);
   const { backend } = screen.scene;
   backend.objects.set('/v1/workspaces/ws_1/files/AGENTS.md', shared);
   backend.sharedFiles = [shared];
-  screen.show(SharedFile, { path: 'AGENTS.md', hint: '' });
+  backend.objects.set('/v1/workspaces/ws_1/policy', new StoredPolicy());
+  screen.show(ToldTexts, { onsaved: vi.fn() });
   return shared;
 }
 test('a new file of the workspace is not written over another one', async () => {
   const shared = showShared(null);
-  await type('Mine.', 'AGENTS.md');
+  await type('Mine.', 'Working rules');
   shared.write('Theirs.');
-  await click('Save AGENTS.md');
+  await click('Save');
   expect(await conflict(1)).toBeTruthy();
   expect(page.getByText('Theirs.')).toBeTruthy();
   expect([shared.content, shared.matched]).toEqual(['Theirs.', ['"0"']]);
 });
 test('a file of the workspace is deleted only in the version that was shown', async () => {
   const shared = showShared('One.');
-  await type('', 'AGENTS.md');
+  await type('', 'Working rules');
   shared.write('Theirs.');
-  await click('Save AGENTS.md');
+  await click('Save');
   await conflict(2);
   await fireEvent.click(page.getByRole('radio', { name: 'Yours' }));
   await click('Save choices');

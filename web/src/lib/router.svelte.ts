@@ -1,19 +1,6 @@
 /** Minimal router: real paths, one reactive `route`, no dependency. */
-const SETTINGS = [
-  ...(['profile', 'password', 'sessions', 'memory', 'keys', 'data'] as const),
-  ...([
-    'workspace',
-    'members',
-    'invites',
-    'channels',
-    'agents',
-    'styles',
-    'context',
-    'about-us',
-  ] as const),
-  ...(['tools', 'usage', 'budgets', 'audit', 'model', 'nodes'] as const),
-];
-export type SettingsPage = (typeof SETTINGS)[number];
+import type { SettingsPage } from '../settings/pages';
+
 /** Pages across all channels. */
 const PAGES = ['actions', 'decisions', 'search', 'inbox', 'schedules', 'workflows', 'runs'] as const;
 export type PageName = (typeof PAGES)[number];
@@ -30,12 +17,13 @@ export type Route =
   | { name: 'thread'; slug: string; channel: string; thread: string }
   /** `id`: the object that is open, or `new`. */
   | { name: PageName; slug: string; id?: string }
-  | { name: 'settings'; slug: string; page: SettingsPage }
+  /** `page` is null for the list of pages; its key is not checked here. */
+  | { name: 'settings'; slug: string; page: string | null }
   /** `agent` is an ID, or `new`. */
   | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
   | { name: 'missing' };
 export type Panel =
-  | { kind: 'task' | 'agent'; id: string }
+  | { kind: 'task' | 'agent' | 'memory'; id: string }
   /** `resolve`: true if the resolution editor is open. */
   | { kind: 'dive'; id: string; resolve: boolean }
   | null;
@@ -54,7 +42,6 @@ export interface Place {
 }
 
 export const isPage = (s: string): s is PageName => (PAGES as readonly string[]).includes(s);
-const isSettings = (s: string): s is SettingsPage => (SETTINGS as readonly string[]).includes(s);
 const AGENT_TABS: readonly string[] = ['edit', 'access', 'files', 'memory', 'history', 'try'];
 const isAgentTab = (s: string): s is AgentTab => AGENT_TABS.includes(s);
 
@@ -76,7 +63,7 @@ function parsePanel(text: string): Panel {
   const [kind, id, mode] = text.split(':');
   if (!id) return null;
   if (kind === 'dive') return { kind, id, resolve: mode === 'resolve' };
-  return kind === 'task' || kind === 'agent' ? { kind, id } : null;
+  return kind === 'task' || kind === 'agent' || kind === 'memory' ? { kind, id } : null;
 }
 
 function parseRoute(path: string): Route {
@@ -95,10 +82,7 @@ function parseRoute(path: string): Route {
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
   if (isPage(b) && (!c || ((b === 'workflows' || b === 'runs') && !d))) return { name: b, slug: a, id: c };
-  if (b === 'settings' && !d) {
-    const page = c ?? 'profile';
-    if (isSettings(page)) return { name: 'settings', slug: a, page };
-  }
+  if (b === 'settings' && !d) return { name: 'settings', slug: a, page: c ?? null };
   if (b === 'settings' && c === 'agents' && d && !f) {
     if (!e) return { name: 'agent', slug: a, agent: d, tab: 'about' };
     if (isAgentTab(e) && d !== 'new') return { name: 'agent', slug: a, agent: d, tab: e };
@@ -122,7 +106,7 @@ export const to = {
   workflows: (slug: string, id = '') => `/${slug}/workflows${id && `/${id}`}`,
   runs: (slug: string) => `/${slug}/runs`,
   run: (slug: string, run: string) => `/${slug}/runs/${run}`,
-  settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,
+  settings: (slug: string, page?: SettingsPage) => `/${slug}/settings${page ? `/${page}` : ''}`,
   agent: (slug: string, agent: string, tab: AgentTab = 'about') =>
     `/${slug}/settings/agents/${agent}${tab === 'about' ? '' : `/${tab}`}`,
   newAgent: (slug: string, template: string | null = null) =>

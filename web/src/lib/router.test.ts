@@ -25,9 +25,8 @@ test.each([
   ['/northwind/workflows/flow_1', { name: 'workflows', slug: 'northwind', id: 'flow_1' }],
   ['/northwind/workflows/flow_1/more', { name: 'missing' }],
   ['/northwind/actions/mine', { name: 'missing' }],
-  ['/northwind/settings', { name: 'settings', slug: 'northwind', page: 'profile' }],
   ['/northwind/settings/members', { name: 'settings', slug: 'northwind', page: 'members' }],
-  ['/northwind/settings/nowhere', { name: 'missing' }],
+  ['/northwind/settings', { name: 'settings', slug: 'northwind', page: null }],
   ['/northwind/settings/agents', { name: 'settings', slug: 'northwind', page: 'agents' }],
   [
     '/northwind/settings/agents/new?template=researcher',

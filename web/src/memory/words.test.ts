@@ -49,9 +49,10 @@ test('a message can be used here, everywhere if its channel is public, or for on
     'user',
     'direct',
   ]);
-  expect(placesFor({ message: mine() }, 'fact', ws)[0]?.label).toBe('Only here');
+  expect(placesFor({ message: mine() }, 'fact', ws)[0]?.label).toBe('This thread');
   ws.channels.put(channel({ id: 'chan_1', kind: 'private' }));
   expect(keys(placesFor({ message: mine() }, 'fact', ws))).toEqual(['channel', 'user', 'direct']);
+  expect(keys(placesFor({ message: mine() }, 'fact', ws, false))).toEqual(['channel']);
 });
 test('kinds about people reach no other conversation, and agents say nothing about people', async () => {
   const ws = await scene();
@@ -65,7 +66,7 @@ test('an entry about oneself is for all agents or for a single one', async () =>
   expect(all?.form).toEqual({ scope: 'user' });
   expect(all?.hint).toBe('Agents may repeat this wherever you ask them.');
   expect([own?.label, own?.form]).toEqual([
-    'Only in my own chats with agents',
+    'Me, only in my own chats with agents',
     { scope: 'user', visibility: 'direct' },
   ]);
   expect(single?.form.scope).toBe('persona');

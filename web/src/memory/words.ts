@@ -23,7 +23,7 @@ const OF_PEOPLE: readonly MemoryKind[] = ['person', 'preference'];
 /** Subject of a new entry: the sender of a message, the user, or an agent. */
 export type Subject = { message: Message } | { agent: string } | 'me';
 
-/** One choice of "Where agents can use it". */
+/** One choice of "For". */
 export interface Place {
   key: string;
   label: string;
@@ -42,32 +42,40 @@ function channelPlaces(
   const form = { scope: 'conversation', thread_id: thread } as const;
   const here: Place = {
     key: 'channel',
-    label: 'Only here',
+    label: 'This thread',
     hint: isOfPeople ? 'In this thread' : `In the threads of ${name ?? 'its channel'}`,
     form: { ...form, visibility: 'channel' },
   };
   if (!isPublic || isOfPeople) return [here];
   const hint = `In every conversation in ${ws.workspace.name}`;
-  return [here, { key: 'workspace', label: 'Everywhere', hint, form: { ...form, visibility: 'workspace' } }];
+  return [
+    here,
+    {
+      key: 'workspace',
+      label: `Everyone in ${ws.workspace.name}`,
+      hint,
+      form: { ...form, visibility: 'workspace' },
+    },
+  ];
 }
 const ANYWHERE = 'Agents may repeat this wherever you ask them.';
 /** Choices for a personal entry of the given reach, which comes first, or else for one of direct messages only. */
 function personalPlaces(key: string, label: string, hint: string, form: Place['form']): Place[] {
   const own: Place = {
     key: 'direct',
-    label: 'Only in my own chats with agents',
+    label: 'Me, only in my own chats with agents',
     hint: 'In your direct messages with agents, if nobody else is in them.',
     form: { ...form, visibility: 'direct' },
   };
   return [{ key, label, hint, form }, own];
 }
-/** Choices for a new entry, the default first. */
-export function placesFor(subject: Subject, kind: MemoryKind, ws: WorkspaceState): Place[] {
+/** Choices for a new entry, the default first. Without `own`, nothing can be remembered about the user. */
+export function placesFor(subject: Subject, kind: MemoryKind, ws: WorkspaceState, own = true): Place[] {
   if (subject === 'me') {
-    const all = personalPlaces('user', 'All agents, when I ask', ANYWHERE, { scope: 'user' });
+    const all = personalPlaces('user', 'Me', ANYWHERE, { scope: 'user' });
     const single = ws.people.agents.map((a): Place => {
       const form = { scope: 'persona', agent_id: a.id } as const;
-      return { key: a.id, label: `Only ${agentName(a)}, when I ask`, hint: ANYWHERE, form };
+      return { key: a.id, label: `Me, only with ${agentName(a)}`, hint: ANYWHERE, form };
     });
     return [...all, ...single];
   }
@@ -78,9 +86,9 @@ export function placesFor(subject: Subject, kind: MemoryKind, ws: WorkspaceState
   const isPublic = channel?.kind === 'public';
   const places = channelPlaces(channel, isPublic, { thread: m.thread_id, kind }, ws);
   // An agent's statement never becomes an entry about a person.
-  if (m.author.type === 'human') {
+  if (own && m.author.type === 'human') {
     const hint = isPublic ? ANYWHERE : 'Agents may repeat this where everyone can read this message.';
-    places.push(...personalPlaces('user', 'When I ask', hint, { scope: 'user' }));
+    places.push(...personalPlaces('user', 'Me', hint, { scope: 'user' }));
   }
   return places;
 }
@@ -91,7 +99,7 @@ export function placesOf(entry: Memory, kind: MemoryKind, ws: WorkspaceState): P
     const isWide = entry.visibility === 'workspace' || !entry.source_message_ids.length;
     const visibility = isWide ? 'workspace' : 'channel';
     const hint = isWide ? ANYWHERE : 'Agents may repeat this where everyone can read its sources.';
-    return personalPlaces(visibility, 'When I ask', hint, { visibility });
+    return personalPlaces(visibility, 'Me', hint, { visibility });
   }
   if (entry.scope !== 'conversation' || !entry.thread_id) return [];
   const channel = ws.channels.map.get(entry.channel_id ?? '') ?? null;

@@ -2,7 +2,7 @@
 import { fireEvent, screen as page, within } from '@testing-library/svelte';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ListedNode } from '../api/admin-types';
-import type { SettingsPage } from '../lib/router.svelte';
+import type { SettingsPage } from '../settings/pages';
 import Settings from '../settings/Settings.svelte';
 import { node } from '../test/make-nodes';
 import { Screen } from '../test/screen';
@@ -54,7 +54,7 @@ test('members have no tab, and their browsers do not request the nodes', async (
 test('admins of another workspace have no tab', async () => {
   await show(null);
   await page.findByText('Only admins of this server’s first workspace can see this page.');
-  expect([tab('Nodes'), tab('Invites')]).toEqual([null, expect.anything()]);
+  expect([tab('Nodes'), tab('Tools')]).toEqual([null, expect.anything()]);
 });
 test('someone who becomes an admin gets the tab', async () => {
   await show([node()], { at: 'workspace', role: 'member' });

@@ -1,51 +1,56 @@
 import type { Component } from 'svelte';
-import type { SettingsPage } from '../lib/router.svelte';
 import { archivedChannels } from '../state/channel-actions';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
+export type SettingsPage =
+  | ('profile' | 'appearance' | 'memory' | 'devices')
+  | ('workspace' | 'members' | 'channels')
+  | ('agents' | 'tools' | 'told' | 'styles')
+  | ('model' | 'costs' | 'nodes' | 'audit');
 export interface PageEntry {
   key: SettingsPage;
   name: string;
   load: () => Promise<{ default: Component<Record<string, never>> }>;
-  /** Only admins have this tab. */
+  /** Only admins have this page. */
   admin?: boolean;
   /** For members: returns true if the page has content for this user. */
   also?: (ws: WorkspaceState) => boolean;
-  /** For admins: only those who can list the nodes have this tab. */
+  /** For admins: only those who can list the nodes have this page. */
   operator?: boolean;
   wide?: boolean;
 }
+const hasChannels = (ws: WorkspaceState) =>
+  archivedChannels(ws).length > 0 || ws.channels.rooms.some((c) => c.created_by === ws.myId);
+
 /** Each page is loaded when it opens. */
 export const GROUPS: { name: string; pages: PageEntry[] }[] = [
   {
     name: 'You',
     pages: [
       { key: 'profile', name: 'Profile', load: () => import('./Profile.svelte') },
-      { key: 'password', name: 'Password', load: () => import('./Password.svelte') },
-      { key: 'sessions', name: 'Devices', load: () => import('./Devices.svelte') },
-      { key: 'memory', name: 'Memory', load: () => import('./MyMemory.svelte') },
-      { key: 'keys', name: 'Keys', load: () => import('./Keys.svelte') },
-      { key: 'data', name: 'My data', load: () => import('./MyData.svelte') },
+      { key: 'appearance', name: 'Appearance', load: () => import('./Appearance.svelte') },
+      { key: 'memory', name: 'Memory', load: () => import('./MemoryPage.svelte') },
+      { key: 'devices', name: 'Devices and keys', load: () => import('./DevicesPage.svelte') },
     ],
   },
   {
-    name: 'Workspace',
+    name: 'People and channels',
     pages: [
-      { key: 'workspace', name: 'General', load: () => import('./General.svelte') },
+      { key: 'workspace', name: 'Workspace', load: () => import('./General.svelte') },
       { key: 'members', name: 'Members', load: () => import('./Members.svelte') },
-      { key: 'invites', name: 'Invites', load: () => import('./Invites.svelte'), admin: true },
       {
         key: 'channels',
         name: 'Channels',
         load: () => import('./ChannelsPage.svelte'),
         admin: true,
-        also: (ws) =>
-          archivedChannels(ws).length > 0 || ws.channels.rooms.some((c) => c.created_by === ws.myId),
+        also: hasChannels,
       },
+    ],
+  },
+  {
+    name: 'Agents',
+    pages: [
       { key: 'agents', name: 'Agents', load: () => import('../agents/AgentsPage.svelte'), wide: true },
-      { key: 'styles', name: 'Styles', load: () => import('../reply-styles/StylesPage.svelte') },
-      { key: 'context', name: 'Memory and context', load: () => import('./MemoryRules.svelte') },
-      { key: 'about-us', name: 'What agents know about us', load: () => import('./AboutUs.svelte') },
       {
         key: 'tools',
         name: 'Tools',
@@ -53,16 +58,15 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
         admin: true,
         wide: true,
       },
-      { key: 'usage', name: 'Usage', load: () => import('./UsagePage.svelte'), wide: true },
-      {
-        key: 'budgets',
-        name: 'Budgets',
-        load: () => import('./BudgetsPage.svelte'),
-        admin: true,
-        wide: true,
-      },
-      { key: 'audit', name: 'Audit log', load: () => import('./Audit.svelte'), admin: true },
+      { key: 'told', name: 'Told to all', load: () => import('./Told.svelte') },
+      { key: 'styles', name: 'Styles', load: () => import('../reply-styles/StylesPage.svelte') },
+    ],
+  },
+  {
+    name: 'Model and costs',
+    pages: [
       { key: 'model', name: 'Model', load: () => import('./ModelPage.svelte'), admin: true },
+      { key: 'costs', name: 'Costs', load: () => import('./CostsPage.svelte'), wide: true },
     ],
   },
   {
@@ -76,10 +80,25 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
         operator: true,
         wide: true,
       },
+      { key: 'audit', name: 'Audit log', load: () => import('./Audit.svelte'), admin: true },
     ],
   },
 ];
+/** Pages of earlier versions, with the page that contains them now. */
+const MOVED: Partial<Record<string, SettingsPage>> = {
+  password: 'profile',
+  data: 'profile',
+  sessions: 'devices',
+  keys: 'devices',
+  invites: 'members',
+  context: 'told',
+  'about-us': 'told',
+  personas: 'styles',
+  usage: 'costs',
+  budgets: 'costs',
+};
+export const movedTo = (key: string | null): SettingsPage | undefined => MOVED[key ?? ''];
 export const isFor = (page: PageEntry, ws: WorkspaceState): boolean =>
   !page.admin || ws.people.isAdmin || page.also?.(ws) === true;
-export const pageOf = (key: SettingsPage): PageEntry =>
-  GROUPS.flatMap((g) => g.pages).find((p) => p.key === key)!;
+export const pageOf = (key: string): PageEntry | undefined =>
+  GROUPS.flatMap((g) => g.pages).find((p) => p.key === key);

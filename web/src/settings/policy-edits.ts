@@ -1,72 +1,16 @@
 import type { AgentsContext } from '../agents/agents-context.svelte';
-import type { AgentsApi } from '../api/agents';
-import type { ContextSection, PolicyPatch, ToolKind, VersionedPolicy } from '../api/agent-types';
+import type { ContextSection, ToolKind, VersionedPolicy } from '../api/agent-types';
 import { storedEditIn } from '../state/edit-storage';
 import { isKeptEdit } from '../state/shared-edit.svelte';
 import { VersionedEdit, type StoredFields } from '../state/versioned-edit.svelte';
-import type { WorkspaceState } from '../state/workspace.svelte';
 
-/** Editor of some fields of the workspace's policy. Changes to other fields do not cause conflicts. */
-function policyEdit<F extends object>(
-  { ws, api }: { ws: WorkspaceState; api: AgentsApi },
-  name: string,
-  fieldsOf: (policy: VersionedPolicy) => F,
-  patchOf: (changed: Partial<F>) => PolicyPatch,
-): VersionedEdit<F> {
-  const stored = (policy: VersionedPolicy): StoredFields<F> => ({
-    version: policy.version,
-    fields: fieldsOf(policy),
-  });
-  const read = async () => stored(await api.policy(ws.id));
-  return new VersionedEdit(
-    {
-      read,
-      write: async (version, changed) => stored(await api.patchPolicy(ws.id, version, patchOf(changed))),
-      newest: read,
-    },
-    storedEditIn(ws.store, `openvibe.policy.${ws.myId}.${ws.id}.${name}`, isKeptEdit<F>),
-  );
-}
-
-export interface AgentRules {
+/** Texts and lists of the workspace's policy. Changes to its other fields do not cause conflicts. */
+export interface ToldFields {
   required_text: string;
-  allowed_tools: ToolKind[] | null;
-  members_write_agents: boolean;
-  bare_model: boolean;
-}
-export const RULE_LABELS: Record<keyof AgentRules, string> = {
-  required_text: 'Required text',
-  allowed_tools: 'Allowed tools',
-  members_write_agents: 'Members can create and edit agents',
-  bare_model: 'API clients can use the model without an agent',
-};
-/** Formats a value of a rule as text. */
-export const ruleText = (rule: keyof AgentRules, value: unknown): string => {
-  if (rule === 'required_text') return value as string;
-  if (rule === 'allowed_tools') return (value as ToolKind[] | null)?.join(', ') ?? 'All kinds';
-  return value ? 'Yes' : 'No';
-};
-/** Rules for all agents. */
-export const agentRulesEdit = (context: AgentsContext): VersionedEdit<AgentRules> =>
-  policyEdit(
-    context,
-    'rules',
-    (policy) => {
-      context.policy = policy;
-      const { required_text, allowed_tools, members_write_agents, bare_model } = policy;
-      const kinds = allowed_tools && [...allowed_tools].sort();
-      return { required_text: required_text ?? '', allowed_tools: kinds, members_write_agents, bare_model };
-    },
-    ({ required_text, ...others }) => ({
-      ...others,
-      ...(required_text !== undefined && { required_text: required_text.trim() || null }),
-    }),
-  );
-
-/** The part of the workspace context that people write. */
-export interface ContextFields {
+  /** Text of the workspace context. */
   text: string;
   sections: ContextSection[];
+  allowed_tools: ToolKind[] | null;
 }
 export const SECTIONS: Record<ContextSection, string> = {
   decisions: 'The newest decisions',
@@ -74,19 +18,48 @@ export const SECTIONS: Record<ContextSection, string> = {
   members: 'Members',
   memories: 'Memories of the workspace',
 };
-export const CONTEXT_LABELS: Record<keyof ContextFields, string> = {
+export const TOLD_LABELS: Record<keyof ToldFields, string> = {
+  required_text: 'Told to every agent first',
   text: 'About us',
   sections: 'Also send',
+  allowed_tools: 'Allowed tools',
 };
 /** Formats a value of these fields as text. */
-export const contextText = (field: keyof ContextFields, value: unknown): string =>
-  field === 'text'
-    ? (value as string)
-    : (value as ContextSection[]).map((section) => SECTIONS[section]).join(', ');
-export const contextEdit = (ws: WorkspaceState, api: AgentsApi): VersionedEdit<ContextFields> =>
-  policyEdit(
-    { ws, api },
-    'context',
-    ({ workspace_context: { text, sections } }) => ({ text, sections: [...sections].sort() }),
-    (workspace_context) => ({ workspace_context }),
+export function toldText(field: keyof ToldFields, value: unknown): string {
+  if (field === 'allowed_tools') return (value as ToolKind[] | null)?.join(', ') ?? 'All kinds';
+  if (field === 'sections') return (value as ContextSection[]).map((section) => SECTIONS[section]).join(', ');
+  return value as string;
+}
+
+export function toldEdit({ ws, api }: AgentsContext): VersionedEdit<ToldFields> {
+  const stored = (policy: VersionedPolicy): StoredFields<ToldFields> => {
+    const { required_text, allowed_tools, workspace_context: context, version } = policy;
+    const kinds = allowed_tools && [...allowed_tools].sort();
+    const { text, sections } = context;
+    return {
+      version,
+      fields: {
+        required_text: required_text ?? '',
+        text,
+        sections: [...sections].sort(),
+        allowed_tools: kinds,
+      },
+    };
+  };
+  const read = async () => stored(await api.policy(ws.id));
+  return new VersionedEdit(
+    {
+      read,
+      write: async (version, { required_text, allowed_tools, ...context }) => {
+        const patch = {
+          ...(allowed_tools !== undefined && { allowed_tools }),
+          ...(required_text !== undefined && { required_text: required_text.trim() || null }),
+          ...(Object.keys(context).length > 0 && { workspace_context: context }),
+        };
+        return stored(await api.patchPolicy(ws.id, version, patch));
+      },
+      newest: read,
+    },
+    storedEditIn(ws.store, `openvibe.policy.${ws.myId}.${ws.id}`, isKeptEdit<ToldFields>),
   );
+}

@@ -11,6 +11,7 @@ import Trash2 from '@lucide/svelte/icons/trash-2';
 import type { Message } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
 import { copyText } from '../lib/secure';
+import { rulesOf, stopText } from '../memory/stops';
 import { quoteInFork, canQuoteInFork, canFork, startFork } from './start-fork';
 import { ThreadState } from './thread.svelte';
 import type { Ui } from './ui.svelte';
@@ -90,7 +91,9 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
     { label: 'Copy link', icon: Link, quick: true, run: link },
     { label: 'Copy text', icon: Copy, quick: false, run: () => void copy(m.content, 'Text copied') },
   );
-  const remembers = ws.threads.map.get(m.thread_id)?.memory === 'on';
+  const rules = rulesOf(ws);
+  const isStopped = rules !== null && stopText('conversations', rules, ws.workspace.name) !== '';
+  const remembers = !isStopped && ws.threads.map.get(m.thread_id)?.memory === 'on';
   if (remembers && ws.people.canWrite && m.state === 'complete')
     list.push({
       label: 'Remember…',

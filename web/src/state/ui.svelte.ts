@@ -1,6 +1,6 @@
 import { ENTER_CHOICES, enterSends, type EnterChoice } from '../lib/enter';
 import { device } from '../lib/storage';
-import type { Message, Thread } from '../api/types';
+import type { Message } from '../api/types';
 import { useClock, type Clock } from '../lib/time';
 
 export type Theme = 'dark' | 'light';
@@ -20,7 +20,6 @@ export type Dialog =
   /** The run is in the message's thread. */
   | { name: 'run-workflow'; message: Message }
   /** `count`: number of its entries in words, such as "4 memories". */
-  | { name: 'forget-thread'; thread: Thread; count: string }
   | { name: 'connect-model' }
   | { name: 'keys' }
   | { name: 'sign-out' }

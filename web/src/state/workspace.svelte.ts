@@ -7,6 +7,7 @@ import type { Uploads } from '../files/uploads.svelte';
 import { to } from '../lib/router.svelte';
 import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
+import type { MemoryRules } from '../memory/stops';
 import type { CitedMessages } from '../sources/cited-messages.svelte';
 import type { ChannelState } from './channel.svelte';
 import { Channels } from './channels.svelte';
@@ -79,6 +80,8 @@ export class WorkspaceState implements WorkspaceParts {
   readonly outcomes = new Outcomes(this);
   /** Tool calls, and the decisions that wait for the user; created after startup. */
   actions = $state.raw<Actions | null>(null);
+  /** Switches of memory; read with the first menu that depends on them. */
+  memoryRules = $state.raw<MemoryRules | null>(null);
   /** Messages that replies cite; created with the first list of sources. */
   cited: CitedMessages | null = null;
   /** Uploads; created with the first file. */

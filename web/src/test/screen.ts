@@ -16,10 +16,14 @@ import { WAIT_MS } from './setup';
 configure({ asyncUtilTimeout: WAIT_MS });
 
 /**
- * Replacements for features that happy-dom lacks: sizes, so that lists show what fits on the screen, and
+ * Replacements for features that happy-dom lacks: sizes, so that lists show what fits on a wide screen, and
  * popovers.
  */
 const SIZE_PX = 100;
+const WINDOW_PX = 1440;
+interface HappyWindow {
+  happyDOM: { setViewport(size: { width: number }): void };
+}
 class FixedSize implements ResizeObserver {
   #onresize: ResizeObserverCallback;
   constructor(onresize: ResizeObserverCallback) {
@@ -43,6 +47,7 @@ function toggled(this: HTMLElement, newState: string): void {
   this.dispatchEvent(Object.assign(new Event('toggle'), { newState }));
 }
 function addLayout(): void {
+  (window as unknown as HappyWindow).happyDOM.setViewport({ width: WINDOW_PX });
   window.ResizeObserver = FixedSize;
   const { prototype } = HTMLElement;
   Object.defineProperty(prototype, 'offsetParent', { configurable: true, get: () => document.body });

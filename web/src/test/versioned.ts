@@ -1,4 +1,5 @@
 import type { WholeFile, WorkspacePolicy } from '../api/agent-types';
+import type { MemorySettings } from '../api/memory';
 import { AT } from './make';
 
 type Body = Record<string, unknown>;
@@ -127,5 +128,18 @@ export class StoredPolicy extends VersionedObject {
       memory: { ...this.policy.memory, ...memory },
       workspace_context: { ...this.policy.workspace_context, ...workspace_context },
     };
+  }
+}
+
+/** A person's switches for memory. */
+export class StoredSettings extends VersionedObject {
+  override version = 1;
+  settings: MemorySettings = { enabled: true, persona: true, adapt: false, server_enabled: true };
+
+  protected override current(): MemorySettings {
+    return this.settings;
+  }
+  protected override change(body: Body): void {
+    this.settings = { ...this.settings, ...body };
   }
 }

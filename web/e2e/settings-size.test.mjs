@@ -1,0 +1,31 @@
+// What the settings pages ask of an admin of a new workspace: pages, inputs, and words.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { measure } from './lib/measure.mjs';
+import { main } from './lib/parts.mjs';
+import { startTeam } from './lib/team.mjs';
+
+const PAGES_MAX = 16;
+const INPUTS_MAX = 75;
+const WORDS_MAX = 1500;
+
+const { ada } = await startTeam({ bo: null });
+
+test('the settings stay within their limits', async () => {
+  const { page } = ada;
+  await page.goto('/northwind/settings');
+  const tabs = page.getByRole('navigation', { name: 'Settings' }).getByRole('link');
+  await tabs.filter({ hasText: 'Nodes' }).waitFor();
+  const paths = await tabs.evaluateAll((links) => links.map((link) => link.getAttribute('href')));
+  const all = [];
+  for (const path of paths) {
+    await page.goto(path);
+    all.push({ path, ...(await measure(main(ada).locator('.page'))) });
+  }
+  const sum = (key) => all.reduce((n, one) => n + one[key], 0);
+  console.log(`${paths.length} pages, ${sum('inputs')} inputs, ${sum('words')} words`);
+  const text = all.map(({ path, inputs, words }) => `${path}: ${inputs} inputs, ${words} words`).join('\n');
+  assert.ok(paths.length <= PAGES_MAX, text);
+  assert.ok(sum('inputs') <= INPUTS_MAX, text);
+  assert.ok(sum('words') <= WORDS_MAX, text);
+});

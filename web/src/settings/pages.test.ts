@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { GROUPS, movedTo, pageOf } from './pages';
+
+const PAGES = GROUPS.flatMap((group) => group.pages);
+
+test('there are five groups with at most 16 pages', () => {
+  expect(GROUPS).toHaveLength(5);
+  expect(PAGES.length).toBeLessThanOrEqual(16);
+  expect(new Set(PAGES.map((page) => page.key)).size).toBe(PAGES.length);
+});
+test.each([
+  ['password', 'profile'],
+  ['data', 'profile'],
+  ['sessions', 'devices'],
+  ['keys', 'devices'],
+  ['invites', 'members'],
+  ['context', 'told'],
+  ['about-us', 'told'],
+  ['personas', 'styles'],
+  ['usage', 'costs'],
+  ['budgets', 'costs'],
+])('the former page %s is part of %s', (former, page) => {
+  expect(movedTo(former)).toBe(page);
+  expect(pageOf(former)).toBeUndefined();
+  expect(pageOf(page)?.key).toBe(page);
+});

@@ -1,0 +1,67 @@
+import { AdminApi } from '../api/admin';
+import { AgentsApi } from '../api/agents';
+import { MemoryApi } from '../api/memory';
+import { PersonasApi } from '../api/personas';
+import { ReplyStylesApi } from '../api/reply-styles';
+import { ToolsApi } from '../api/tools';
+import type { App } from '../context';
+import { money } from '../lib/numbers';
+import { ago, plural } from '../lib/time';
+import { archivedChannels } from '../state/channel-actions';
+import type { WorkspaceState } from '../state/workspace.svelte';
+import { STATUS } from './model-text';
+import type { SettingsPage } from './pages';
+import { monthOf } from './usage';
+
+/** Line below the name of a page, where the list of pages is a page of its own. */
+export const STATES: Record<SettingsPage, (ws: WorkspaceState, app: App) => string | Promise<string>> = {
+  profile: (ws) => `@${ws.people.me.handle}`,
+  appearance: (_, { ui }) =>
+    `${{ system: 'System', light: 'Light', dark: 'Dark' }[ui.themeChoice]}, ${ui.clock}-hour clock`,
+  memory: async (ws) => ((await ws.api.part(MemoryApi).settings()).enabled ? 'On' : 'Off'),
+  devices: async (ws) => {
+    const api = ws.api.part(AdminApi);
+    const [devices, keys] = await Promise.all([api.sessions(), api.keys()]);
+    return `${plural(devices.length, 'device')}, ${plural(keys.length, 'key')}`;
+  },
+  workspace: (ws) => `${location.host}/${ws.slug}`,
+  members: (ws) => plural(ws.people.members.size, 'member'),
+  channels: (ws) => `${archivedChannels(ws).length} archived`,
+  agents: (ws) => `${ws.people.agents.length} active`,
+  tools: async (ws) => {
+    const servers = (await ws.api.part(ToolsApi).all()).filter((tool) => tool.kind === 'mcp');
+    return plural(servers.length, 'server');
+  },
+  told: async (ws) => {
+    const { required_text, workspace_context: context } = await ws.api.part(AgentsApi).policy(ws.id);
+    return `${required_text ? 'Text' : 'No text'}, workspace context ${context.enabled ? 'on' : 'off'}`;
+  },
+  styles: async (ws) => {
+    const [{ presets }, characters] = await Promise.all([
+      ws.api.part(ReplyStylesApi).get(),
+      ws.api.part(PersonasApi).all(),
+    ]);
+    return `${plural(presets.length, 'style')}, ${plural(characters.length, 'character')}`;
+  },
+  model: async (ws) => {
+    const api = ws.api.part(AdminApi);
+    const { source, status, checked_at } = await api.model(ws.id);
+    if (source === 'none') return 'No model connected';
+    if (status !== 'ok') return STATUS[status].word;
+    const model = await api.defaultModel();
+    return [model?.id, checked_at && `tested ${ago(checked_at).replace('Today', 'today')}`]
+      .filter(Boolean)
+      .join(', ');
+  },
+  costs: async (ws) => {
+    const month = monthOf(new Date());
+    const of = ws.people.isAdmin ? {} : ({ user_id: 'me' } as const);
+    const { total } = await ws.api.part(AdminApi).usage({ from: month, to: month, group_by: 'model', ...of });
+    return `${total.cost_usd === null ? plural(total.tasks, 'request') : money(total.cost_usd)} this month`;
+  },
+  nodes: async (ws) => plural((await ws.api.part(AdminApi).nodes()).data.length, 'node'),
+  audit: async (ws) => {
+    const [newest] = (await ws.api.part(AdminApi).audit({})).data;
+    return newest ? `Newest entry ${ago(newest.created_at)}` : 'No entries';
+  },
+};
