@@ -89,6 +89,8 @@ impl RejectedFunction {
 /// Functions of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Listing {
+    /// Title of the server, if it has one.
+    pub title: Option<String>,
     pub functions: Vec<Definition>,
     pub rejected: Vec<RejectedFunction>,
 }

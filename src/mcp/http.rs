@@ -62,7 +62,10 @@ const CALL: &str = "tools/call";
 /// Reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestFailure {
-    AuthFailed,
+    /// The server requires a credential, and there is none.
+    KeyMissing,
+    /// The server rejected the credential.
+    AuthFailed(String),
     /// The server wants people to sign in with OAuth.
     OAuthOnly,
     /// The server does not allow the request.
@@ -85,7 +88,8 @@ impl RequestFailure {
 
     pub(super) fn into_fault(self, title: String) -> ServerFault {
         match self {
-            Self::AuthFailed => ServerFault::AuthFailed(title),
+            Self::KeyMissing => ServerFault::KeyMissing(title),
+            Self::AuthFailed(text) => ServerFault::AuthFailed(title, text),
             Self::OAuthOnly => ServerFault::OAuthOnly(title),
             Self::Refused(text) => ServerFault::Refused(title, text),
             Self::TooMuchData(excess) => ServerFault::TooMuchData(title, excess),
@@ -293,10 +297,10 @@ impl Guarded {
                     RequestFailure::NotAllowed(format!("{host} is the address of this server"))
                 }
                 Denied::NotPublic(host) => {
-                    RequestFailure::NotAllowed(format!("{host} is not a public address"))
+                    RequestFailure::NotAllowed(permit(&format!("{host} is not a public address")))
                 }
                 Denied::NotEncrypted(host) => {
-                    RequestFailure::NotAllowed(format!("{host} must be used with https"))
+                    RequestFailure::NotAllowed(permit(&format!("{host} must be used with https")))
                 }
                 Denied::Port(host, port) => {
                     RequestFailure::NotAllowed(format!("port {port} of {host} is not permitted"))
@@ -325,8 +329,13 @@ impl Guarded {
         }
         let cause = if self.secret.is_none() && describes_oauth(&response) {
             RequestFailure::OAuthOnly
+        } else if self.secret.is_none() {
+            RequestFailure::KeyMissing
         } else {
-            RequestFailure::AuthFailed
+            let body = self.beginning(response).await;
+            let text = body.ok().and_then(|(body, _)| text_in(&body));
+            let text = text.map_or_else(|| "HTTP 401".to_owned(), |text| self.shown(&text));
+            RequestFailure::AuthFailed(text)
         };
         Err(self.fail(cause, HttpFault::Auth))
     }
@@ -451,6 +460,11 @@ fn ends_session(status: StatusCode, body: &[u8]) -> bool {
             || (text.contains("session") && text.contains("not found"))
     };
     status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && names_session())
+}
+
+/// Adds how an operator can permit an address.
+fn permit(problem: &str) -> String {
+    format!("{problem}. An operator can permit this address with OPENVIBE_MCP_ALLOW")
 }
 
 /// Text of the server in a response with an error status: plain text, or the usual members of JSON. Pages have none.

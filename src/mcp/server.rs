@@ -77,11 +77,15 @@ impl ServerConfig {
 /// Reason why a server could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerFault {
-    #[error("{0} rejected the credential: replace it in Settings › Tools")]
-    AuthFailed(String),
+    /// The server has no credential, and requires one.
+    #[error("{0} wants a key: add one in Settings › Tools")]
+    KeyMissing(String),
+    /// The server rejected the credential; contains its text.
+    #[error("{0} refused the key: replace it in Settings › Tools")]
+    AuthFailed(String, String),
     /// The server has no credential, and describes how to get one.
     #[error(
-        "{0} signs people in by OAuth, which is not supported: if it also accepts a token, add it in Settings › Tools"
+        "{0} signs people in by OAuth, which is not supported: if it also accepts a key, add it in Settings › Tools"
     )]
     OAuthOnly(String),
     /// The server does not allow the request.
@@ -108,7 +112,8 @@ impl From<ServerFault> for ToolFault {
             ServerFault::Timeout(_) => ToolErrorCode::ToolTimeout,
             ServerFault::TooMuchData(..) => ToolErrorCode::TooMuchData,
             ServerFault::Refused(..) => ToolErrorCode::ToolFailed,
-            ServerFault::AuthFailed(_)
+            ServerFault::KeyMissing(_)
+            | ServerFault::AuthFailed(..)
             | ServerFault::OAuthOnly(_)
             | ServerFault::Unreachable(..)
             | ServerFault::Paused(_) => ToolErrorCode::ToolUnreachable,

@@ -273,7 +273,10 @@ impl Session {
 
     async fn read_pages(&self) -> Result<Listing, ServerFault> {
         let causes = Causes::default();
-        let mut found = Listing::default();
+        let mut found = Listing {
+            title: self.server_title(),
+            ..Listing::default()
+        };
         let mut cursor = None;
         let mut bytes = 0;
         for _ in 0..PAGES_MAX {
@@ -318,6 +321,13 @@ impl Session {
             }
         }
         Ok(found)
+    }
+
+    /// Title in the server's description of itself, without the credential.
+    fn server_title(&self) -> Option<String> {
+        let info = self.running.peer().peer_info()?;
+        let title = info.server_info.as_ref()?.title.as_deref()?;
+        Some(redacted(title, self.secret.as_deref()))
     }
 
     /// Checks a definition, and replaces the credential in it.

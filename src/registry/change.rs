@@ -7,6 +7,7 @@ use super::{
     error::ToolError,
     form::{ToolForm, ToolPatch, check_channels, check_name, parse_config, parse_title},
     tool::{RegisteredTool, RegisteredToolKind, TOOLS_MAX, ToolConfig, ToolStatus, find_tool},
+    users::find_users,
 };
 use crate::{
     auth::{self, Actor, AuditAction, Scope},
@@ -35,7 +36,7 @@ pub(super) async fn locked(
     Ok(tool)
 }
 
-/// Returns a tool of the workspace.
+/// Returns a tool of the workspace with its users.
 ///
 /// # Errors
 /// `NotFound`.
@@ -44,9 +45,11 @@ pub(super) async fn stored(
     workspace: WorkspaceId,
     id: ToolId,
 ) -> Result<RegisteredTool, ToolError> {
-    find_tool(c, workspace, id)
+    let mut tool = find_tool(c, workspace, id)
         .await?
-        .ok_or(ToolError::NotFound)
+        .ok_or(ToolError::NotFound)?;
+    find_users(c, workspace, std::slice::from_mut(&mut tool)).await?;
+    Ok(tool)
 }
 
 pub(super) async fn audit(
@@ -171,9 +174,10 @@ pub async fn delete_tool(
     expected: Option<i64>,
 ) -> Result<(), ToolError> {
     let tool = locked(c, actor, id, expected).await?;
-    let agents = list_users(c, actor.workspace, id).await?;
-    if !agents.is_empty() {
-        return Err(ToolError::InUse(agents));
+    let users = tool.used_by.iter().filter(|agent| agent.is_direct);
+    let users: Vec<String> = users.map(|agent| agent.name.clone()).collect();
+    if !users.is_empty() {
+        return Err(ToolError::InUse(users));
     }
     let data = serde_json::json!({"kind": tool.kind, "host": host_of(&tool)});
     audit(c, actor, AuditAction::ToolDeleted, &tool, data).await?;
@@ -287,28 +291,6 @@ pub async fn find_hidden_channel(
     Ok(None)
 }
 
-/// Returns the names of the agents that use a tool.
-async fn list_users(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    id: ToolId,
-) -> Result<Vec<String>, DbError> {
-    let id = id.to_string();
-    let agents: Vec<(String, Option<Json<Value>>)> = c
-        .q("select name, profile -> 'tools' from agents where workspace_id = $1 order by name")
-        .bind(workspace)
-        .all()
-        .await?;
-    let is_named = |tools: &Value| {
-        let tools = tools.as_array().map(Vec::as_slice).unwrap_or_default();
-        tools.iter().any(|tool| tool["registry_id"] == id.as_str())
-    };
-    let users = agents
-        .into_iter()
-        .filter(|(_, tools)| tools.as_ref().is_some_and(|tools| is_named(&tools.0)));
-    Ok(users.map(|(name, _)| name).collect())
-}
-
 /// Origin of the server that receives the secret.
 fn origin_of(config: Option<&ToolConfig>) -> Option<String> {
     let ToolConfig::Remote(remote) = config? else {
@@ -318,8 +300,8 @@ fn origin_of(config: Option<&ToolConfig>) -> Option<String> {
     Some(url.origin().ascii_serialization())
 }
 
-/// Host of a server, for the audit log.
-fn host_of(tool: &RegisteredTool) -> Option<String> {
+/// Host of a server, for the audit log and for errors.
+pub(super) fn host_of(tool: &RegisteredTool) -> Option<String> {
     let ToolConfig::Remote(remote) = tool.config.as_ref()? else {
         return None;
     };

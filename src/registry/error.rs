@@ -49,6 +49,9 @@ pub enum ToolError {
     Denied(Denied),
     #[error(transparent)]
     Unreachable(#[from] ServerFault),
+    /// The functions of the server with this host could not be read.
+    #[error("{}", describe_fault(.0, .1))]
+    NotListed(String, ServerFault),
     #[error(transparent)]
     Secret(SecretError),
     #[error(transparent)]
@@ -76,15 +79,41 @@ fn describe(denied: &Denied) -> String {
             format!("{host} is the address of this server: use the address of a tool server")
         }
         Denied::NotPublic(host) => format!(
-            "{host} is not a public address: an operator can permit it with OPENVIBE_MCP_ALLOW"
+            "{host} is not a public address. An operator can permit this address with OPENVIBE_MCP_ALLOW."
         ),
         Denied::NotEncrypted(host) => format!(
-            "{host} must be used with https: an operator can permit http with OPENVIBE_MCP_ALLOW"
+            "{host} must be used with https. An operator can permit this address with OPENVIBE_MCP_ALLOW."
         ),
         Denied::Port(host, port) => {
             format!("port {port} of {host} cannot be used: use an address with a standard port")
         }
         Denied::NotFound(host) => format!("could not find the host {host}: check the address"),
+    }
+}
+
+/// Describes a failed connection for the dialog that adds a server, as complete sentences.
+fn describe_fault(host: &str, fault: &ServerFault) -> String {
+    match fault {
+        ServerFault::KeyMissing(_) => format!("{host} wants a key."),
+        ServerFault::AuthFailed(_, text) => {
+            format!("{host} refused the key: {}.", text.trim_end_matches('.'))
+        }
+        ServerFault::OAuthOnly(_) => format!(
+            "{host} signs people in by OAuth, which is not supported. Use a key if it offers one."
+        ),
+        ServerFault::Refused(_, text) => {
+            format!(
+                "{host} refused the request: {}.",
+                text.trim_end_matches('.')
+            )
+        }
+        ServerFault::TooMuchData(_, excess) => format!("{host} sent too much data: {excess}."),
+        ServerFault::NotAllowed(_, why) => format!("{why}."),
+        ServerFault::Unreachable(_, why) => format!("Cannot reach {host}: {why}."),
+        ServerFault::Timeout(_) => format!("Cannot reach {host}: it did not respond in time."),
+        ServerFault::Paused(_) => format!(
+            "Cannot reach {host}: it failed 5 times in a row and will be tried again in 30 s."
+        ),
     }
 }
 
@@ -150,7 +179,7 @@ impl From<ToolError> for ApiError {
                 };
                 make(StatusCode::UNPROCESSABLE_ENTITY, code).param("config.url")
             }
-            E::Unreachable(_) => {
+            E::Unreachable(_) | E::NotListed(..) => {
                 // The cause lies with the other server, so there is nothing to log.
                 make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ToolUnreachable).logged()
             }

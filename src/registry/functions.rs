@@ -10,7 +10,7 @@ use super::{
     tool::{RegisteredTool, ToolStatus, find_tool},
 };
 use crate::{
-    auth::{Actor, AuditAction},
+    auth::{Actor, AuditAction, DisplayName},
     db::{Conn, DbError, Json, dialect::lock_workspace, now},
     ids::ToolId,
     mcp::{Definition, Effect, Listing, RejectedFunction, Risk, ServerConfig, ServerFault},
@@ -60,7 +60,9 @@ pub(super) async fn store_outcome(
         Ok(listed) => store_list(c, tool, listed).await? || before != ToolStatus::Ok,
         Err(fault) => {
             let status = match fault {
-                ServerFault::AuthFailed(_) | ServerFault::OAuthOnly(_) => ToolStatus::AuthFailed,
+                ServerFault::KeyMissing(_)
+                | ServerFault::AuthFailed(..)
+                | ServerFault::OAuthOnly(_) => ToolStatus::AuthFailed,
                 ServerFault::TooMuchData(..) => ToolStatus::TooMuchData,
                 _ => ToolStatus::Unreachable,
             };
@@ -101,6 +103,9 @@ async fn store_list(c: &mut Conn, tool: ToolId, listing: &Listing) -> Result<boo
         .bind(tool)
         .all()
         .await?;
+    if known.is_empty() {
+        has_changed |= adopt_title(c, tool, listing.title.as_deref()).await?;
+    }
     for definition in listed {
         let is_known = known.iter().any(|(name, hash, is_listed, _)| {
             name == definition.name() && hash == definition.hash() && *is_listed
@@ -140,6 +145,20 @@ async fn store_list(c: &mut Conn, tool: ToolId, listing: &Listing) -> Result<boo
         }
     }
     Ok(has_changed)
+}
+
+/// Gives a tool the title of its server, unless an admin chose another title than the tool's name. Returns true if it changed.
+async fn adopt_title(c: &mut Conn, tool: ToolId, title: Option<&str>) -> Result<bool, DbError> {
+    let Some(Ok(title)) = title.map(|title| DisplayName::parse(title, "title")) else {
+        return Ok(false);
+    };
+    let changed = c
+        .q("update tools set title = $2 where id = $1 and title = name and title <> $2")
+        .bind(tool)
+        .bind(title.0)
+        .run()
+        .await?;
+    Ok(changed > 0)
 }
 
 /// Returns the stored status of a tool, or `None` if the version of its settings has changed.

@@ -14,6 +14,7 @@ mod lookups;
 mod outward;
 mod servers;
 mod tool;
+mod users;
 
 pub use announce::{ToolChange, ToolEvent};
 pub use change::{
@@ -34,3 +35,4 @@ pub use tool::{
     UsableTool, find_function, find_named, find_tool, hide_settings, is_changed, list_changed,
     list_tools, list_usable, workspace_of,
 };
+pub use users::{ToolUser, find_users};

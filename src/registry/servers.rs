@@ -245,7 +245,7 @@ impl Registry {
     /// Reads the functions of a server and stores them, or the reason why they could not be read.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` for a function, `Secret`, `Unreachable`, `ListOutdated`, or an error from `Actor::require`.
+    /// `NotFound`, `Invalid` for a function, `Secret`, `NotListed`, `ListOutdated`, or an error from `Actor::require`.
     pub async fn refresh(
         &self,
         member: WorkspaceCaller,
@@ -273,7 +273,10 @@ impl Registry {
             .await?;
         match outcome.as_ref() {
             Ok(_) => Ok(tool),
-            Err(fault) => Err(fault.clone().into()),
+            Err(fault) => {
+                let host = change::host_of(&tool).unwrap_or_else(|| tool.title.clone());
+                Err(ToolError::NotListed(host, fault.clone()))
+            }
         }
     }
 

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::users::ToolUser;
 use crate::{
     auth::DisplayName,
     cursor::PageRange,
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, is_visible_channel},
-    ids::{ChannelId, ToolId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, ToolId, UserId, WorkspaceId},
     mcp::{AcceptedFunction, Definition, Effect, RejectedFunction, Risk},
     secrets::{self, Sealed},
     sql_with_ids,
@@ -203,6 +204,8 @@ pub struct RegisteredTool {
     pub functions: Vec<RegisteredFunction>,
     /// Functions that the server lists and that cannot be used.
     pub rejected: Vec<RejectedFunction>,
+    /// Agents that use the tool, also through a base, sorted by name; only those that you can see.
+    pub used_by: Vec<ToolUser>,
     /// Version for `If-Match`; acceptances do not change it.
     pub version: i64,
     #[serde(skip)]
@@ -317,6 +320,7 @@ fn tool_of(row: Row, functions: Vec<RegisteredFunction>, sealed: Option<Sealed>)
         status: row.status,
         functions,
         rejected: row.rejected.map(|rejected| rejected.0).unwrap_or_default(),
+        used_by: Vec::new(),
         version: row.version,
         workspace: row.workspace_id,
         listed_at: row.listed_at,
@@ -334,7 +338,7 @@ macro_rules! tool_sql {
     };
 }
 
-/// Lists the tools of a workspace in a range of IDs, in order of creation.
+/// Lists the tools of a workspace in a range of IDs, in order of creation, without their users.
 ///
 /// # Errors
 /// Only database errors.
@@ -366,13 +370,15 @@ pub async fn list_tools(
     complete(c, rows).await
 }
 
-/// Removes data that this person may not see: the settings, which only admins may see, and channels that the person cannot see.
+/// Removes data that this person may not see: the settings, which only admins may see, channels that the person cannot see, and
+/// these hidden agents.
 ///
 /// # Errors
 /// Only database errors.
 pub async fn hide_settings(
     c: &mut Conn,
     user: UserId,
+    hidden: &[AgentId],
     mut tools: Vec<RegisteredTool>,
 ) -> Result<Vec<RegisteredTool>, DbError> {
     let named = tools.iter().filter_map(|tool| tool.channel_ids.as_ref());
@@ -386,6 +392,8 @@ pub async fn hide_settings(
     let visible: Vec<(ChannelId,)> = c.q(sql).bind(named).bind(user).all().await?;
     for tool in &mut tools {
         tool.config = None;
+        tool.used_by
+            .retain(|agent| !hidden.contains(&agent.agent_id));
         if let Some(channels) = &mut tool.channel_ids {
             channels.retain(|channel| visible.contains(&(*channel,)));
         }
@@ -393,7 +401,7 @@ pub async fn hide_settings(
     Ok(tools)
 }
 
-/// Finds a tool; returns `None` if it belongs to another workspace.
+/// Finds a tool, without its users; returns `None` if it belongs to another workspace.
 ///
 /// # Errors
 /// Only database errors.

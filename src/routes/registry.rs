@@ -9,6 +9,7 @@ use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
+    agents::profiles,
     auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller},
     db::{Conn, DbError},
     http::{
@@ -47,19 +48,21 @@ fn hide(error: ToolError) -> ToolError {
     }
 }
 
-/// Prepares tools for a response. Removes their configuration if the actor is not allowed to see it.
+/// Prepares tools for a response: adds their users, and removes what the actor is not allowed to see.
 async fn shown(
     state: &State,
     c: &mut Conn,
     actor: &Actor<'_>,
-    tools: Vec<RegisteredTool>,
+    mut tools: Vec<RegisteredTool>,
 ) -> Result<Vec<RegisteredTool>, DbError> {
+    registry::find_users(c, actor.workspace, &mut tools).await?;
     let tools = tools.into_iter().map(|tool| state.registry.shown(tool));
     let tools = tools.collect();
     if actor.scopes.has(Scope::AgentsAdmin) {
         return Ok(tools);
     }
-    registry::hide_settings(c, actor.user, tools).await
+    let hidden = profiles::list_hidden(c, actor).await?;
+    registry::hide_settings(c, actor.user, &hidden, tools).await
 }
 
 /// Returns the complete tool, with its version as the `ETag`.

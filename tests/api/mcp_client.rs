@@ -411,7 +411,7 @@ async fn a_refusal_has_the_servers_text_and_a_sign_in_is_named() {
     }
     scripted.describe_oauth();
     let fault = shared.client().list(&server).await.unwrap_err();
-    assert!(matches!(fault, ServerFault::AuthFailed(_)), "{fault:?}");
+    assert!(matches!(fault, ServerFault::AuthFailed(..)), "{fault:?}");
     let without = config(&scripted.url, HttpAuth::None);
     let fault = shared.client().list(&without).await.unwrap_err();
     assert!(matches!(fault, ServerFault::OAuthOnly(_)), "{fault:?}");
@@ -692,7 +692,11 @@ async fn a_rejected_credential_and_repeated_failures_are_distinguished() {
     let shared = servers("127.0.0.1");
     let wrong = config(&scripted.url, HttpAuth::Bearer("wrong".to_owned()));
     let fault = shared.client().list(&wrong).await.unwrap_err();
-    assert!(matches!(fault, ServerFault::AuthFailed(_)), "{fault:?}");
+    let text = "The key [secret] is unknown".to_owned();
+    assert_eq!(fault, ServerFault::AuthFailed("Jira".to_owned(), text));
+    let none = config(&scripted.url, HttpAuth::None);
+    let fault = shared.client().list(&none).await.unwrap_err();
+    assert_eq!(fault, ServerFault::KeyMissing("Jira".to_owned()));
     let right = config(&scripted.url, HttpAuth::Bearer("right".to_owned()));
     scripted.fail(Some(503));
     for _ in 0..5 {

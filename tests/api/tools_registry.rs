@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    McpServer, Person, Team, function, id, instructions_of, list, number, team_with, text,
-    unknown_id,
+    McpServer, Person, Revision, Team, function, id, instructions_of, list, number, team_with,
+    text, unknown_id,
 };
 
 const SECRET: &str = "sk-flamingo-8c1f";
@@ -65,7 +65,7 @@ async fn an_admin_registers_changes_and_deletes_a_server() {
         made,
         json!({"id": made["id"], "object": "tool", "kind": "mcp", "name": "jira", "title": "Jira", "enabled": true,
             "config": {"url": scripted.url, "auth": "bearer"}, "secret_set": false, "channel_ids": [t.general],
-            "trusted_reads": true, "status": "ok", "functions": [], "rejected": [], "version": 1})
+            "trusted_reads": true, "status": "ok", "functions": [], "rejected": [], "used_by": [], "version": 1})
     );
     assert!(id(&made).starts_with("tool_"));
     assert!(scripted.methods().is_empty(), "the list is not read yet");
@@ -652,6 +652,129 @@ async fn a_tool_that_an_agent_names_cannot_be_deleted() {
     t.ada.patch(&agent, json!({"tools": []})).await.is(200);
     t.ada.delete(&path(&tool)).await.is(204);
     assert_eq!(t.app.place.count("tool_functions").await, 0);
+}
+
+/// Creates an agent that uses a tool, with further fields, and returns its ID.
+async fn user_of(person: &Person, tool: &Value, name: &str, more: Value) -> String {
+    let mut form = json!({"name": name, "instructions": instructions_of(name),
+        "tools": [{"type": "mcp", "registry_id": id(tool)}]});
+    for (field, value) in more.as_object().unwrap() {
+        form[field] = value.clone();
+    }
+    id(&person.post("/v1/agents", form).await.is(201))
+}
+
+#[tokio::test]
+async fn a_server_lists_the_agents_that_use_it_also_through_a_base() {
+    let t = team_near().await;
+    let scripted = McpServer::start().await;
+    scripted.list([function("create", "Creates"), function("find", "Finds")]);
+    let tool = register(&t.ada, "jira", &scripted.url).await;
+    let tool = refresh(&t.ada, &tool).await;
+    for function in list(&tool, "/functions") {
+        let name = function_path(&tool, &text(&function, "/name"));
+        t.ada
+            .put(&name, acceptance(&function, "read", "autonomous"))
+            .await
+            .is(200);
+    }
+    let clerk = user_of(&t.ada, &tool, "clerk", json!({})).await;
+    let only = json!({"tools": [{"type": "mcp", "registry_id": id(&tool), "allowed_tools": ["find", "gone"]}]});
+    let finder = user_of(&t.ada, &tool, "finder", only).await;
+    let child = json!({"tools": [], "base_profile_id": finder});
+    let heir = user_of(&t.ada, &tool, "heir", child).await;
+    let own = json!({"base_profile_id": finder});
+    let owner = user_of(&t.ada, &tool, "owner", own).await;
+    let closed =
+        json!({"access_control": {"allowed_subjects": ["role:admin"], "denied_subjects": []}});
+    let spy = user_of(&t.ada, &tool, "spy", closed).await;
+    let user = |agent: &str, name, functions| json!({"agent_id": agent, "name": name, "functions": functions});
+    let all = json!([
+        user(&clerk, "clerk", 2),
+        user(&finder, "finder", 1),
+        user(&heir, "heir", 1),
+        user(&owner, "owner", 2),
+        user(&spy, "spy", 2)
+    ]);
+    let seen = t.ada.get(&path(&tool)).await.ok();
+    assert_eq!(seen["used_by"], all);
+    let page = t.ada.get("/v1/tools").await.ok();
+    assert_eq!(page["data"][0]["used_by"], all);
+    let few: Vec<Value> = list(&seen, "/used_by").into_iter().take(4).collect();
+    assert_eq!(t.bo.get(&path(&tool)).await.ok()["used_by"], json!(few));
+
+    let off = json!({"trusted_reads": true});
+    let changed = t.ada.patch_if(&path(&tool), "\"1\"", off.clone()).await;
+    assert_eq!(changed.is(200)["used_by"], all);
+    let stale = t.ada.patch_if(&path(&tool), "\"1\"", off).await.json();
+    assert_eq!(stale["error"]["current"]["used_by"], all);
+    t.ada.delete(&function_path(&tool, "find")).await.is(200);
+    let seen = t.ada.get(&path(&tool)).await.ok();
+    assert_eq!(seen["used_by"][2], user(&heir, "heir", 0));
+    let refused = t.ada.delete(&path(&tool)).await.json();
+    let message = text(&refused, "/error/message");
+    assert!(!message.contains("@heir"), "its base is changed: {message}");
+    assert!(
+        message.contains("@clerk, @finder, @owner, @spy"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn the_reason_of_a_failed_connection_names_the_host_and_the_next_step() {
+    let t = team_near().await;
+    let scripted = McpServer::start().await;
+    scripted.require("Bearer right");
+    let problem = async |tool: &Value| {
+        let reply = t.ada.act(&format!("{}/refresh", path(tool))).await;
+        let message = text(&reply.json(), "/error/message");
+        assert_eq!(reply.refused(503), "tool_unreachable");
+        message
+    };
+    let tool = register(&t.ada, "jira", &scripted.url).await;
+    assert_eq!(problem(&tool).await, "127.0.0.1 wants a key.");
+    let secret = format!("{}/secret", path(&tool));
+    t.ada.put(&secret, json!({"value": SECRET})).await.is(204);
+    assert_eq!(
+        problem(&tool).await,
+        "127.0.0.1 refused the key: The key [secret] is unknown."
+    );
+    t.ada.delete(&secret).await.is(204);
+    scripted.describe_oauth();
+    assert_eq!(
+        problem(&tool).await,
+        "127.0.0.1 signs people in by OAuth, which is not supported. Use a key if it offers one."
+    );
+    let closed = register(&t.ada, "closed", "http://127.0.0.1:9/mcp").await;
+    assert_eq!(
+        problem(&closed).await,
+        "Cannot reach 127.0.0.1: no connection could be made."
+    );
+}
+
+#[tokio::test]
+async fn a_new_server_has_its_own_title_until_an_admin_chooses_another() {
+    let t = team_near().await;
+    let scripted = McpServer::start().await;
+    scripted.list([function("create", "Creates an issue")]);
+    scripted.name_itself("Tracker");
+    let tool = register(&t.ada, "jira", &scripted.url).await;
+    let tool = refresh(&t.ada, &tool).await;
+    assert_eq!(
+        (&tool["title"], &tool["name"]),
+        (&json!("Tracker"), &json!("jira"))
+    );
+    scripted.name_itself("Bug tracker");
+    assert_eq!(refresh(&t.ada, &tool).await["title"], "Tracker");
+
+    let form = json!({"kind": "mcp", "name": "ours", "title": "Our issues", "config": {"url": scripted.url}});
+    let ours = t.ada.post("/v1/tools", form).await.is(201);
+    assert_eq!(refresh(&t.ada, &ours).await["title"], "Our issues");
+    let earlier = McpServer::at(Revision::Earlier).await;
+    earlier.list([function("create", "Creates an issue")]);
+    earlier.name_itself(" ");
+    let blank = register(&t.ada, "blank", &earlier.url).await;
+    assert_eq!(refresh(&t.ada, &blank).await["title"], "blank");
 }
 
 #[tokio::test]

@@ -84,6 +84,8 @@ struct Shared {
     received: Mutex<Vec<Received>>,
     /// Value of `Authorization` that requests must have.
     authorization: Mutex<Option<String>>,
+    /// Title in the server's description of itself.
+    title: Mutex<Option<String>>,
     /// Status of the response to all requests, sent instead of an answer.
     status: Mutex<Option<u16>>,
     /// `true` if requests are answered with 401 and a description of how to sign in.
@@ -145,8 +147,11 @@ async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
     let required = shared.authorization.lock().unwrap().clone();
     let given = headers.get("authorization").and_then(|v| v.to_str().ok());
     if required.is_some() && required.as_deref() != given {
-        return StatusCode::UNAUTHORIZED.into_response();
+        let key = given.unwrap_or_default().trim_start_matches("Bearer ");
+        let text = format!("The key {key} is unknown");
+        return (StatusCode::UNAUTHORIZED, text).into_response();
     }
+    let about = json!({"name": "scripted", "version": "1", "title": *shared.title.lock().unwrap()});
     let id = &message["id"];
     if id.is_null() {
         return StatusCode::ACCEPTED.into_response();
@@ -156,7 +161,7 @@ async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             Revision::Current => json_response(&result(
                 id,
                 &json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
-                    "ttlMs": 0, "cacheScope": "private"}),
+                    "ttlMs": 0, "cacheScope": "private", "_meta": {"io.modelcontextprotocol/serverInfo": about}}),
             )),
             Revision::Earlier | Revision::Named(_) => {
                 json_response(&error(id, -32601, "Method not found"))
@@ -179,7 +184,7 @@ async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             let mut response = json_response(&result(
                 id,
                 &json!({"protocolVersion": revision, "capabilities": {"tools": {}},
-                    "serverInfo": {"name": "scripted", "version": "1"}}),
+                    "serverInfo": about}),
             ));
             let session = "session-1".parse().unwrap();
             response.headers_mut().insert("mcp-session-id", session);
@@ -275,6 +280,7 @@ impl McpServer {
             answers: Mutex::default(),
             received: Mutex::default(),
             authorization: Mutex::default(),
+            title: Mutex::default(),
             status: Mutex::default(),
             describes_oauth: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
@@ -307,6 +313,11 @@ impl McpServer {
     /// From now on, rejects requests with another `Authorization`.
     pub fn require(&self, authorization: &str) {
         *self.shared.authorization.lock().unwrap() = Some(authorization.to_owned());
+    }
+
+    /// Sets the title in the server's description of itself.
+    pub fn name_itself(&self, title: &str) {
+        *self.shared.title.lock().unwrap() = Some(title.to_owned());
     }
 
     /// Responds to all requests with this status until it is set to `None`.

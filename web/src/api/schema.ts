@@ -8285,6 +8285,8 @@ export interface components {
             functions: components["schemas"]["RegisteredFunction"][];
             /** @description Functions that the server lists and that cannot be used. */
             rejected: components["schemas"]["RejectedFunction"][];
+            /** @description Agents that use the tool, also through a base, sorted by name; only those that you can see. */
+            used_by: components["schemas"]["ToolUser"][];
             /**
              * Format: int64
              * @description Version for `If-Match`; acceptances do not change it.
@@ -10189,6 +10191,14 @@ export interface components {
          * @enum {string}
          */
         ToolStatus: "ok" | "unreachable" | "too_much_data" | "auth_failed" | "secret_unreadable";
+        /** @description An agent that uses a tool. */
+        ToolUser: {
+            agent_id: components["schemas"]["AgentId"];
+            /** @description Handle of the agent. */
+            name: string;
+            /** @description Number of the server's accepted functions that the agent can use. */
+            functions: number;
+        };
         TreeLimits: {
             /** Format: int64 */
             calls: number;

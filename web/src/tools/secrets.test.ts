@@ -18,6 +18,7 @@ const stored = (x: Partial<RegisteredTool> = {}): RegisteredTool => ({
   status: 'ok',
   functions: [],
   rejected: [],
+  used_by: [],
   version: 1,
   ...x,
 });
