@@ -19,6 +19,10 @@ export class ToolServer {
   credentials = [];
   /** Required `Authorization` value; any other value is rejected. Null accepts every request. */
   required = null;
+  /** Title in its description of itself. */
+  title = undefined;
+  /** True if it only signs people in with OAuth. */
+  oauth = false;
   url = '';
 
   async start() {
@@ -40,7 +44,11 @@ export class ToolServer {
     for await (const chunk of req) text += chunk;
     const given = req.headers.authorization ?? null;
     this.credentials.push(given);
-    if (this.required && given !== this.required) return res.writeHead(401).end();
+    if (this.oauth) {
+      const challenge = 'Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"';
+      return res.writeHead(401, { 'www-authenticate': challenge }).end();
+    }
+    if (this.required && given !== this.required) return res.writeHead(401).end('This key is unknown');
     const { id, method, params } = text ? JSON.parse(text) : {};
     if (id === undefined) return res.writeHead(202).end();
     if (method === 'tools/call') this.calls.push(params);
@@ -48,7 +56,7 @@ export class ToolServer {
       initialize: {
         protocolVersion: '2025-11-25',
         capabilities: { tools: {} },
-        serverInfo: { name: 'scripted', version: '1' },
+        serverInfo: { name: 'scripted', version: '1', title: this.title },
       },
       'tools/list': { tools: this.tools },
       'tools/call': { content: [{ type: 'text', text: 'Created ABC-1' }] },

@@ -53,7 +53,8 @@ export const preview = (m: Message): string =>
     ? 'Message deleted'
     : oneLine(m.content_plain) || fileNames(m) || (m.state === 'streaming' ? 'is writing…' : '…');
 
-export const agentName = (a: Pick<Agent, 'name' | 'display_name'>): string => a.display_name || a.name;
+export const agentName = (a: Pick<Agent, 'name'> & Partial<Pick<Agent, 'display_name'>>): string =>
+  a.display_name || a.name;
 
 export const initials = (name: string, max = 2): string =>
   name

@@ -1,4 +1,5 @@
 import type { AgentTool, DelegateTool, ToolKind, UnavailableBecause } from '../api/agent-types';
+import type { RegisteredTool } from '../api/tools';
 
 export const TOOL_KINDS: ToolKind[] = [
   'function',
@@ -100,3 +101,16 @@ export function toolText(
     available: !reason || reason === 'client_only',
   };
 }
+
+const SERVER_FIELDS = ['available', 'unavailable_because'];
+/** A tool as it is stored, without the fields that the server sets. */
+export function storedTool(tool: AgentTool): AgentTool {
+  const stored = Object.entries(tool).filter(([key]) => !SERVER_FIELDS.includes(key));
+  return Object.fromEntries(stored) as unknown as AgentTool;
+}
+type ServerTool = Extract<AgentTool, { type: 'mcp' }>;
+export const serverEntry = (tools: AgentTool[], id: string): ServerTool | undefined =>
+  tools.find((tool): tool is ServerTool => tool.type === 'mcp' && tool.registry_id === id);
+/** Names of a server's accepted functions. */
+export const acceptedOf = (server: Pick<RegisteredTool, 'functions'>): string[] =>
+  server.functions.filter((f) => f.state === 'accepted').map((f) => f.name);

@@ -1,6 +1,6 @@
 import { Conflict } from '../api/problem';
 import type { Effect, RegisteredFunction, RegisteredTool, Risk, ToolsApi } from '../api/tools';
-import { approvalsOf } from './texts';
+import { asksOf } from './texts';
 
 /** Effect and approval that an admin chose for the definition with this hash. */
 interface Choice {
@@ -29,7 +29,7 @@ export class FunctionReview {
   }
   set effect(effect: Effect) {
     const { hash, risk } = this.#chosen;
-    this.#choice = { hash, effect, risk: approvalsOf(effect).includes(risk) ? risk : 'escalate' };
+    this.#choice = { hash, effect, risk: asksOf(effect).includes(risk) ? risk : 'escalate' };
   }
   get risk(): Risk {
     return this.#chosen.risk;

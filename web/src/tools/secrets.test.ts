@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { Conflict } from '../api/problem';
 import type { RegisteredTool, ToolsApi } from '../api/tools';
-import { NewServer } from './new-server.svelte';
 import { SecretEntry } from './secret-entry.svelte';
 
 const stored = (x: Partial<RegisteredTool> = {}): RegisteredTool => ({
@@ -50,25 +49,4 @@ test('a server with authentication has a field for its secret', () => {
   const open = stored({ config: { url: 'https://mcp.example.com/', auth: 'none' } });
   expect(new SecretEntry(() => open).isUsed).toBe(false);
   expect(new SecretEntry(() => stored({ config: { stdio: 'files' } })).isUsed).toBe(false);
-});
-test('a secret that could not be stored is not reported as an unreachable server', async () => {
-  const failed = () => Promise.reject(new Error());
-  const made = stored();
-  const api = (x: Partial<Record<'putSecret' | 'refresh', () => Promise<unknown>>>) =>
-    ({
-      create: () => Promise.resolve(made),
-      putSecret: () => Promise.resolve(),
-      ...x,
-    }) as unknown as ToolsApi;
-  const refresh = () => Promise.resolve(made);
-  const noticeAfter = async (client: ToolsApi) => {
-    const server = new NewServer(client);
-    server.secret = 'sk';
-    return server.notice(await server.connect());
-  };
-  expect(await noticeAfter(api({ putSecret: failed, refresh }))).toContain('secret could not be stored');
-  expect(await noticeAfter(api({ refresh: failed }))).toContain('functions could not be read');
-  expect(await noticeAfter(api({ refresh }))).toBe(
-    'Jira is connected. Accept the functions that agents can use.',
-  );
 });
