@@ -21,9 +21,15 @@ async function post(field, text) {
   await field.press('Enter');
 }
 
-test('the settings of a channel name its agent and when it replies', async () => {
+/** Opens "Agent in this channel" from the channel's menu. */
+async function openAgent(p) {
+  await button(p.page, 'Channel menu').click();
+  await p.page.getByRole('menuitem', { name: 'Agent in this channel' }).click();
+}
+
+test('a channel’s menu opens its agent and when it replies', async () => {
   await start(ada).waitFor();
-  await button(ada.page, 'About #general').click();
+  await openAgent(ada);
   assert.equal(await mode(ada, 'When mentioned').isChecked(), true);
   assert.equal(await daily(ada).count(), 0);
   await mode(ada, 'Each new thread').check();
@@ -31,6 +37,12 @@ test('the settings of a channel name its agent and when it replies', async () =>
   assert.equal(await daily(ada).inputValue(), '100');
   await inspect(ada, 'channel-agent');
   await save(ada);
+  const picture = button(ada.page, 'Vibe answers each new thread');
+  await picture.waitFor();
+  await inspect(ada, 'channel-agent-head');
+  await picture.click();
+  assert.equal(await mode(ada, 'Each new thread').isChecked(), true);
+  await button(ada.page, 'Cancel').click();
 });
 
 test('it replies to the first message of a thread, and to others when mentioned', async () => {
@@ -45,7 +57,7 @@ test('it replies to the first message of a thread, and to others when mentioned'
 });
 
 test('at the daily limit, a notice explains how to ask anyway', async () => {
-  await button(ada.page, 'About #general').click();
+  await openAgent(ada);
   await mode(ada, 'Every message').check();
   await daily(ada).fill('2');
   await save(ada);
@@ -62,7 +74,7 @@ test('at the daily limit, a notice explains how to ask anyway', async () => {
 });
 
 test('the mention of an agent that is off is text', async () => {
-  await button(ada.page, 'About #general').click();
+  await openAgent(ada);
   assert.equal(await mode(ada, 'Every message').isChecked(), true);
   await mode(ada, 'Off').check();
   await save(ada);

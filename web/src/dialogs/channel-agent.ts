@@ -4,7 +4,7 @@ import type { ChannelAgent, ChannelAgentMode } from '../api/types';
 export const DAILY_REPLIES = 100;
 export const MODES: readonly { mode: ChannelAgentMode; label: string; note: string }[] = [
   { mode: 'off', label: 'Off', note: 'It doesn’t reply in this channel. Mentions of it are text.' },
-  { mode: 'mentions', label: 'When mentioned', note: 'It replies to mentions, as in every channel.' },
+  { mode: 'mentions', label: 'When mentioned', note: 'It replies when somebody mentions it.' },
   {
     mode: 'roots',
     label: 'Each new thread',
@@ -16,6 +16,12 @@ export const MODES: readonly { mode: ChannelAgentMode; label: string; note: stri
     note: 'It also replies to every message in new threads, unless the message mentions somebody.',
   },
 ];
+
+/** What a channel's agent does unasked: "Vibe answers each new thread". Empty if it does nothing. */
+export function answersText(name: string, mode: ChannelAgentMode): string {
+  if (mode === 'roots') return `${name} answers each new thread`;
+  return mode === 'all' ? `${name} answers every message` : '';
+}
 
 export const isSameAgent = (a: ChannelAgent | null, b: ChannelAgent | null): boolean =>
   a?.agent_id === b?.agent_id && a?.mode === b?.mode && a?.daily_max === b?.daily_max;

@@ -12,6 +12,8 @@ export type Dialog =
   | { name: 'new-direct' }
   | { name: 'invite' }
   | { name: 'channel' | 'archive-channel'; id: string }
+  /** `agent`: chosen instead of the channel's agent. */
+  | { name: 'channel-agent'; id: string; agent?: string }
   | { name: 'browse-channels' }
   | { name: 'rename-thread'; thread: string }
   | { name: 'remember'; message: Message }
