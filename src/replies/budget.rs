@@ -23,11 +23,11 @@ const MESSAGES_KEPT: [usize; 2] = [20, 12];
 /// Maximum size of a summary in tokens if dropping messages is not enough.
 const SUMMARY_TOKENS_KEPT: u64 = 300;
 /// Maximum size of the memories in tokens. The memories and MEMORY.md each get at most 1/`BLOCK_SHARE` of the window.
-const MEMORIES_TOKENS_MAX: u64 = 2_000;
+pub(super) const MEMORIES_TOKENS_MAX: u64 = 2_000;
 const BLOCK_SHARE: u64 = 10;
 /// Maximum size of USER.md in tokens; it also gets at most 1/`ABOUT_SHARE` of the window.
-const ABOUT_TOKENS_MAX: u64 = 1_000;
-const ABOUT_SHARE: u64 = 20;
+pub(super) const ABOUT_TOKENS_MAX: u64 = 1_000;
+pub(super) const ABOUT_SHARE: u64 = 20;
 /// Maximum size of MEMORY.md in tokens, and maximum number of memories, if messages have to be dropped.
 const NOTES_TOKENS_KEPT: u64 = 500;
 const MEMORIES_KEPT: usize = 3;

@@ -551,7 +551,7 @@ async fn recalled(
     .await
 }
 
-fn memory_scopes(agent: &Resolved) -> Option<&MemoryScopes> {
+pub(super) fn memory_scopes(agent: &Resolved) -> Option<&MemoryScopes> {
     let memory = agent.profile.memory.as_ref();
     memory.and_then(|memory| memory.scopes.as_ref())
 }
@@ -845,7 +845,7 @@ async fn about(c: &mut Conn, readers: &Readers) -> Result<Option<About>, DbError
     }))
 }
 
-fn remembered(entry: &RecalledEntry) -> Memory {
+pub(super) fn remembered(entry: &RecalledEntry) -> Memory {
     Memory {
         id: entry.id,
         kind: entry.kind.as_str(),

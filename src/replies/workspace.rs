@@ -136,7 +136,7 @@ impl WorkspaceContext {
 }
 
 /// Returns the beginning of a text, with at most `tokens_max` tokens.
-fn beginning(text: &str, tokens_max: u64) -> String {
+pub(super) fn beginning(text: &str, tokens_max: u64) -> String {
     let ends: Vec<usize> = text
         .char_indices()
         .map(|(at, c)| at + c.len_utf8())

@@ -239,6 +239,22 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
+    /// Adds the usage of earlier calls. The cost is unknown if one of them is unknown.
+    #[must_use]
+    pub fn plus(self, earlier: Option<Self>) -> Self {
+        let Some(earlier) = earlier else {
+            return self;
+        };
+        let costs = self.cost_usd.zip(earlier.cost_usd);
+        Self {
+            input_tokens: self.input_tokens + earlier.input_tokens,
+            output_tokens: self.output_tokens + earlier.output_tokens,
+            model: self.model,
+            cost_usd: costs.map(|(one, other)| one + other),
+            estimated: self.estimated || earlier.estimated,
+        }
+    }
+
     /// Usage of a task that made no model calls.
     pub fn none(model: &str) -> Self {
         Self {

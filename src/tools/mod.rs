@@ -27,7 +27,7 @@ pub mod outward;
 pub mod requests;
 pub mod rights;
 pub mod runner;
-mod schema;
+pub mod schema;
 pub mod taint;
 
 pub use error::ToolsError;

@@ -12,7 +12,8 @@ use crate::{
 pub const RESULT_BYTES_MAX: usize = 32 * 1024;
 
 /// An object to which a result refers by a short handle, such as `S1`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Handled {
     Message(MessageId),
     File(FileId),

@@ -42,7 +42,7 @@ use crate::{
 pub const CALLS_IN_ROUND_MAX: usize = 8;
 pub const CALLS_MAX: i64 = 40;
 /// Maximum number of identical calls of a task that run. Additional ones fail.
-const EQUAL_CALLS_MAX: i64 = 2;
+pub const EQUAL_CALLS_MAX: i64 = 2;
 /// Maximum length of a function's name, and of the ID of a call.
 const NAME_CHARS_MAX: usize = 64;
 /// Maximum number of tasks in a workspace that wait for approvals.
@@ -134,14 +134,14 @@ impl Begin {
 }
 
 /// A call with its canonical arguments, or with the model's text if that is not JSON.
-struct Parsed {
-    arguments: Result<Map<String, Value>, BadArguments>,
-    text: String,
+pub struct ParsedCall {
+    pub arguments: Result<Map<String, Value>, BadArguments>,
+    pub text: String,
 }
 
-impl Parsed {
+impl ParsedCall {
     /// Parses the arguments, and converts them by the schema of the function.
-    fn of(call: &ToolCall, function: Option<&ToolFunction>) -> Self {
+    pub fn of(call: &ToolCall, function: Option<&ToolFunction>) -> Self {
         let schema = function.and_then(|function| function.definition.parameters.as_ref());
         let read = hash::parse_arguments(&call.arguments).and_then(|(mut arguments, _)| {
             if let Some(schema) = schema {
@@ -184,7 +184,7 @@ struct RoundCall<'a> {
     /// Number of the call in the round, starting at 1.
     number: i64,
     call: &'a ToolCall,
-    parsed: Parsed,
+    parsed: ParsedCall,
     /// Name in its stored form.
     name: String,
     /// The function; `None` if it was not offered.
@@ -223,7 +223,7 @@ impl Requests {
         for (at, call) in calls.iter().enumerate() {
             let function = self.offer.find_called(&call.name);
             let name = function.map_or_else(|| stored_name(&call.name), |f| f.name().to_owned());
-            let parsed = Parsed::of(call, function);
+            let parsed = ParsedCall::of(call, function);
             let tool = function.and_then(ToolFunction::tool);
             let call = RoundCall {
                 round,

@@ -18,10 +18,7 @@ fn bad(text: String) -> ToolFault {
 
 /// # Errors
 /// `bad_arguments`.
-pub(super) fn check(
-    function: &ToolFunction,
-    arguments: &Map<String, Value>,
-) -> Result<(), ToolFault> {
+pub fn check(function: &ToolFunction, arguments: &Map<String, Value>) -> Result<(), ToolFault> {
     let Some(schema) = &function.definition.parameters else {
         return Ok(());
     };

@@ -27,6 +27,9 @@ const HITS_MAX: usize = 60;
 const BEFORE_MAX: i64 = 20;
 const AFTER_MAX: i64 = 40;
 
+/// Channel of a call through the API, which has no conversation and only its requester as a reader. No channel has this ID.
+pub const NO_CHANNEL: ChannelId = ChannelId(Uuid::nil());
+
 /// The conversation in which the hits are quoted, with its requester and the question.
 #[derive(Debug, Clone, Copy)]
 pub struct Readers {
@@ -213,7 +216,14 @@ async fn shared_in(c: &mut Conn, readers: &Readers) -> Result<Option<Option<Uuid
 
 /// Checks whether only the requester can ever read the conversation; `None` if the requester cannot read it.
 pub async fn is_alone(c: &mut Conn, readers: &Readers) -> Result<Option<bool>, DbError> {
-    let row: Option<(bool,)> = c
+    let row: Option<(bool,)> = if readers.channel == NO_CHANNEL {
+        c.q("select TRUE from members where workspace_id = $1 and user_id = $2")
+            .bind(readers.workspace)
+            .bind(readers.requester)
+            .opt()
+            .await?
+    } else {
+        c
         .q(concat!(
             "select ch.kind = 'direct' and not exists (select 1 from direct_members d where d.channel_id = ch.id and d.user_id <> $3) \
              and not exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id <> $3) \
@@ -225,7 +235,8 @@ pub async fn is_alone(c: &mut Conn, readers: &Readers) -> Result<Option<bool>, D
         .bind(readers.workspace)
         .bind(readers.requester)
         .opt()
-        .await?;
+        .await?
+    };
     let Some((is_alone,)) = row else {
         return Ok(None);
     };

@@ -12,14 +12,31 @@ use crate::{chat::reading::MARKDOWN, ids::MessageId};
 const MARKS_MAX: usize = 500;
 
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let handles = r"[SF]\d{1,6}(?:\s*(?:[,;&–-]|and|und|et|y)\s*[SF]\d{1,6})*";
-    // Some models write a name after the handle.
-    let mark = format!(r"[\[【]\s*{handles}(?:\s*[:|][^\[\]\n]{{0,80}})?\s*[\]】]");
+    let mark = mark_pattern();
     let numbers = r"\[\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\]";
     Regex::new(&format!(r"(?i){mark}(?:\s*[,;]\s*{mark})*|{numbers}")).ok()
 });
+static MARK: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(&format!("(?i)^{}$", mark_pattern())).ok());
 static HANDLES: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\b([SF])0*(\d{1,6})\b").ok());
+
+/// Returns the pattern of a mark with handles.
+fn mark_pattern() -> String {
+    let handles = r"[SF]\d{1,6}(?:\s*(?:[,;&–-]|and|und|et|y)\s*[SF]\d{1,6})*";
+    // Some models write a name after the handle.
+    format!(r"[\[【]\s*{handles}(?:\s*[:|][^\[\]\n]{{0,80}})?\s*[\]】]")
+}
+
+/// Returns the distinct handles of a text that is a single mark, such as `[S1, S2]`. Empty for any other text.
+pub fn handles_of(mark: &str) -> Vec<String> {
+    let is_mark = MARK.as_ref().is_some_and(|pattern| pattern.is_match(mark));
+    if is_mark {
+        handles_in(mark, usize::MAX)
+    } else {
+        Vec::new()
+    }
+}
 
 /// A mark in the text of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,6 +253,12 @@ impl Marked {
 
     pub(super) fn is_empty(&self) -> bool {
         self.marks.is_empty()
+    }
+
+    /// Returns the start of each mark, its handles, and the position of its sentence.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, &[String], usize)> {
+        let marks = self.marks.iter();
+        marks.map(|mark| (mark.range.start, mark.handles.as_slice(), mark.sentence))
     }
 
     /// Returns the distinct handles in order of appearance.

@@ -7,6 +7,7 @@
 //! ```
 
 mod marks;
+pub mod removed;
 
 use std::{
     borrow::Cow,
@@ -29,6 +30,7 @@ use crate::{
 };
 
 use marks::Marked;
+pub use marks::handles_of;
 
 /// Minimum percentage of a sentence's content words that its sources must contain.
 const SUPPORT_PERCENT_MIN: usize = 30;
@@ -122,7 +124,13 @@ impl Cited {
         let found = if marked.is_empty() {
             Found::default()
         } else {
-            Found::load(db, task, &marked.handles()).await?
+            let mut c = db.read().await?;
+            let mut named = Vec::new();
+            for handle in marked.handles() {
+                let of = handles::find(&mut c, task.task, handle).await?;
+                named.extend(of.map(|of| (handle.to_owned(), of)));
+            }
+            Found::load(&mut c, task, named).await?
         };
         if !found.has_files() {
             marked = marked.without_files();
@@ -215,37 +223,39 @@ struct Found {
 }
 
 impl Found {
-    async fn load(db: &Db, task: &ToolTask, handles: &[&str]) -> Result<Self, DbError> {
-        let mut c = db.read().await?;
-        let Some(rights) = rights::find(&mut c, task).await? else {
+    async fn load(
+        c: &mut Conn,
+        task: &ToolTask,
+        named: Vec<(String, Handled)>,
+    ) -> Result<Self, DbError> {
+        let Some(rights) = rights::find(c, task).await? else {
             return Ok(Self::default());
         };
         let mut found = Self::default();
-        for handle in handles {
-            let (message, file) = match handles::find(&mut c, task.task, handle).await? {
+        for (handle, of) in named {
+            let (message, file) = match of {
                 // The question cannot be a source of its own answer.
-                Some(Handled::Message(id)) => (Some(id).filter(|id| *id != task.trigger), None),
-                Some(Handled::File(id)) => {
-                    let stored = files::find(&mut c, id).await?;
+                Handled::Message(id) => (Some(id).filter(|id| *id != task.trigger), None),
+                Handled::File(id) => {
+                    let stored = files::find(c, id).await?;
                     let message = stored.as_ref().and_then(|stored| stored.message_id);
                     found.files.extend(stored.map(|stored| (id, stored)));
                     (message, Some(id))
                 }
-                None => (None, None),
             };
-            let message = message.map(|message| ((*handle).to_owned(), message, file));
+            let message = message.map(|message| (handle, message, file));
             found.handles.extend(message);
         }
         let ids: Vec<MessageId> = found.handles.iter().map(|(_, id, _)| *id).collect();
         let reader = (task.workspace, rights.requester, rights.shared_in);
-        let mut messages = task::find_readable(&mut c, reader, &ids).await?;
+        let mut messages = task::find_readable(c, reader, &ids).await?;
         // Messages from agents are not sources.
         messages.retain(TaskMessage::is_source);
         let results = messages.iter();
         let results = results.filter(|message| message.kind == MessageKind::Resolution);
         let ids: Vec<MessageId> = results.map(|message| message.id).collect();
         if !ids.is_empty() {
-            found.results = results_of(&mut c, &ids).await?;
+            found.results = results_of(c, &ids).await?;
         }
         found.messages = messages.into_iter().map(|m| (m.id, m)).collect();
         Ok(found)

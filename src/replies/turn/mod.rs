@@ -34,7 +34,8 @@ mod told;
 
 use beginning::Beginning;
 pub use handler::ReplyHandler;
-pub(super) use rounds::{definition_tokens, definitions_of, limit_definitions};
+pub use rounds::{CALL_GRACE, CALL_MAX, READS_AT_ONCE, ROUNDS_MAX, RUN_MAX, limit_definitions};
+pub(super) use rounds::{definition_tokens, definitions_of};
 use run::{LoadedReply, ReadyReply};
 
 impl Handler for ReplyHandler {
