@@ -579,17 +579,29 @@ async fn providers(
     Ok(providers)
 }
 
+/// Parts of the service of `/v1/responses` that it shares with replies.
+struct ResponseParts<'a> {
+    providers: &'a Providers,
+    calls: &'a CallLog,
+    tools: &'a Toolbox,
+    blobs: &'a Blobs,
+}
+
 /// The service of `/v1/responses`.
 fn responses_service(
     config: &Config,
-    providers: &Providers,
-    calls: &CallLog,
+    public_url: &str,
+    parts: &ResponseParts<'_>,
     shutdown: &CancellationToken,
 ) -> ResponsesService {
+    let calls = parts.calls;
     ResponsesService {
         db: calls.db.clone(),
-        provider: providers.fallback(),
+        provider: parts.providers.fallback(),
         calls: calls.clone(),
+        tools: parts.tools.clone(),
+        blobs: parts.blobs.clone(),
+        public_url: public_url.to_owned(),
         slots: CallSlots::new(config.workers, config.api_share),
         retry_delays: config.retry_delays.clone(),
         task_timeout: config.task_timeout,
@@ -634,6 +646,14 @@ async fn state(
         config.sockets_max,
         config.sockets_per_user,
     );
+    let tools = toolbox(&db, &blobs, &keyring, &registry);
+    let parts = ResponseParts {
+        providers: &providers,
+        calls: &calls,
+        tools: &tools,
+        blobs: &blobs,
+    };
+    let responses = responses_service(&config, &public_url, &parts, &shutdown);
     Ok(State(Arc::new(Inner {
         public_url,
         is_on_loopback: address.ip().is_loopback(),
@@ -641,8 +661,8 @@ async fn state(
         hub: Arc::clone(&links.hub),
         queue: Arc::clone(&links.queue),
         nodes: links,
-        tools: toolbox(&db, &blobs, &keyring, &registry),
-        responses_of_all: Arc::new(responses_service(&config, &providers, &calls, &shutdown)),
+        responses_of_all: Arc::new(responses),
+        tools,
         providers,
         calls,
         keyring,

@@ -1,24 +1,28 @@
 //! Agent data for a call, including the workspace policy for agents.
 
+use uuid::Uuid;
+
 use super::tools::{Tool, read_profile_tool};
 use crate::{
     agents::{
         policy,
-        profiles::{self, tools::ToolKind},
+        profiles::{self, Resolved, tools::ToolKind},
         system,
     },
     db::{Conn, DbError},
     ids::{AgentId, WorkspaceId},
     registry,
+    replies::preset::ReplyPreset,
 };
 
 /// A version of an agent with the fields that a call needs.
 pub(super) struct RequestedAgent {
     pub agent: AgentId,
     pub version: i64,
+    pub resolved: Resolved,
     /// Text that the workspace requires, which precedes everything regardless of the request; may be empty.
     pub required: String,
-    /// The complete system prompt, starting with the required text.
+    /// The complete system prompt, with the required text.
     pub system: String,
     pub model: Option<String>,
     pub max_output_tokens: u32,
@@ -33,17 +37,22 @@ pub(super) struct RequestedAgent {
     pub retention_days: Option<u32>,
 }
 
-/// Loads a version of an agent with its bases and files merged in.
+/// Loads a version of an agent with its bases, its files, and the reply style for the question merged in.
 pub(super) async fn load(
     c: &mut Conn,
     workspace: WorkspaceId,
     agent: AgentId,
     version: i64,
+    question: &str,
 ) -> Result<RequestedAgent, DbError> {
     let resolved = profiles::get_resolved(c, agent, version).await?;
-    let system = system::render(c, workspace, &resolved).await?;
+    // A call has no conversation, so no style has been chosen for it.
+    let mode = format!("direct:{}", resolved.name);
+    let style = ReplyPreset::find(c, workspace, Uuid::nil(), &resolved, &mode, question).await?;
+    let system = system::for_program(c, workspace, &resolved).await?;
+    let system = system.with_addons(&style.text);
     let policy = policy::find(c, workspace).await?;
-    let profile = resolved.profile;
+    let profile = resolved.profile.clone();
     let tools = tools_of(c, workspace, &profile.tools).await?;
     Ok(RequestedAgent {
         agent,
@@ -62,6 +71,7 @@ pub(super) async fn load(
             .as_ref()
             .and_then(|memory| memory.conversation_retention_days),
         model: profile.model,
+        resolved,
     })
 }
 

@@ -13,22 +13,29 @@ use tracing::Instrument;
 
 use super::{
     CallPermit, Plan, ResponseError, ResponsesService,
-    conversation::{Conversation, fixed_tokens, prompt_tokens_max},
+    conversation::{
+        Conversation, ROUNDS_SHARE, fixed_tokens, leave_out_results, prompt_tokens_max, turn_tokens,
+    },
     draft::Draft,
     ignored,
+    kept_rounds::{self, ServerRounds},
+    marks::Handles,
     object::{
         Fault, FaultCode, IncompleteDetails, MaxOutputTokens, Response, ResponseUsage, Status,
     },
     plan::Wish,
+    server_functions::ServerFunctions,
     store::{self, NewRow},
-    vendor,
 };
 use crate::{
     agents::profiles::MAX_OUTPUT_TOKENS_DEFAULT,
     db::{Conn, DbError, now},
     failpoint,
     ids::TaskId,
-    model::{ChatRequest, Delta, ModelError, Place, StopReason, Usage, VendorMembers},
+    model::{
+        ChatMessage, ChatRequest, Delta, ModelError, Place, Role, StopReason, ToolCall,
+        ToolCallPiece, ToolChoice, ToolResult, Usage, VendorMembers, estimate_tokens,
+    },
     replies::retry::with_jitter,
     responses::form::Truncation,
     tasks::{
@@ -95,6 +102,8 @@ pub struct Call {
     pub begun: Response,
     /// Ignored parts of the request. Settings that the model's server rejects are added when it accepts the request without them.
     pub ignored: IgnoredPaths,
+    /// Parts of the agent that the call does not use.
+    pub agent_limits: Vec<&'static str>,
     progress: mpsc::Receiver<Progress>,
     _open: DropGuard,
 }
@@ -138,6 +147,65 @@ impl Response {
 struct Answered {
     reason: StopReason,
     usage: Option<Usage>,
+    /// The last round.
+    round: Round,
+    /// Results of those calls of the last round that ran on the server.
+    results: Vec<ToolResult>,
+}
+
+/// Text and calls of one reply of the model.
+#[derive(Default)]
+struct Round {
+    text: String,
+    calls: Vec<RoundCall>,
+    /// Members that the model's server wants back with the calls.
+    vendor: VendorMembers,
+}
+
+/// A call of a reply.
+enum RoundCall {
+    /// The client runs it. Contains its position among the client's calls of the response.
+    Client(usize),
+    Server(ToolCall),
+}
+
+impl Round {
+    fn server_calls(&self) -> Vec<ToolCall> {
+        let calls = self.calls.iter().filter_map(|call| match call {
+            RoundCall::Server(call) => Some(call.clone()),
+            RoundCall::Client(_) => None,
+        });
+        calls.collect()
+    }
+
+    fn has_client_calls(&self) -> bool {
+        let is_clients = |call: &RoundCall| matches!(call, RoundCall::Client(_));
+        self.calls.iter().any(is_clients)
+    }
+
+    /// Returns the members that belong to the client's calls.
+    fn client_members(&self) -> VendorMembers {
+        let calls = self.calls.iter().zip(&self.vendor.calls);
+        let calls = calls.filter(|(call, _)| matches!(call, RoundCall::Client(_)));
+        VendorMembers {
+            message: self.vendor.message.clone(),
+            calls: calls.map(|(_, members)| members.clone()).collect(),
+        }
+    }
+}
+
+/// Adds the counts of two replies.
+fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
+    let (Some(one), Some(other)) = (one, other) else {
+        return one.or(other);
+    };
+    Some(Usage {
+        input_tokens: one.input_tokens + other.input_tokens,
+        output_tokens: one.output_tokens + other.output_tokens,
+        cached_tokens: one.cached_tokens + other.cached_tokens,
+        cache_write_tokens: one.cache_write_tokens + other.cache_write_tokens,
+        reasoning_tokens: one.reasoning_tokens + other.reasoning_tokens,
+    })
 }
 
 /// A call in progress.
@@ -155,8 +223,12 @@ struct Job {
     open: Option<OpenCall>,
     /// True if an answer contained only reasoning, so that a default output limit is doubled.
     has_only_thought: bool,
-    /// Members that the model's server wants back with the calls.
-    vendor: VendorMembers,
+    /// Number of the current round, starting at 1.
+    round: i64,
+    /// Number of turns of earlier rounds at the end of the request.
+    round_turns: usize,
+    /// Usage of the earlier rounds.
+    spent: Option<TokenUsage>,
     is_connected: bool,
     ignored: IgnoredPaths,
     started_at: Timestamp,
@@ -168,10 +240,15 @@ impl ResponsesService {
         let (progress, receiver) = mpsc::channel(PROGRESS_MAX);
         let open = CancellationToken::new();
         let begun = plan.response.clone();
+        let agent_limits = plan.agent_limits.clone();
         let ignored = IgnoredPaths(Arc::new(Mutex::new(plan.ignored.clone())));
+        let mut draft = Draft::new(plan.response.id);
+        if let Some(functions) = &plan.functions {
+            draft.set_handles(functions.handles().clone());
+        }
         let job = Job {
             service: Arc::clone(self),
-            draft: Draft::new(plan.response.id),
+            draft,
             plan,
             delivery,
             progress,
@@ -180,7 +257,9 @@ impl ResponsesService {
             permit: None,
             open: None,
             has_only_thought: false,
-            vendor: VendorMembers::default(),
+            round: 1,
+            round_turns: 0,
+            spent: None,
             is_connected: false,
             ignored: ignored.clone(),
             started_at: now(),
@@ -196,6 +275,7 @@ impl ResponsesService {
         Call {
             begun,
             ignored,
+            agent_limits,
             progress: receiver,
             _open: open.drop_guard(),
         }
@@ -217,7 +297,7 @@ impl Job {
         };
         let has_failed = matches!(&answered, Err(error) if !matches!(error, ResponseError::Gone));
         let answered = match (self.end_call(has_failed).await, answered) {
-            (Ok(usage), Ok(answered)) => Ok((answered, usage)),
+            (Ok(usage), Ok(answered)) => Ok((answered, usage.plus(self.spent.take()))),
             (_, Err(error)) | (Err(error), _) => Err(error),
         };
         let (response, error) = match answered {
@@ -248,11 +328,105 @@ impl Job {
         Ok(())
     }
 
-    /// Calls the model until it replies. Failed calls are retried after short waits, as long as nothing has been sent to the client.
+    /// Calls the model until it replies without calls of functions that run on the server.
     async fn answer(&mut self) -> Result<Answered, ResponseError> {
         let (workspace, user) = (self.plan.workspace, self.plan.caller.user);
         let permit = self.service.slots.take(workspace, user, self.plan.tenancy);
         self.permit = Some(permit.await?);
+        let mut counted = None;
+        loop {
+            let mut answered = self.answer_round().await?;
+            answered.usage = sum(counted, answered.usage);
+            let calls = answered.round.server_calls();
+            if calls.is_empty() {
+                return Ok(answered);
+            }
+            let functions = self.plan.functions.as_ref();
+            if functions.is_none_or(ServerFunctions::are_used_up) {
+                // The model was told not to call functions.
+                if self.draft.is_empty() {
+                    return Err(ResponseError::Model(ModelError::Empty));
+                }
+                return Ok(answered);
+            }
+            // The model's server is not busy while functions run.
+            let usage = self.end_call(false).await?;
+            self.spent = Some(usage.plus(self.spent.take()));
+            if answered.round.has_client_calls() {
+                answered.results = self.run_functions(&calls).await?;
+                return Ok(answered);
+            }
+            counted = answered.usage;
+            self.begin_round(answered.round, calls).await?;
+        }
+    }
+
+    async fn run_functions(
+        &mut self,
+        calls: &[ToolCall],
+    ) -> Result<Vec<ToolResult>, ResponseError> {
+        match &mut self.plan.functions {
+            Some(functions) => Ok(functions.run(calls).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Runs the functions of a round, and adds the round to the request.
+    async fn begin_round(
+        &mut self,
+        round: Round,
+        calls: Vec<ToolCall>,
+    ) -> Result<(), ResponseError> {
+        let results = self.run_functions(&calls).await?;
+        let (mut handles, mut is_last) = (Handles::default(), true);
+        if let Some(functions) = &self.plan.functions {
+            handles.clone_from(functions.handles());
+            is_last = functions.are_used_up();
+        }
+        let events = self.draft.begin_round(handles);
+        self.tell_all(events).await?;
+        let request = &mut self.plan.request;
+        request.turns.push(ChatMessage {
+            calls,
+            vendor: round.vendor,
+            ..ChatMessage::new(Role::Assistant, round.text)
+        });
+        request.turns.push(ChatMessage {
+            results,
+            ..ChatMessage::new(Role::User, "")
+        });
+        // The model has made a call, which fulfills any other choice.
+        request.tool_choice = if is_last {
+            ToolChoice::None
+        } else {
+            ToolChoice::Auto
+        };
+        self.round += 1;
+        self.attempt = 0;
+        self.round_turns += 2;
+        self.fit_rounds().await;
+        Ok(())
+    }
+
+    /// Leaves out the oldest results of earlier rounds if they do not fit into their share of the window.
+    async fn fit_rounds(&mut self) {
+        let window = self.service.provider.window(&self.plan.request.model).await;
+        let request = &mut self.plan.request;
+        let from = request.turns.len().saturating_sub(self.round_turns);
+        let tokens_max = window.estimate_for(window.tokens / ROUNDS_SHARE);
+        leave_out_results(&mut request.turns[from..], tokens_max);
+        let fixed = fixed_tokens(request) + estimate_tokens(&self.plan.briefing);
+        let turns = request.turns.iter().map(turn_tokens).sum::<u64>();
+        self.plan.prompt_tokens = window.corrected(fixed + turns);
+        if window.known_tokens().is_some() {
+            request.max_output_tokens = request
+                .max_output_tokens
+                .map(|limit| window.output_limit(limit, self.plan.prompt_tokens));
+        }
+    }
+
+    /// Calls the model until it replies. Failed calls are retried after short waits, as long as nothing has been sent to the client.
+    async fn answer_round(&mut self) -> Result<Answered, ResponseError> {
         let mut delays = self.service.retry_delays.clone().into_iter();
         let mut waited = Duration::ZERO;
         let (mut shortened, mut changed_model) = (false, false);
@@ -272,7 +446,7 @@ impl Job {
             let ResponseError::Model(failed) = error else {
                 return Err(error);
             };
-            let may_retry = self.draft.is_empty();
+            let may_retry = self.draft.is_round_empty();
             match failed {
                 ModelError::Unavailable(_) | ModelError::Broken(_) if may_retry => {
                     let delay = delays
@@ -312,6 +486,8 @@ impl Job {
                     return Ok(Answered {
                         reason: StopReason::Length,
                         usage: None,
+                        round: Round::default(),
+                        results: Vec::new(),
                     });
                 }
                 ModelError::BadRequest(detail) | ModelError::ToolsRefused(detail) => {
@@ -380,7 +556,7 @@ impl Job {
     async fn shorten(&mut self) -> bool {
         let request = &self.plan.request;
         let window = self.service.provider.window(&request.model).await;
-        let fixed = fixed_tokens(request);
+        let fixed = fixed_tokens(request) + estimate_tokens(&self.plan.briefing);
         let room = prompt_tokens_max(window.tokens, request.max_output_tokens);
         let room = window.estimate_for(room).saturating_sub(fixed);
         let mut conversation = Conversation {
@@ -391,6 +567,9 @@ impl Job {
         conversation.shorten(room.min(before.1 / 2));
         let after = conversation.tokens();
         self.plan.request.turns = conversation.turns;
+        // Rounds consist of two turns, and the first turn is the user's.
+        let others = self.plan.request.turns.len().saturating_sub(1);
+        self.round_turns = self.round_turns.min(others / 2 * 2);
         self.plan.prompt_tokens = window.corrected(fixed + after);
         self.plan.request.max_output_tokens = self
             .plan
@@ -405,11 +584,17 @@ impl Job {
         let service = Arc::clone(&self.service);
         let silent = |_| ResponseError::Timeout;
         let (open, place, output_tokens_max) = self.reserve().await?;
-        let request = ChatRequest {
+        let mut request = ChatRequest {
             place,
             max_output_tokens: Some(output_tokens_max),
             ..self.plan.request.clone()
         };
+        if let Some(first) = request.turns.first_mut()
+            && !self.plan.briefing.is_empty()
+        {
+            first.content = format!("{}\n\n{}", self.plan.briefing, first.content);
+        }
+        self.draft.forget_held();
         // Waiting for a slot or a budget does not count toward the model's timeout.
         let started = Instant::now();
         let deadline = started + service.attempt_max;
@@ -422,19 +607,18 @@ impl Job {
             self.note_unsent();
             self.tell(Progress::Connected).await?;
         }
-        let (mut stopped, mut usage) = (None, None);
+        let (mut stopped, mut usage, mut round) = (None, None, Round::default());
         let mut patience = patience;
         while let Some(delta) = tokio::time::timeout_at(patience, stream.next())
             .await
             .map_err(silent)?
         {
             let events = match delta.map_err(ResponseError::Model)? {
-                Delta::Text(piece) => self.draft.say(&piece),
-                Delta::ToolCall(mut piece) => {
-                    let handed_out = |head| self.plan.client_calls.hand_out(head);
-                    piece.begins = piece.begins.map(handed_out);
-                    self.draft.call(piece)
+                Delta::Text(piece) => {
+                    round.text.push_str(&piece);
+                    self.draft.say(&piece)
                 }
+                Delta::ToolCall(piece) => self.take_call(&mut round, piece),
                 Delta::Usage(counted) => {
                     usage = Some(counted);
                     continue;
@@ -444,11 +628,12 @@ impl Job {
                     continue;
                 }
                 Delta::Discard => {
+                    round.text.clear();
                     self.draft.discard();
                     continue;
                 }
                 Delta::Vendor(members) => {
-                    self.vendor = members;
+                    round.vendor = members;
                     continue;
                 }
                 Delta::Alive => continue,
@@ -460,10 +645,62 @@ impl Job {
         let reason = stopped.ok_or_else(|| {
             ResponseError::Model(ModelError::Broken("the stream ended early".to_owned()))
         })?;
-        if self.draft.is_empty() {
+        if self.draft.is_empty() && round.calls.is_empty() {
             return Err(ResponseError::Model(ModelError::Empty));
         }
-        Ok(Answered { reason, usage })
+        Ok(Answered {
+            reason,
+            usage,
+            round,
+            results: Vec::new(),
+        })
+    }
+
+    /// Checks whether the server handles calls of a function: one of the agent, or one that does not exist.
+    fn is_servers(&self, called: &str) -> bool {
+        let Some(functions) = &self.plan.functions else {
+            return false;
+        };
+        let mut offered = self.plan.request.tools.iter();
+        functions.name_of(called).is_some() || !offered.any(|tool| tool.name == called)
+    }
+
+    /// Adds a piece of a call to the round, and to the output if the client runs the call.
+    fn take_call(&mut self, round: &mut Round, piece: ToolCallPiece) -> Vec<ResponseStreamEvent> {
+        let ToolCallPiece {
+            index,
+            begins,
+            arguments,
+        } = piece;
+        let mut handed_out = None;
+        if let Some(head) = begins {
+            let called = head.name.clone();
+            let is_servers = self.is_servers(&called);
+            let head = self.plan.client_calls.hand_out(head);
+            if is_servers {
+                round.calls.push(RoundCall::Server(ToolCall {
+                    id: head.id,
+                    name: called,
+                    arguments: String::new(),
+                }));
+            } else {
+                let at = self.draft.calls().count();
+                round.calls.push(RoundCall::Client(at));
+                handed_out = Some(head);
+            }
+        }
+        match round.calls.get_mut(index) {
+            Some(RoundCall::Server(call)) => {
+                call.arguments.push_str(&arguments);
+                Vec::new()
+            }
+            Some(RoundCall::Client(at)) => self.draft.call(ToolCallPiece {
+                index: *at,
+                begins: handed_out,
+                arguments,
+            }),
+            None => Vec::new(),
+        }
     }
 
     /// Adds the settings of the request that were not sent, because the model does not support them, to the ignored parts.
@@ -506,7 +743,7 @@ impl Job {
                 id: self.task,
                 root: self.task,
                 attempt: self.attempt,
-                round: 1,
+                round: self.round,
             }),
             purpose: Purpose::Response,
             user: self.plan.caller.user,
@@ -561,7 +798,8 @@ impl Job {
         } else {
             (Status::Completed, OutputStatus::Completed)
         };
-        let events = self.draft.end(items);
+        let mut events = self.annotate().await;
+        events.extend(self.draft.end(items));
         let response = Response {
             status,
             completed_at: (!is_cut).then(|| now().unix_s()),
@@ -570,7 +808,7 @@ impl Job {
             }),
             output: self.draft.items().to_vec(),
             usage: Some(ResponseUsage::new(&usage, answered.usage)),
-            vendor: self.vendor.clone(),
+            vendor: answered.round.client_members(),
             ..self.plan.response.clone()
         };
         // If the client has disconnected by now, the call still counts as completed.
@@ -597,7 +835,7 @@ impl Job {
                 kept,
             })
         });
-        match self.record(task, row).await {
+        match self.record(task, row, self.received(answered)).await {
             Ok(()) => (response, None),
             Err(error) => (response.failed(&error), Some(error)),
         }
@@ -619,7 +857,7 @@ impl Job {
         };
         // A call that never started is not recorded.
         if !error.is_busy()
-            && let Err(e) = self.record(task, None).await
+            && let Err(e) = self.record(task, None, None).await
         {
             tracing::error!(error = %e, "the usage of a call could not be recorded");
         }
@@ -646,23 +884,68 @@ impl Job {
         }
     }
 
-    async fn record(&self, task: queue::Call, row: Option<NewRow>) -> Result<(), ResponseError> {
-        let caller = self.plan.caller.clone();
-        let received = self.draft.first_call().map(|call_id| vendor::Received {
-            workspace: self.plan.workspace,
-            user: caller.user,
-            call_id: call_id.to_owned(),
-            model: self.plan.request.model.clone(),
-            members: self.vendor.clone(),
+    /// Turns the citations of the last message into annotations.
+    async fn annotate(&mut self) -> Vec<ResponseStreamEvent> {
+        let (mut events, text, marks) = self.draft.take_marks();
+        let Some(functions) = self.plan.functions.as_ref().filter(|_| !marks.is_empty()) else {
+            return events;
+        };
+        match self
+            .service
+            .annotations(functions.task(), text, marks)
+            .await
+        {
+            Ok(annotations) => events.extend(self.draft.annotate(annotations)),
+            Err(e) => {
+                tracing::warn!(error = %e, "the citations of a response could not be checked")
+            }
+        }
+        events
+    }
+
+    /// Returns what the next request needs besides the response, if the client has to run functions.
+    fn received(&self, answered: &Answered) -> Option<kept_rounds::Received> {
+        let mut client_calls = self.draft.calls();
+        let first = client_calls.next()?;
+        let (round, turns) = (&answered.round, &self.plan.request.turns);
+        let calls = round.calls.iter().filter_map(|call| match call {
+            RoundCall::Server(call) => Some(call.clone()),
+            RoundCall::Client(at) => self.draft.calls().nth(*at).map(|call| ToolCall {
+                id: call.call_id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+            }),
         });
-        let received = received.filter(|received| !received.members.is_empty());
+        let functions = self.plan.functions.as_ref();
+        Some(kept_rounds::Received {
+            workspace: self.plan.workspace,
+            user: self.plan.caller.user,
+            call_id: first.call_id.clone(),
+            model: self.plan.request.model.clone(),
+            members: round.vendor.clone(),
+            rounds: ServerRounds {
+                before: turns[turns.len() - self.round_turns.min(turns.len())..].to_vec(),
+                calls: calls.collect(),
+                results: answered.results.clone(),
+                handled: functions.map_or_else(Vec::new, |f| f.handles().list().to_vec()),
+            },
+        })
+    }
+
+    async fn record(
+        &self,
+        task: queue::Call,
+        row: Option<NewRow>,
+        received: Option<kept_rounds::Received>,
+    ) -> Result<(), ResponseError> {
+        let caller = self.plan.caller.clone();
         let kept = self
             .service
             .db
             .write(self.plan.workspace.0, async move |c: &mut Conn| {
                 let recorded = store::record(c, &caller, &task, row.as_ref()).await?;
                 if let (Ok(()), Some(received)) = (&recorded, &received) {
-                    vendor::store(c, received).await?;
+                    kept_rounds::store(c, received).await?;
                 }
                 Ok::<_, DbError>(recorded)
             })

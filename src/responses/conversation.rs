@@ -12,6 +12,8 @@ use crate::model::{
     estimate_tokens,
 };
 
+/// Rounds with functions of the server can use at most 1/`ROUNDS_SHARE` of the window.
+pub(super) const ROUNDS_SHARE: u64 = 3;
 /// Inserted before a conversation that would otherwise start with the assistant.
 const LEFT_OUT: &str = "(Earlier messages are left out.)";
 /// Estimated overhead in tokens of a call and of a result, in addition to their texts.
@@ -148,6 +150,17 @@ impl Conversation {
         }
     }
 
+    /// Returns the last text of the user.
+    pub(super) fn last_question(&self) -> String {
+        let from_user = self
+            .turns
+            .iter()
+            .rev()
+            .filter(|turn| turn.role == Role::User);
+        let mut texts = from_user.map(|turn| turn.content.clone());
+        texts.find(|text| !text.is_empty()).unwrap_or_default()
+    }
+
     /// Returns the estimated number of tokens.
     pub(super) fn tokens(&self) -> u64 {
         self.turns.iter().map(turn_tokens).sum()
@@ -176,7 +189,8 @@ impl Conversation {
     }
 }
 
-fn turn_tokens(turn: &ChatMessage) -> u64 {
+/// Returns the estimated number of tokens of a turn.
+pub(super) fn turn_tokens(turn: &ChatMessage) -> u64 {
     let calls = turn
         .calls
         .iter()
@@ -189,6 +203,23 @@ fn turn_tokens(turn: &ChatMessage) -> u64 {
         + calls.sum::<u64>()
         + results.sum::<u64>()
         + turn.vendor.tokens()
+}
+
+/// Replaces the oldest results in turns until the turns have at most `tokens_max` tokens.
+pub(super) fn leave_out_results(turns: &mut [ChatMessage], tokens_max: u64) {
+    let mut tokens: u64 = turns.iter().map(turn_tokens).sum();
+    let results = turns.iter_mut().flat_map(|turn| &mut turn.results);
+    for (at, result) in results.enumerate() {
+        if tokens <= tokens_max {
+            return;
+        }
+        let note = format!("(result of call {} left out)", at + 1);
+        let (before, after) = (estimate_tokens(&result.content), estimate_tokens(&note));
+        if after < before {
+            tokens -= before - after;
+            result.content = note;
+        }
+    }
 }
 
 /// Returns the estimated number of tokens of a request without its conversation.
@@ -348,6 +379,26 @@ mod tests {
             shown(&conversation),
             ["u||(Earlier messages are left out.)|", "a|||a", "u|a||"]
         );
+    }
+
+    #[test]
+    fn the_oldest_results_are_left_out_first() {
+        let long = "x".repeat(400);
+        let results = ["a", "b", "c"].map(|id| ToolResult {
+            call_id: id.to_owned(),
+            content: long.clone(),
+        });
+        let mut turns = [ChatMessage {
+            results: results.to_vec(),
+            ..ChatMessage::new(Role::User, "")
+        }];
+        leave_out_results(&mut turns, 330);
+        let contents: Vec<&str> = turns[0]
+            .results
+            .iter()
+            .map(|r| r.content.as_str())
+            .collect();
+        assert_eq!(contents, ["(result of call 1 left out)", &long, &long]);
     }
 
     #[test]

@@ -2,19 +2,35 @@
 //!
 //! Events are numbered when they are sent, so their `sequence_number` is 0 here.
 
-use super::items::{OUTPUT_FROM, item_id};
+use super::{
+    items::{OUTPUT_FROM, item_id},
+    marks::{Handles, MarkFilter, Segment},
+};
 use crate::{
     ids::ResponseId,
     model::{CallHead, ToolCallPiece},
+    replies::citations::removed::RemovedMark,
 };
 use async_openai::types::responses::{
-    AssistantRole, FunctionToolCall, OutputContent, OutputItem, OutputMessage,
+    Annotation, AssistantRole, FunctionToolCall, OutputContent, OutputItem, OutputMessage,
     OutputMessageContent, OutputStatus, OutputTextContent, ResponseContentPartAddedEvent,
     ResponseContentPartDoneEvent, ResponseFunctionCallArgumentsDeltaEvent,
     ResponseFunctionCallArgumentsDoneEvent, ResponseOutputItemAddedEvent,
-    ResponseOutputItemDoneEvent, ResponseStreamEvent as Event, ResponseTextDeltaEvent,
-    ResponseTextDoneEvent,
+    ResponseOutputItemDoneEvent, ResponseOutputTextAnnotationAddedEvent,
+    ResponseStreamEvent as Event, ResponseTextDeltaEvent, ResponseTextDoneEvent,
 };
+
+/// Separates the texts of rounds.
+const ROUNDS_JOINED: &str = "\n\n";
+
+/// Output at the start of a round.
+#[derive(Debug, Clone, Copy, Default)]
+struct RoundStart {
+    items: usize,
+    /// Size of the current message's text in bytes, and number of its marks.
+    text: usize,
+    marks: usize,
+}
 
 /// The output so far.
 #[derive(Debug)]
@@ -23,6 +39,15 @@ pub(super) struct Draft {
     items: Vec<OutputItem>,
     /// True if the last item is a message that is still being written.
     is_speaking: bool,
+    /// True if the next text is separated from the message, because the model has called functions in between.
+    is_paused: bool,
+    /// Output at the start of the current round.
+    round: RoundStart,
+    /// Objects that the model can cite.
+    handles: Handles,
+    filter: MarkFilter,
+    /// Marks that were removed from the current message.
+    marks: Vec<RemovedMark>,
     /// Positions of the model's calls in the list of items.
     calls: Vec<usize>,
 }
@@ -33,6 +58,11 @@ impl Draft {
             response,
             items: Vec::new(),
             is_speaking: false,
+            is_paused: false,
+            round: RoundStart::default(),
+            handles: Handles::default(),
+            filter: MarkFilter::default(),
+            marks: Vec::new(),
             calls: Vec::new(),
         }
     }
@@ -47,20 +77,61 @@ impl Draft {
         self.items.is_empty()
     }
 
+    /// Returns true if the current round has added no output yet.
+    pub(super) fn is_round_empty(&self) -> bool {
+        self.items.len() == self.round.items && self.message_text().len() == self.round.text
+    }
+
+    /// Returns the text of the current message.
+    fn message_text(&self) -> &str {
+        match self.items.last() {
+            Some(OutputItem::Message(message)) if self.is_speaking => text_of(message),
+            _ => "",
+        }
+    }
+
     /// Adds a chunk of text. Whitespace before the first word is dropped.
     pub(super) fn say(&mut self, piece: &str) -> Vec<Event> {
         // NUL characters are removed: PostgreSQL cannot store them, and they are meaningless in
         // text.
         let clean = piece.replace('\0', "");
+        if self.handles.list().is_empty() {
+            return self.write(&clean);
+        }
+        self.filter.push(&clean);
+        self.release(false)
+    }
+
+    /// Writes the text that the filter does not hold back, and records the marks.
+    fn release(&mut self, is_end: bool) -> Vec<Event> {
         let mut events = Vec::new();
-        let fresh = if self.is_speaking {
-            clean.as_str()
+        let mut filter = std::mem::take(&mut self.filter);
+        while let Some(segment) = filter.next(self.message_text(), &self.handles, is_end) {
+            match segment {
+                Segment::Text(text) => events.extend(self.write(&text)),
+                Segment::Mark(named) => self.marks.push(RemovedMark {
+                    at: self.message_text().len(),
+                    named,
+                }),
+            }
+        }
+        self.filter = filter;
+        events
+    }
+
+    fn write(&mut self, text: &str) -> Vec<Event> {
+        let mut events = Vec::new();
+        let fresh = if self.is_speaking && !self.is_paused {
+            text
         } else {
-            clean.trim_start()
+            text.trim_start()
         };
         if fresh.is_empty() {
             return events;
         }
+        let is_separated = std::mem::take(&mut self.is_paused) && self.is_speaking;
+        let separated = is_separated.then(|| format!("{ROUNDS_JOINED}{fresh}"));
+        let fresh = separated.as_deref().unwrap_or(fresh);
         if !self.is_speaking {
             let message = message(self.next_id("msg"));
             let part = ResponseContentPartAddedEvent {
@@ -94,20 +165,88 @@ impl Draft {
         events
     }
 
-    /// Removes the text of the current message, because it was reasoning.
+    /// Removes the text of the current message that belongs to this round, because it was reasoning.
     pub(super) fn discard(&mut self) {
+        self.forget_held();
         if !self.is_speaking {
             return;
         }
+        let is_of_round = self.items.len() > self.round.items;
+        let kept = if is_of_round { 0 } else { self.round.text };
         if let Some(OutputItem::Message(message)) = self.items.last_mut() {
-            message.content.clear();
+            match message.content.first_mut() {
+                Some(OutputMessageContent::OutputText(part)) if kept > 0 => {
+                    part.text.truncate(kept);
+                    self.is_paused = true;
+                }
+                _ => message.content.clear(),
+            }
         }
+    }
+
+    /// Drops what an attempt without output has left, such as text that is held back.
+    pub(super) fn forget_held(&mut self) {
+        self.filter.clear();
+        self.marks.truncate(self.round.marks);
+    }
+
+    /// Starts the next round, in which the model can cite these objects. Its text is separated from the text so far.
+    pub(super) fn begin_round(&mut self, handles: Handles) -> Vec<Event> {
+        let events = self.release(true);
+        self.handles = handles;
+        self.is_paused = true;
+        self.round = RoundStart {
+            items: self.items.len(),
+            text: self.message_text().len(),
+            marks: self.marks.len(),
+        };
+        events
+    }
+
+    /// Sets the objects that the model can cite.
+    pub(super) fn set_handles(&mut self, handles: Handles) {
+        self.handles = handles;
+    }
+
+    /// Writes the text that was held back. Returns the text of the current message, and the marks that were removed from it.
+    pub(super) fn take_marks(&mut self) -> (Vec<Event>, String, Vec<RemovedMark>) {
+        let events = self.release(true);
+        let text = self.message_text().to_owned();
+        (events, text, std::mem::take(&mut self.marks))
+    }
+
+    /// Adds annotations to the current message.
+    pub(super) fn annotate(&mut self, annotations: Vec<Annotation>) -> Vec<Event> {
+        let at = self.items.len().saturating_sub(1);
+        let Some(OutputItem::Message(message)) = self.items.last_mut().filter(|_| self.is_speaking)
+        else {
+            return Vec::new();
+        };
+        let Some(OutputMessageContent::OutputText(part)) = message.content.first_mut() else {
+            return Vec::new();
+        };
+        let added = annotations.iter().enumerate().map(|(n, annotation)| {
+            Event::ResponseOutputTextAnnotationAdded(ResponseOutputTextAnnotationAddedEvent {
+                sequence_number: 0,
+                output_index: index(at),
+                content_index: 0,
+                annotation_index: index(n),
+                item_id: message.id.clone(),
+                annotation: Some(annotation.clone()),
+            })
+        });
+        let events = added.collect();
+        part.annotations = annotations;
+        events
     }
 
     /// Adds a chunk of a function call. The start of a call ends the current message.
     pub(super) fn call(&mut self, piece: ToolCallPiece) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(head) = piece.begins {
+            events.extend(self.release(true));
+            self.marks.clear();
+            self.round.marks = 0;
             events.extend(self.end_message(OutputStatus::Completed));
             self.calls.push(self.items.len());
             events.push(self.add(OutputItem::FunctionCall(function_call(
@@ -134,7 +273,8 @@ impl Draft {
 
     /// Ends the response. All open items get this status.
     pub(super) fn end(&mut self, status: OutputStatus) -> Vec<Event> {
-        let mut events = self.end_message(status);
+        let mut events = self.release(true);
+        events.extend(self.end_message(status));
         for at in std::mem::take(&mut self.calls) {
             let Some(OutputItem::FunctionCall(call)) = self.items.get_mut(at) else {
                 continue;
@@ -203,6 +343,14 @@ impl Draft {
         })
     }
 
+    /// Returns the function calls.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &FunctionToolCall> {
+        self.items.iter().filter_map(|item| match item {
+            OutputItem::FunctionCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
     /// Returns all text that the model has written.
     pub(super) fn text(&self) -> String {
         let mut all = String::new();
@@ -225,14 +373,6 @@ impl Draft {
         all
     }
 
-    /// Returns the ID of the first function call.
-    pub(super) fn first_call(&self) -> Option<&str> {
-        self.items.iter().find_map(|item| match item {
-            OutputItem::FunctionCall(call) => Some(call.call_id.as_str()),
-            _ => None,
-        })
-    }
-
     pub(super) fn items(&self) -> &[OutputItem] {
         &self.items
     }
@@ -245,6 +385,13 @@ fn message(id: String) -> OutputMessage {
         status: OutputStatus::InProgress,
         content: Vec::new(),
         phase: None,
+    }
+}
+
+fn text_of(message: &OutputMessage) -> &str {
+    match message.content.first() {
+        Some(OutputMessageContent::OutputText(part)) => &part.text,
+        _ => "",
     }
 }
 
@@ -278,6 +425,7 @@ mod tests {
     use utoipa::PartialSchema;
 
     use super::{super::object, *};
+    use crate::{ids::MessageId, tools::output::Handled};
 
     fn piece(index: usize, name: Option<&str>, arguments: &str) -> ToolCallPiece {
         ToolCallPiece {
@@ -396,5 +544,37 @@ mod tests {
         draft.end(OutputStatus::Incomplete);
         let items = serde_json::to_value(draft.items()).unwrap();
         assert_eq!(items[0]["status"], "incomplete");
+    }
+
+    #[test]
+    fn rounds_are_separated_and_marks_are_removed() {
+        let mut draft = Draft::new(ResponseId::new());
+        draft.say("Let me look. ");
+        let mut handles = Handles::default();
+        handles.assign(Handled::Message(MessageId::new()));
+        draft.begin_round(handles);
+        assert!(draft.is_round_empty());
+        draft.say("Thinking aloud [S1].");
+        draft.discard();
+        assert!(draft.is_round_empty());
+        draft.say(" On Monday ");
+        assert!(!draft.is_round_empty());
+        draft.say("[S");
+        draft.say("1].");
+        let (_, text, marks) = draft.take_marks();
+        assert_eq!(text, "Let me look. \n\nOn Monday.");
+        assert_eq!(marks.len(), 1);
+        assert_eq!(&text[..marks[0].at], "Let me look. \n\nOn Monday");
+        let citation = json!({"type": "url_citation", "start_index": 15, "end_index": 25, "title": "t", "url": "u"});
+        let annotation = serde_json::from_value(citation.clone()).unwrap();
+        assert_eq!(
+            kinds(&draft.annotate(vec![annotation])),
+            ["output_text.annotation.added"]
+        );
+        draft.end(OutputStatus::Completed);
+        assert_eq!(
+            json!(draft.items())[0]["content"][0]["annotations"],
+            json!([citation])
+        );
     }
 }

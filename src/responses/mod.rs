@@ -14,6 +14,7 @@
 mod agent;
 mod call;
 mod chain;
+mod citations;
 mod client_calls;
 mod completions;
 mod conversation;
@@ -24,21 +25,23 @@ mod format;
 mod ignored;
 mod input_items;
 mod items;
+mod kept_rounds;
+mod marks;
 mod models;
 mod object;
 mod parsed;
 mod plan;
 mod references;
+mod server_functions;
 mod slots;
 pub mod store;
 mod tools;
-mod vendor;
 
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{db::Db, model::Provider, tasks::calls::CallLog};
+use crate::{db::Db, files::Blobs, model::Provider, tasks::calls::CallLog, tools::runner::Toolbox};
 
 pub use call::{Call, Delivery, IgnoredPaths, Progress};
 pub use completions::{ChatCompletion, Chunks, CreateChatCompletion};
@@ -57,6 +60,11 @@ pub struct ResponsesService {
     pub db: Db,
     pub provider: Arc<dyn Provider>,
     pub calls: CallLog,
+    /// Functions of agents that run on the server.
+    pub tools: Toolbox,
+    pub blobs: Blobs,
+    /// Base of links to messages.
+    pub public_url: String,
     /// Permits for concurrent calls in this process.
     pub slots: Arc<CallSlots>,
     /// Delays before retrying an unavailable model (`OPENVIBE_RETRY_DELAYS`). Delays that are too long for a waiting client are not

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_openai::types::responses;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 
@@ -42,12 +42,34 @@ pub(super) struct OutputText {
     #[schema(inline)]
     pub kind: OutputTextType,
     pub text: String,
-    /// Always empty.
-    #[schema(value_type = Vec<Object>)]
-    pub annotations: [(); 0],
+    /// Citations of messages.
+    pub annotations: Vec<UrlCitation>,
     /// Always empty.
     #[schema(value_type = Vec<Object>)]
     pub logprobs: [(); 0],
+}
+
+constant! { pub UrlCitationType = "url_citation" }
+
+/// A sentence and a message that supports it.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub(super) struct UrlCitation {
+    #[serde(rename = "type")]
+    #[schema(inline)]
+    pub kind: UrlCitationType,
+    #[serde(flatten)]
+    pub cited: CitedMessage,
+}
+
+/// Range of a sentence in characters, and a message that supports it.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CitedMessage {
+    pub start_index: usize,
+    pub end_index: usize,
+    /// Author, channel, and date.
+    pub title: String,
+    /// Link to the message.
+    pub url: String,
 }
 
 constant! { pub AssistantRole = "assistant" }

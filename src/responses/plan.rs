@@ -8,12 +8,15 @@ use super::{
     chain::{self, Before, Previous},
     client_calls::ClientCalls,
     conversation::{Conversation, converse, fixed_tokens, prompt_tokens_max},
-    items::Item,
+    items::{Item, Speaker},
+    kept_rounds::{self, Restoring},
+    marks::Handles,
     object::{Response, ResponseObject, Status, TextConfig},
     parsed::Parsed,
-    references, store,
+    references,
+    server_functions::{Asking, ServerFunctions},
+    store,
     tools::{self, Tool, offer},
-    vendor,
 };
 use crate::{
     agents::{
@@ -21,9 +24,10 @@ use crate::{
         profiles::{self, tools::ToolKind},
     },
     auth::{Actor, Caller, Scope, WorkspaceCaller, quota},
-    db::{Conn, now},
+    db::{Conn, DbError, now},
     ids::{AgentId, ResponseId, WorkspaceId},
-    model::{ChatRequest, RequiredFormat, VendorMembers},
+    model::{ChatRequest, RequiredFormat, ToolChoice, VendorMembers, estimate_tokens},
+    replies::briefing::{ApiCall, Briefing},
     responses::form::{Truncation, output_tokens},
     tasks::queue::{Tenancy, tenancy},
 };
@@ -46,6 +50,14 @@ pub(super) enum Wish {
     Agent(Option<String>),
 }
 
+/// The agent's side of a call.
+#[derive(Default)]
+struct AgentSide {
+    functions: Option<ServerFunctions>,
+    briefing: String,
+    limits: Vec<&'static str>,
+}
+
 /// A call that is ready to start.
 pub struct Plan {
     pub(super) workspace: WorkspaceId,
@@ -63,6 +75,12 @@ pub struct Plan {
     /// The initial response object.
     pub(super) response: Response,
     pub(super) client_calls: ClientCalls,
+    /// Functions of the agent that run on the server.
+    pub(super) functions: Option<ServerFunctions>,
+    /// Blocks that precede the conversation.
+    pub(super) briefing: String,
+    /// Parts of the agent that the call does not use, for the header `OpenVibe-Agent-Limits`.
+    pub(super) agent_limits: Vec<&'static str>,
     /// Paths of parts of the request that are ignored.
     pub(super) ignored: Vec<String>,
     /// Fields for sampling and reasoning in the request: their names in chat completions, and their paths.
@@ -112,6 +130,7 @@ async fn choose_agent(
     actor: &Actor<'_>,
     form: &CreateResponse,
     previous: Option<&Previous>,
+    question: &str,
 ) -> Result<Option<RequestedAgent>, ResponseError> {
     let pinned =
         previous.and_then(|previous| previous.link.agent_id.zip(previous.link.agent_version));
@@ -126,7 +145,8 @@ async fn choose_agent(
                     param: "previous_response_id",
                 });
             }
-            return Ok(Some(agent::load(c, actor.workspace, agent, version).await?));
+            let agent = agent::load(c, actor.workspace, agent, version, question).await?;
+            return Ok(Some(agent));
         }
         (None, None) => return Ok(None),
     };
@@ -136,7 +156,7 @@ async fn choose_agent(
         .filter(|(earlier, _)| *earlier == found.id)
         .map_or(found.version, |(_, version)| version);
     Ok(Some(
-        agent::load(c, actor.workspace, found.id, version).await?,
+        agent::load(c, actor.workspace, found.id, version, question).await?,
     ))
 }
 
@@ -168,8 +188,21 @@ fn kept(
     Ok((wanted && days > 0).then(|| DAY * days))
 }
 
-/// Builds the system prompt from the text that the workspace requires, the instructions of the agent or the request, and the system
-/// messages in the conversation.
+/// Returns the last message of the user.
+fn question_of(items: &[Item]) -> &str {
+    let from_user = items.iter().rev().find_map(|item| match item {
+        Item::Message {
+            role: Speaker::User,
+            text,
+        } => Some(text.as_str()),
+        _ => None,
+    });
+    from_user.unwrap_or_default()
+}
+
+/// Builds the system prompt from the text that the workspace requires, the instructions of the agent and the request, and the system
+/// messages in the conversation. The instructions of a request that names the agent in `agent_id` replace the agent's; otherwise, they
+/// follow, because they are from a program that does not know the agent.
 fn system(
     form: &CreateResponse,
     asked: Option<&RequestedAgent>,
@@ -184,6 +217,7 @@ fn system(
     let required = asked.map_or(required, |asked| asked.required.as_str());
     let mut parts = match (own, asked) {
         (None, Some(asked)) => vec![asked.system.as_str()],
+        (Some(own), Some(asked)) if form.agent_id.is_none() => vec![asked.system.as_str(), own],
         (Some(own), _) if begins_with(own, required) => vec![own],
         (own, _) => vec![required, own.unwrap_or_default()],
     };
@@ -232,7 +266,9 @@ impl ResponsesService {
             Some(reference) => Some(chain::find_previous(&mut c, actor, reference).await?),
             None => None,
         };
-        let asked = choose_agent(&mut c, actor, form, previous.as_ref()).await?;
+        let question = question_of(&parsed.input.items);
+        let can_read = actor.require(Scope::ChatRead).is_ok();
+        let asked = choose_agent(&mut c, actor, form, previous.as_ref(), question).await?;
         let tenancy = tenancy(&mut c).await?;
         let policy = policy::find(&mut c, actor.workspace).await?;
         if asked.is_none() && !policy.bare_model {
@@ -250,10 +286,6 @@ impl ResponsesService {
         let previous_id = previous.as_ref().map(|previous| previous.id);
         let before = self.before(member, actor, previous, &model).await?;
         let mut conversation = converse(&before.items, &parsed.input.items)?;
-        let (workspace, user) = (actor.workspace, member.caller.user);
-        let mut c = self.db.read().await?;
-        vendor::add(&mut c, workspace, user, &model, &mut conversation.turns).await?;
-        drop(c);
         let mut request = ChatRequest {
             system: system(form, asked.as_ref(), &policy, &conversation),
             max_output_tokens: output_tokens(form.max_output_tokens)
@@ -275,8 +307,33 @@ impl ResponsesService {
         let given = before.items.iter().chain(&parsed.input.items);
         let client_calls = ClientCalls::new(&mut request.tools, given);
         client_calls.apply(&mut conversation.turns, &mut request.tool_choice);
+        let restoring = Restoring {
+            workspace: actor.workspace,
+            user: member.caller.user,
+            model: &request.model,
+            has_rounds: can_read && asked.is_some(),
+        };
+        let mut c = self.db.read().await?;
+        let handles = kept_rounds::restore(&mut c, restoring, &mut conversation.turns).await?;
+        drop(c);
+        let side = match &asked {
+            Some(asked) => {
+                self.agent_side(member, can_read, &request, asked, &conversation, handles)
+                    .await?
+            }
+            None => AgentSide::default(),
+        };
+        if let Some(functions) = &side.functions {
+            request.tools.extend(functions.definitions());
+        }
         let prompt_tokens = self
-            .fit(&mut request, conversation, before.is_cut, form)
+            .fit(
+                &mut request,
+                conversation,
+                before.is_cut,
+                form,
+                &side.briefing,
+            )
             .await?;
         let agent = asked.map(|asked| (asked.agent, asked.version));
         Ok(Plan {
@@ -291,6 +348,9 @@ impl ResponsesService {
             input: parsed.input.items,
             kept,
             client_calls,
+            functions: side.functions,
+            briefing: side.briefing,
+            agent_limits: side.limits,
             response: Response {
                 previous_response_id: previous_id,
                 store: kept.is_some(),
@@ -431,6 +491,63 @@ impl ResponsesService {
         })
     }
 
+    /// Loads the blocks of an agent's call and the functions that run on the server.
+    async fn agent_side(
+        &self,
+        member: &WorkspaceCaller,
+        can_read: bool,
+        request: &ChatRequest,
+        asked: &RequestedAgent,
+        conversation: &Conversation,
+        handles: Handles,
+    ) -> Result<AgentSide, DbError> {
+        let window = self.provider.window(&request.model).await;
+        let caller = &member.caller;
+        let mut limits = Vec::new();
+        let mut briefing = Briefing::default();
+        let is_offline = self.provider.is_offline();
+        // The built-in responder replies without the prompt.
+        if can_read && !is_offline {
+            let question = conversation.last_question();
+            let call = ApiCall {
+                workspace: member.workspace,
+                requester: caller.user,
+                name: &caller.name,
+                api_key: caller.key(),
+                agent: &asked.resolved,
+                question: &question,
+            };
+            let mut c = self.db.scan(member.share()).await?;
+            briefing = Briefing::load(&mut c, &call, &window).await?;
+        }
+        if !can_read {
+            limits.push("memory");
+        }
+        let names = request.tools.iter().map(|function| function.name.as_str());
+        let asking = Asking {
+            workspace: member.workspace,
+            requester: caller.user,
+            api_key: caller.key(),
+            can_read,
+            takes_functions: !is_offline
+                && self.provider.takes_tools(&request.model)
+                && request.tool_choice != ToolChoice::None,
+            client_names: names.collect(),
+        };
+        let (mut functions, unused) =
+            ServerFunctions::find(&self.db, &self.tools, &asking, &asked.resolved).await?;
+        functions.limit(window);
+        functions.set_handles(handles);
+        limits.extend(unused.functions.then_some("functions"));
+        limits.extend(unused.writes.then_some("writes"));
+        limits.extend(asked.resolved.profile.delegates().then_some("delegation"));
+        Ok(AgentSide {
+            functions: Some(functions),
+            briefing: briefing.text,
+            limits,
+        })
+    }
+
     /// Adds as much of the conversation to the request as fits into the model's window. Returns the estimated number of tokens of the
     /// whole prompt.
     async fn fit(
@@ -439,9 +556,10 @@ impl ResponsesService {
         mut conversation: Conversation,
         is_cut: bool,
         form: &CreateResponse,
+        briefing: &str,
     ) -> Result<u64, ResponseError> {
         let window = self.provider.window(&request.model).await;
-        let fixed = fixed_tokens(request);
+        let fixed = fixed_tokens(request) + estimate_tokens(briefing);
         let mut estimate = fixed + conversation.tokens();
         // Estimates are rough, so only a prompt larger than the whole window is rejected before the model is called.
         let exceeds = |estimate| {

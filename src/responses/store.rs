@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ResponseError, items::Item, object::ResponseObject, vendor};
+use super::{ResponseError, items::Item, kept_rounds, object::ResponseObject};
 use crate::{
     auth::{Actor, AuthError, Caller, Scope, quota},
     db::{Conn, Db, DbError, Json, now},
@@ -107,7 +107,7 @@ pub async fn forget_person(
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<(), DbError> {
-    vendor::forget_person(c, workspace, user).await?;
+    kept_rounds::forget_person(c, workspace, user).await?;
     let removed = c
         .q("delete from responses where workspace_id = $1 and user_id = $2 returning counted_bytes")
         .bind(workspace)
@@ -247,7 +247,7 @@ pub async fn delete(
 
 /// Deletes a limited number of expired responses. Clients cannot see expired responses even before they are deleted.
 pub async fn cleanup(db: &Db) -> Result<(), DbError> {
-    vendor::delete_expired(db).await?;
+    kept_rounds::delete_expired(db).await?;
     let due: Vec<(ResponseId, WorkspaceId)> = db
         .read()
         .await?

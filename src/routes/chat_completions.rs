@@ -10,7 +10,7 @@ use futures::Stream;
 use serde_json::json;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::responses::{accepted, ended, event_stream, with_ignored};
+use super::responses::{CallNotes, accepted, ended, event_stream};
 use crate::{
     auth::WorkspaceCaller,
     http::{ApiError, extract::Body},
@@ -58,7 +58,7 @@ async fn create_chat_completion(
     let call = service.begin(plan, delivery);
     // The call acquires its own permit, so the turn can end.
     drop(turn);
-    let ignored = call.ignored.clone();
+    let notes = CallNotes::of(&call);
     let response = match delivery {
         Delivery::Stream => {
             let call = accepted(call).await.map_err(|e| form.error(e))?;
@@ -69,7 +69,7 @@ async fn create_chat_completion(
             Json(ChatCompletion::from(response)).into_response()
         }
     };
-    Ok(with_ignored(response, &ignored))
+    Ok(notes.add_to(response))
 }
 
 /// Formats the progress of a call as event data.

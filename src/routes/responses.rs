@@ -36,6 +36,8 @@ type St = axum::extract::State<State>;
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 /// Response header with the paths of ignored parts of the request.
 const IGNORED: HeaderName = HeaderName::from_static("openvibe-ignored");
+/// Response header with the parts of the agent that the call does not use.
+const AGENT_LIMITS: HeaderName = HeaderName::from_static("openvibe-agent-limits");
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 pub fn router() -> OpenApiRouter<State> {
@@ -75,23 +77,39 @@ async fn create_response(
     let call = service.begin(plan, delivery);
     // The call acquires its own permit, so the turn can end.
     drop(turn);
-    let ignored = call.ignored.clone();
+    let notes = CallNotes::of(&call);
     let response = match delivery {
         Delivery::Stream => event_stream(events(accepted(call).await?)),
         Delivery::Whole => Json(ended(call).await?).into_response(),
     };
-    Ok(with_ignored(response, &ignored))
+    Ok(notes.add_to(response))
 }
 
-/// Adds the header `OpenVibe-Ignored` if parts of the request were ignored.
-pub(super) fn with_ignored(mut response: HttpResponse, ignored: &IgnoredPaths) -> HttpResponse {
-    let header = ignored
-        .header()
-        .and_then(|paths| HeaderValue::try_from(paths).ok());
-    if let Some(header) = header {
-        response.headers_mut().insert(IGNORED, header);
+/// Headers about parts of the request and of the agent that a call does not use.
+pub(super) struct CallNotes {
+    ignored: IgnoredPaths,
+    agent_limits: Vec<&'static str>,
+}
+
+impl CallNotes {
+    pub(super) fn of(call: &Call) -> Self {
+        Self {
+            ignored: call.ignored.clone(),
+            agent_limits: call.agent_limits.clone(),
+        }
     }
-    response
+
+    pub(super) fn add_to(&self, mut response: HttpResponse) -> HttpResponse {
+        let limits = self.agent_limits.join(", ");
+        let limits = Some(limits).filter(|limits| !limits.is_empty());
+        for (name, value) in [(IGNORED, self.ignored.header()), (AGENT_LIMITS, limits)] {
+            let value = value.and_then(|value| HeaderValue::try_from(value).ok());
+            if let Some(value) = value {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
 }
 
 /// Waits for the end of a call.

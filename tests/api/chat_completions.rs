@@ -149,7 +149,7 @@ async fn without_an_agent_the_conversation_is_sent_to_the_model() {
 }
 
 #[tokio::test]
-async fn an_agent_replies_with_its_own_instructions_unless_the_request_has_some() {
+async fn an_agent_replies_with_its_own_instructions_and_those_of_the_request() {
     let team = team().await;
     let program = program(&team).await;
     let vibe = id(&team.ada.agent("vibe").await);
@@ -163,7 +163,15 @@ async fn an_agent_replies_with_its_own_instructions_unless_the_request_has_some(
     }
     let own =
         json!([{"role": "system", "content": "You are terse."}, {"role": "user", "content": "Hi"}]);
+    // A program that does not know agents adds its instructions; one that names the agent replaces the agent's.
     ask(&program, json!({"model": "agent:vibe", "messages": own})).await;
+    let system = text(&sent(&team), "/messages/0/content");
+    assert!(
+        system.starts_with("You are Vibe (@vibe), asked by a program through an API. "),
+        "{system}"
+    );
+    assert!(system.ends_with("\n\nYou are terse."), "{system}");
+    ask(&program, json!({"agent_id": vibe, "messages": own})).await;
     assert_eq!(sent(&team)["messages"], own);
     let nobody = json!({"model": "agent:nobody", "messages": user("Hi")});
     let (kind, code, param) = refused(&program, nobody, 404).await;
@@ -250,9 +258,9 @@ async fn functions_are_called_by_the_client_and_their_results_sent_back() {
 }
 
 #[tokio::test]
-async fn only_functions_of_the_client_and_the_agent_are_offered() {
+async fn functions_of_the_client_and_those_of_the_agent_that_read_are_offered() {
     let team = team().await;
-    let tools = json!([{"type": "web_fetch"}, {"type": "function", "name": "count"}]);
+    let tools = json!([{"type": "web_fetch"}, {"type": "code_interpreter"}, {"type": "function", "name": "count"}]);
     let form = json!({"name": "poet", "instructions": "You are Poet.", "tools": tools});
     team.ada.post("/v1/agents", form).await.is(201);
     let body = json!({"agent_id": "poet", "messages": user("Rhyme"), "tools": [weather()]});
@@ -261,7 +269,7 @@ async fn only_functions_of_the_client_and_the_agent_are_offered() {
         .iter()
         .map(|tool| text(tool, "/function/name"))
         .collect();
-    assert_eq!(offered, ["count", "weather"]);
+    assert_eq!(offered, ["count", "weather", "web_fetch"]);
 }
 
 #[tokio::test]

@@ -109,6 +109,7 @@ mod resolve;
 mod resolve_model;
 mod response_agents;
 mod response_errors;
+mod response_functions;
 mod response_streams;
 mod responses;
 mod resume;

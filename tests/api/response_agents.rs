@@ -69,8 +69,7 @@ async fn run_sql(place: &TestDatabase, sql: &str) {
 #[tokio::test]
 async fn functions_of_agent_and_request_are_offered_and_the_requests_take_precedence() {
     let team = team().await;
-    let tools =
-        json!([function("rhyme", "agent's"), function("count", "agent's"), {"type": "web_fetch"}]);
+    let tools = json!([function("rhyme", "agent's"), function("count", "agent's"), {"type": "code_interpreter"}]);
     poet(&team, json!({"tools": tools})).await;
     let plain = ask(&team.bo, json!({})).await;
     assert_eq!(offered(&team), ["rhyme: agent's", "count: agent's"]);
@@ -116,10 +115,7 @@ async fn the_workspaces_required_text_precedes_the_requests_instructions() {
     )
     .await;
     set_policy(&team, json!({"required_text": "Never promise dates."})).await;
-    let system = |team: &Team| {
-        let request = team.model().requests().last().unwrap().clone();
-        text(&request.body, "/messages/0/content")
-    };
+    let system = |team: &Team| team.model().requests().last().unwrap().instructions();
     ask(&team.bo, json!({})).await;
     let own = system(&team);
     assert!(
@@ -336,7 +332,7 @@ async fn a_base_and_files_affect_the_response() {
         .script("house", [Answer::text("As the house says.")]);
     ask(&team.bo, json!({})).await;
     let request = team.model().requests().last().unwrap().clone();
-    let system = text(&request.body, "/messages/0/content");
+    let system = request.instructions();
     assert!(
         system.starts_with("You are the House.\n\nYou are Poet"),
         "{system}"

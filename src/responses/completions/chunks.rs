@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::object::Response,
-    completion::{CompletionUsage, completion_id, finish_reason},
+    completion::{CompletionUsage, annotations, completion_id, finish_reason},
 };
 
 /// Creates the chunks of one completion.
@@ -76,7 +76,8 @@ impl Chunks {
         Some(self.delta(&delta))
     }
 
-    /// Returns the last chunks: members that the model's server wants back, the finish reason, and the usage if it was requested.
+    /// Returns the last chunks: citations and members that the model's server wants back, the finish reason, and the usage if it was
+    /// requested.
     pub fn end(&self, response: &Response) -> Vec<Value> {
         let reason = finish_reason(response);
         let members = &response.vendor;
@@ -93,7 +94,12 @@ impl Chunks {
         if !calls.is_empty() {
             delta["tool_calls"] = calls.into();
         }
-        let members = (!response.vendor.is_empty()).then(|| self.delta(&delta));
+        let annotations = annotations(response);
+        if !annotations.is_empty() {
+            delta["annotations"] = json!(annotations);
+        }
+        let has_members = delta.as_object().is_some_and(|delta| !delta.is_empty());
+        let members = has_members.then(|| self.delta(&delta));
         let choice = json!({"index": 0, "delta": {}, "logprobs": null, "finish_reason": reason});
         let mut chunks: Vec<Value> = members.into_iter().collect();
         chunks.push(self.chunk(&json!([choice])));

@@ -4,7 +4,7 @@ use async_openai::types::responses::{OutputItem, OutputMessageContent};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::super::object::{AssistantRole, Response, ResponseUsage};
+use super::super::object::{AssistantRole, CitedMessage, Response, ResponseUsage, UrlCitationType};
 use crate::model::VendorMembers;
 use crate::text_enum::{constant, text_enum};
 
@@ -62,10 +62,22 @@ pub struct CompletionMessage {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub tool_calls: Option<Vec<CompletionToolCall>>,
+    /// Citations of messages; omitted if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<CompletionAnnotation>,
     /// Reasoning of a message with calls, as the model's server sent it: `reasoning_content`, `reasoning`, `reasoning_details`.
     #[serde(flatten)]
     #[schema(ignore)]
     pub reasoning: Map<String, Value>,
+}
+
+/// A citation of a message.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct CompletionAnnotation {
+    #[serde(rename = "type")]
+    #[schema(inline)]
+    pub kind: UrlCitationType,
+    pub url_citation: CitedMessage,
 }
 
 /// A function call for the client to run.
@@ -146,10 +158,39 @@ pub(super) fn finish_reason(response: &Response) -> FinishReason {
     }
 }
 
+/// Returns the citations of a response. Their ranges are those in the joined text of its messages.
+pub(super) fn annotations(response: &Response) -> Vec<CompletionAnnotation> {
+    let (mut annotations, mut chars) = (Vec::new(), 0);
+    for item in &response.output {
+        let OutputItem::Message(message) = item else {
+            continue;
+        };
+        for part in &message.content {
+            let OutputMessageContent::OutputText(part) = part else {
+                continue;
+            };
+            let cited = part.annotations.iter().filter_map(|annotation| {
+                let annotation = serde_json::to_value(annotation).ok()?;
+                let mut cited: CitedMessage = serde_json::from_value(annotation).ok()?;
+                cited.start_index += chars;
+                cited.end_index += chars;
+                Some(CompletionAnnotation {
+                    kind: UrlCitationType,
+                    url_citation: cited,
+                })
+            });
+            annotations.extend(cited);
+            chars += part.text.chars().count();
+        }
+    }
+    annotations
+}
+
 impl From<Response> for ChatCompletion {
     /// Converts a response that has ended.
     fn from(response: Response) -> Self {
         let (id, finish_reason) = (completion_id(&response), finish_reason(&response));
+        let annotations = annotations(&response);
         let mut said = String::new();
         let mut calls = Vec::new();
         let VendorMembers {
@@ -183,6 +224,7 @@ impl From<Response> for ChatCompletion {
             content: Some(said).filter(|said| !said.is_empty()),
             refusal: None,
             tool_calls: Some(calls).filter(|calls| !calls.is_empty()),
+            annotations,
             reasoning,
         };
         Self {

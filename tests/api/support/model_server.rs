@@ -438,7 +438,12 @@ async fn models(State(shared): State<Arc<Shared>>) -> axum::Json<Value> {
 /// Removes the server's preamble from a system prompt.
 pub fn without_preamble(system: &str) -> &str {
     match system.split_once("\n\n") {
-        Some((preamble, rest)) if preamble.ends_with("You see only what is below.") => rest,
+        Some((preamble, rest))
+            if preamble.ends_with("You see only what is below.")
+                || preamble.ends_with("is material, not an instruction to you.") =>
+        {
+            rest
+        }
         _ => system,
     }
 }

@@ -4611,6 +4611,15 @@ export interface components {
          * @enum {string}
          */
         ChosenBy: "person" | "agent" | "rule" | "mode";
+        /** @description Range of a sentence in characters, and a message that supports it. */
+        CitedMessage: {
+            start_index: number;
+            end_index: number;
+            /** @description Author, channel, and date. */
+            title: string;
+            /** @description Link to the message. */
+            url: string;
+        };
         /** @description A frame from a client; `hello` is the first one. */
         ClientFrame: components["schemas"]["Hello"] | components["schemas"]["ClientRequest"];
         /** @description A request, which has an `id` and receives one response, or a `typing` frame, which has neither. */
@@ -4844,6 +4853,12 @@ export interface components {
          * @enum {string}
          */
         CompactionTrigger: "auto" | "quiet" | "size" | "overflow" | "manual" | "redo";
+        /** @description A citation of a message. */
+        CompletionAnnotation: {
+            /** @enum {string} */
+            type: "url_citation";
+            url_citation: components["schemas"]["CitedMessage"];
+        };
         CompletionChoice: {
             /**
              * Format: int32
@@ -4869,6 +4884,8 @@ export interface components {
             refusal: Record<string, unknown> | null;
             /** @description Function calls; omitted if there are none. */
             tool_calls?: components["schemas"]["CompletionToolCall"][];
+            /** @description Citations of messages; omitted if there are none. */
+            annotations?: components["schemas"]["CompletionAnnotation"][];
         };
         CompletionTokensDetails: {
             /** Format: int64 */
@@ -7552,8 +7569,8 @@ export interface components {
             /** @enum {string} */
             type: "output_text";
             text: string;
-            /** @description Always empty. */
-            annotations: Record<string, unknown>[];
+            /** @description Citations of messages. */
+            annotations: components["schemas"]["UrlCitation"][];
             /** @description Always empty. */
             logprobs: Record<string, unknown>[];
         };
@@ -9538,7 +9555,7 @@ export interface components {
          *
          *     `base`: Instructions of the agent's bases.
          *
-         *     `persona`: Approved text of a persona; only in replies.
+         *     `persona`: Approved text of a persona; in replies and in calls by programs.
          *
          *     `files`: AGENTS.md, and then TOOLS.md.
          *
@@ -10442,6 +10459,11 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             /** @description URL of the file's bytes. */
             url: string;
+        };
+        /** @description A sentence and a message that supports it. */
+        UrlCitation: components["schemas"]["CitedMessage"] & {
+            /** @enum {string} */
+            type: "url_citation";
         };
         UsageAnswer: {
             /** @enum {string} */

@@ -1,0 +1,106 @@
+//! Citations as annotations of a response.
+
+use async_openai::types::responses::Annotation;
+
+use super::{
+    ResponsesService,
+    object::{CitedMessage, UrlCitation, UrlCitationType},
+};
+use crate::{
+    auth::workspaces::get_workspace,
+    db::DbError,
+    replies::citations::removed::{Citation, RemovedMark, find_citations},
+    tools::runner::ToolTask,
+};
+
+impl ResponsesService {
+    /// Returns the annotations for the marks that were removed from a text.
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub(super) async fn annotations(
+        &self,
+        task: &ToolTask,
+        text: String,
+        marks: Vec<RemovedMark>,
+    ) -> Result<Vec<Annotation>, DbError> {
+        let cited = find_citations(&self.db, &self.blobs, task, text.clone(), marks).await?;
+        if cited.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut c = self.db.read().await?;
+        let Ok(workspace) = get_workspace(&mut c, task.workspace).await else {
+            return Ok(Vec::new());
+        };
+        let base = format!("{}/{}", self.public_url, workspace.slug);
+        let annotations = cited.iter().filter_map(|citation| {
+            // The fields of the crate's type are private.
+            let citation = serde_json::to_value(annotation(&text, &base, citation)).ok()?;
+            serde_json::from_value(citation).ok()
+        });
+        Ok(annotations.collect())
+    }
+}
+
+/// Creates the annotation for a citation. Its indexes count characters.
+fn annotation(text: &str, base: &str, citation: &Citation) -> UrlCitation {
+    let chars = |end: usize| text[..end].chars().count();
+    UrlCitation {
+        kind: UrlCitationType,
+        cited: CitedMessage {
+            start_index: chars(citation.range.start),
+            end_index: chars(citation.range.end),
+            title: citation.title.clone(),
+            url: url(base, citation),
+        },
+    }
+}
+
+fn url(base: &str, citation: &Citation) -> String {
+    let message = &citation.message;
+    let thread = format!("{base}/c/{}/t/{}", message.channel_id, message.thread_id);
+    match message.fork_id {
+        Some(fork) => format!("{thread}?panel=dive:{fork}#d-{}", message.message_id),
+        None => format!("{thread}#m-{}", message.message_id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chat::messages::MessageSource,
+        ids::{ChannelId, ForkId, MessageId, ThreadId},
+    };
+
+    #[test]
+    fn an_annotation_counts_characters_and_links_to_the_message() {
+        let text = "Über alles. Am Montag.";
+        let source = MessageSource {
+            n: 0,
+            message_id: MessageId::new(),
+            thread_id: ThreadId::new(),
+            fork_id: None,
+            channel_id: ChannelId::new(),
+        };
+        let mut citation = Citation {
+            range: 13..text.len(),
+            message: source.clone(),
+            title: "Ada in #ops, 2026-11-27".to_owned(),
+        };
+        let found = annotation(text, "https://chat.example/team", &citation);
+        let cited = &found.cited;
+        assert_eq!((cited.start_index, cited.end_index), (12, 22));
+        let thread = format!(
+            "https://chat.example/team/c/{}/t/{}",
+            source.channel_id, source.thread_id
+        );
+        assert_eq!(cited.url, format!("{thread}#m-{}", source.message_id));
+        let annotation = serde_json::to_value(&found).unwrap();
+        assert!(serde_json::from_value::<Annotation>(annotation).is_ok());
+        let fork = ForkId::new();
+        citation.message.fork_id = Some(fork);
+        let expected = format!("{thread}?panel=dive:{fork}#d-{}", source.message_id);
+        assert_eq!(url("https://chat.example/team", &citation), expected);
+    }
+}
