@@ -1625,6 +1625,8 @@ create table response_vendor_members (
     call_id text not null,
     model text not null,
     members text not null,
+    -- Calls of agents' functions with their results, which programs that call other functions in the same round do not receive.
+    rounds text,
     expires_at timestamptz not null,
     primary key (workspace_id, user_id, model, call_id)
 );

@@ -77,7 +77,6 @@ macro_rules! per_engine {
 const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_127_160_000, "create_schema"),
     per_engine!(20_261_127_160_100, "create_search"),
-    common!(20_261_127_161_000, "add_rounds_to_vendor_members"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {
