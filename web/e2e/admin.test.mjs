@@ -71,7 +71,7 @@ test('in a narrow window, the list is a page with the state of each page, and Ba
   await inspect(ada, 'settings-list');
   await page.setViewportSize(PHONE);
   await tabs(ada).getByRole('link', { name: 'Members' }).click();
-  await page.getByRole('heading', { name: 'Members', level: 1 }).waitFor();
+  await main(ada).getByRole('heading', { name: '2 members' }).waitFor();
   assert.equal(await tabs(ada).count(), 0);
   await page.getByRole('link', { name: 'Back' }).click();
   await tabs(ada).waitFor();
