@@ -50,7 +50,7 @@ test('it replies to the first message of a thread, and to others when mentioned'
   await bo.page.getByText('Vibe will reply here').waitFor();
   await start(bo).press('Enter');
   await answers(bo, 'Vibe').getByText('two quiet days before the fair').waitFor();
-  await button(bo.page, 'Agents: when mentioned').waitFor();
+  await button(bo.page, 'Agents reply when mentioned').waitFor();
   await composer(bo).fill('Thank you');
   assert.equal(await bo.page.getByText('will reply here').count(), 0);
   await composer(bo).fill('');
@@ -78,7 +78,7 @@ test('the mention of an agent that is off is text', async () => {
   assert.equal(await mode(ada, 'Every message').isChecked(), true);
   await mode(ada, 'Off').check();
   await save(ada);
-  await button(bo.page, 'Agents: when mentioned').waitFor();
+  await button(bo.page, 'Agents reply when mentioned').waitFor();
   await general(bo);
   await start(bo).fill('@vibe hello there');
   await bo.page.getByText('Vibe is off in this channel').waitFor();

@@ -12,7 +12,7 @@ const bar = (p) => forkPanel(p).getByRole('region', { name: 'Agents at work' });
 async function ask(p, text) {
   await message(p.page, text).first().hover();
   await message(p.page, text).first().getByRole('button', { name: 'More actions' }).click();
-  await p.page.getByRole('menuitem', { name: 'Let agents work on it' }).click();
+  await p.page.getByRole('menuitem', { name: 'Have agents discuss it' }).click();
   await dialog(p).getByRole('group', { name: 'Agents' }).waitFor();
 }
 async function start(p, goal, turns) {
@@ -93,7 +93,7 @@ test('an empty dive can be left to agents', async () => {
   await message(ada.page, ROOT).first().hover();
   await message(ada.page, ROOT).first().getByRole('button', { name: 'Deep dive from here' }).click();
   await ada.page.waitForURL(/panel=dive:fork_/);
-  await button(forkPanel(ada), 'Let agents work on it').click();
+  await button(forkPanel(ada), 'Have agents discuss it').click();
   await start(ada, 'Name the day', '2');
   await button(dialog(ada), 'Start').click();
   await button(bar(ada), 'Draft ready. Review and post').waitFor();

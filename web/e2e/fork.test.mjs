@@ -87,13 +87,13 @@ test('a dive opens immediately beside the thread with the composer focused; the 
 });
 
 test('the context is chosen before the first message; the agent can change at any time', async () => {
-  await button(ada.page, 'Knows this message only').click();
+  await button(ada.page, 'Agents here read this message and this dive').click();
   await ada.page.getByRole('menuitemradio', { name: 'Include the thread so far' }).click();
-  await button(ada.page, 'Knows the thread up to here').waitFor();
+  await button(ada.page, 'Agents here read the thread up to here and this dive').waitFor();
   await forkPanel(ada).getByText('Vibe knows only the thread up to this message').waitFor();
-  await button(ada.page, 'Knows the thread up to here').click();
+  await button(ada.page, 'Agents here read the thread up to here and this dive').click();
   await ada.page.getByRole('menuitemradio', { name: 'Only this message' }).click();
-  await button(ada.page, 'Knows this message only').waitFor();
+  await button(ada.page, 'Agents here read this message and this dive').waitFor();
   await button(ada.page, 'Agent: Vibe').click();
   await ada.page.getByRole('menuitemradio', { name: 'No agent (agents reply when mentioned)' }).click();
   await box(ada.page, 'Explore together').waitFor();

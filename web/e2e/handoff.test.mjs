@@ -34,7 +34,7 @@ before(async () => {
 });
 
 test('the header shows the responder; an agent chosen there replies to every message', async () => {
-  await button(ada.page, 'Agents: when mentioned').click();
+  await button(ada.page, 'Agents reply when mentioned').click();
   await item(ada, 'No agent (agents reply when mentioned)').waitFor();
   await inside(ada, picker(ada));
   await accessible(ada.page, 'the picker');
@@ -114,7 +114,7 @@ test('/agent none by keyboard; Esc keeps the text; an unknown name is not sent',
   const before = await said(ada);
   await ada.page.keyboard.type('/agent none');
   await press(ada, 'Enter');
-  for (const p of [ada, bo]) await button(p.page, 'Agents: when mentioned').waitFor();
+  for (const p of [ada, bo]) await button(p.page, 'Agents reply when mentioned').waitFor();
   await ada.page.keyboard.type('/agent');
   await option(ada, 'Vibe').waitFor();
   await press(ada, 'Escape');

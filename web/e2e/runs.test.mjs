@@ -174,7 +174,7 @@ test('a message’s menu starts a run, and a failed run resumes with the step th
     .first()
     .getByRole('button', { name: 'More actions' })
     .click();
-  await ada.page.getByRole('menuitem', { name: 'Run a workflow…' }).click();
+  await ada.page.getByRole('menuitem', { name: 'Start a workflow…' }).click();
   await dialog(ada).getByLabel('Workflow', { exact: true }).selectOption('count');
   assert.equal(await box(ada.page, 'Input (optional)').inputValue(), '');
   await box(ada.page, 'Input (optional)').fill('the hall');

@@ -134,14 +134,14 @@ test('unsaved changes are kept until the person discards them', async () => {
   await row(ada, 'Noon').waitFor();
 });
 
-test('a heartbeat has no question', async () => {
+test('a regular check has no question', async () => {
   await button(ada.page, 'New schedule').click();
   await box(ada.page, 'Name').fill('Watch');
-  await field(ada, 'Agent or workflow').selectOption('Vibe, heartbeat');
+  await field(ada, 'Agent or workflow').selectOption('Vibe, regular check');
   await main(ada).getByText('It follows its HEARTBEAT.md').waitFor();
   assert.equal(await box(ada.page, 'What to ask').count(), 0);
   await button(ada.page, 'Create').click();
-  await row(ada, 'Watch').getByText('Vibe, heartbeat in #general').waitFor();
+  await row(ada, 'Watch').getByText('Vibe, regular check in #general').waitFor();
   await act(ada, 'Watch', 'Run now').click();
   await toast(ada, 'Nothing to do: HEARTBEAT.md is blank');
 });

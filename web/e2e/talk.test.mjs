@@ -179,14 +179,14 @@ test('killing and restarting the server loses and duplicates nothing', async () 
   await box(ada.page, 'Message Bo Chen').fill('sent while it was down');
   await ada.page.keyboard.press('Enter');
   await ada.page
-    .getByText(/Reconnecting|You are offline/)
+    .getByText(/Reconnecting|Cannot reach Northwind’s server/)
     .first()
     .waitFor();
   await message(ada.page, 'sent while it was down').waitFor();
   await server.start();
   await message(bo.page, 'sent while it was down').waitFor({ timeout: 60_000 });
   await ada.page
-    .getByText(/Reconnecting…|You are offline/)
+    .getByText(/Reconnecting…|Cannot reach Northwind’s server/)
     .first()
     .waitFor({ state: 'detached', timeout: 60_000 });
   for (const p of [ada, bo]) {

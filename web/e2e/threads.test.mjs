@@ -196,7 +196,7 @@ test('between people, the header does not mention agents', async () => {
   const { page } = bo;
   await home(bo);
   await threadRow(bo, 'Launch on Monday').click();
-  await button(page, 'Agents: when mentioned').waitFor();
+  await button(page, 'Agents reply when mentioned').waitFor();
   await button(page, 'New message').click();
   await page
     .getByRole('dialog')
@@ -206,7 +206,7 @@ test('between people, the header does not mention agents', async () => {
   await box(page, 'Message Ada Lindholm').fill('Hello');
   await page.keyboard.press('Enter');
   await message(page, 'Hello').waitFor();
-  assert.equal(await page.getByText('Agents: when mentioned').count(), 0);
+  assert.equal(await button(page, 'Agents reply when mentioned').count(), 0);
   assert.equal(await page.locator('main header').getByText('Nobody').count(), 0);
 });
 

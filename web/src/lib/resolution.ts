@@ -24,7 +24,7 @@ export const LISTS: readonly ListText[] = [
   { name: 'key_points', title: 'Key points', one: 'Key point', add: 'Add a point', max: 4, hint: '2 to 4' },
   { name: 'action_items', title: 'Action items', one: 'Action item', add: 'Add an action', max: 20 },
   { name: 'open_questions', title: 'Open questions', one: 'Open question', add: 'Add a question', max: 10 },
-  { name: 'deferred_items', title: 'Left for later', one: 'Left for later', add: 'Add an item', max: 10 },
+  { name: 'deferred_items', title: 'Postponed', one: 'Postponed', add: 'Add an item', max: 10 },
 ];
 export const FIELD_LABELS: Record<FieldName, string> = {
   headline: 'Headline',
@@ -32,7 +32,7 @@ export const FIELD_LABELS: Record<FieldName, string> = {
   key_points: 'Key points',
   action_items: 'Action items',
   open_questions: 'Open questions',
-  deferred_items: 'Left for later',
+  deferred_items: 'Postponed',
 };
 export const FIELDS: readonly FieldName[] = [
   'headline',

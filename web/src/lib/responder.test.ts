@@ -16,7 +16,7 @@ const respond = (place = bound, list = [vibe, coder]) =>
 
 test('a conversation without an agent has no responder', () => {
   expect(respond(UNBOUND as typeof bound)).toMatchObject({ state: 'nobody', next: null, newest: null });
-  expect(responderText(respond(UNBOUND as typeof bound))).toBe('Agents: when mentioned');
+  expect(responderText(respond(UNBOUND as typeof bound))).toBe('Agents reply when mentioned');
 });
 test('the bound agent replies', () => {
   expect(respond()).toMatchObject({ state: 'here', name: 'Coder', next: coder, version: null });

@@ -42,7 +42,7 @@ export function resolveResponder(place: Binding, people: Agents, fallback: strin
   const hasAccess = (a: Agent) => people.hasAccess(a);
   const { agent_id: id, agent_version: version, auto_reply: auto } = place;
   const base = { id, auto, next: null, version: null, newest: null };
-  if (!id) return { ...base, state: 'nobody', name: 'Agents: when mentioned', auto: false };
+  if (!id) return { ...base, state: 'nobody', name: 'Agents reply when mentioned', auto: false };
   const agent = agentsById.get(id);
   if (!agent) return { ...base, state: 'barred', name: 'A restricted agent' };
   const name = agentName(agent);
@@ -71,7 +71,7 @@ export function resolveResponder(place: Binding, people: Agents, fallback: strin
 
 /** One-line description, also for screen readers. */
 export function responderText(s: Responder): string {
-  if (s.state === 'nobody') return 'Agents: when mentioned';
+  if (s.state === 'nobody') return 'Agents reply when mentioned';
   if (s.state === 'off') return `${s.name}, turned off`;
   if (s.state === 'gone') return `${s.name}, no longer available`;
   if (s.state === 'barred') return `${s.name}, not available to you`;

@@ -12,7 +12,7 @@ export type Slash =
 export const COMMANDS = [
   { name: 'agent', title: '/agent', note: 'Set the agent that replies here' },
   { name: 'new', title: '/new', note: 'Start a thread with the same agent' },
-  { name: 'run', title: '/run', note: 'Run a workflow' },
+  { name: 'run', title: '/run', note: 'Start a workflow' },
 ] as const;
 export type CommandName = (typeof COMMANDS)[number]['name'];
 

@@ -31,7 +31,8 @@ export function workflowChoices(
 /** Name of the scheduled agent or workflow, by its key. */
 export function targetName(ws: WorkspaceState, workflows: readonly Workflow[], key: string): string {
   const [kind, id = ''] = key.split(':');
-  if (kind !== 'workflow') return `${ws.people.agentName(id)}${kind === 'heartbeat' ? ', heartbeat' : ''}`;
+  if (kind !== 'workflow')
+    return `${ws.people.agentName(id)}${kind === 'heartbeat' ? ', regular check' : ''}`;
   const workflow = workflows.find((w) => w.id === id);
   return workflow ? `Workflow ${workflow.name}` : 'A workflow';
 }

@@ -29,7 +29,14 @@ test('active workflows can be scheduled', async () => {
   await page.findByText('Workflow review');
   await fireEvent.click(page.getByRole('button', { name: 'New schedule' }));
   const choices = names(await select('Agent or workflow'));
-  expect(choices).toEqual(['Coder', 'Vibe', 'Coder, heartbeat', 'Vibe, heartbeat', 'review', 'stand-up']);
+  expect(choices).toEqual([
+    'Coder',
+    'Vibe',
+    'Coder, regular check',
+    'Vibe, regular check',
+    'review',
+    'stand-up',
+  ]);
   expect(names(await select('Deliver to'))).not.toContain('Nowhere');
 });
 test('a schedule of a workflow has its name, its input, and a place only if it posts', async () => {

@@ -136,17 +136,17 @@ export const ACTIONS: Record<AuditAction, Action> = {
   },
   'agent.deleted': { name: 'Agent deleted', describe: (e, n) => `deleted ${agent(e, n)} permanently` },
   'persona.created': {
-    name: 'Persona created',
-    describe: (e) => `created the persona${quoted(e.data, 'name')}`,
+    name: 'Character created',
+    describe: (e) => `created the character${quoted(e.data, 'name')}`,
   },
   'persona.updated': {
-    name: 'Persona changed',
+    name: 'Character changed',
     describe: (e) =>
-      `changed the persona${quoted(e.data, 'name')}${typeof e.data.version === 'number' ? ` (version ${e.data.version})` : ''}`,
+      `changed the character${quoted(e.data, 'name')}${typeof e.data.version === 'number' ? ` (version ${e.data.version})` : ''}`,
   },
   'persona.deleted': {
-    name: 'Persona deleted',
-    describe: (e) => `deleted the persona${quoted(e.data, 'name')}`,
+    name: 'Character deleted',
+    describe: (e) => `deleted the character${quoted(e.data, 'name')}`,
   },
   'file.changed': { name: 'Shared file changed', describe: (e) => `changed ${e.target ?? 'a shared file'}` },
   'file.deleted': { name: 'Shared file deleted', describe: (e) => `deleted ${e.target ?? 'a shared file'}` },

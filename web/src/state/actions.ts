@@ -66,13 +66,13 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
         run: () => startFork(m, { ws, ui, router }),
       },
       {
-        label: 'Let agents work on it',
+        label: 'Have agents discuss it',
         icon: GitFork,
         quick: false,
         run: () => (ui.dialog = { name: 'ask-agents', message: m, empty: null }),
       },
       {
-        label: 'Run a workflow…',
+        label: 'Start a workflow…',
         icon: Play,
         quick: false,
         run: () => (ui.dialog = { name: 'run-workflow', message: m }),

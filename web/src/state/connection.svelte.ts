@@ -7,6 +7,8 @@ const OFFLINE_AFTER_MS = 10_000;
 /** Connection state that the user sees: short interruptions are not shown. */
 export class Connection {
   net = $state<Net>('online');
+  /** True if the connection is lost although the browser is online. */
+  unreachable = $state(false);
   live = $state(false);
   #since: number | null = null;
   #timer: ReturnType<typeof setInterval> | null = null;
@@ -33,7 +35,9 @@ export class Connection {
   }
   refresh(): void {
     const lost = this.#since === null ? 0 : this.#now() - this.#since;
-    if (!this.#browserOnline() || lost >= OFFLINE_AFTER_MS) this.net = 'offline';
+    const online = this.#browserOnline();
+    this.unreachable = online && lost >= OFFLINE_AFTER_MS;
+    if (!online || this.unreachable) this.net = 'offline';
     else this.net = lost >= RECONNECTING_AFTER_MS ? 'reconnecting' : 'online';
   }
   dispose(): void {

@@ -145,4 +145,4 @@ export class Session {
 }
 
 const problem = (e: unknown) =>
-  e instanceof Unreachable ? `You are offline. ${errorMessage(e)}` : errorMessage(e);
+  e instanceof Unreachable && !navigator.onLine ? `You are offline. ${errorMessage(e)}` : errorMessage(e);
