@@ -183,7 +183,9 @@ test('mentions of an inactive agent are plain text; the default agent cannot be 
   await page.getByRole('button', { name: 'Actions for Coder' }).click();
   await off.click();
   await page.getByRole('note').getByText('Inactive.').waitFor();
-  await side(ada).getByRole('button', { name: 'Coder' }).click();
+  await side(ada).getByRole('button', { name: 'Coder' }).waitFor({ state: 'detached' });
+  const { pathname } = new URL(page.url());
+  await page.goto(`${pathname}?panel=agent:${/agent_\w+/.exec(pathname)[0]}`);
   await panel.getByText('Inactive').waitFor();
   await composer(bo).fill('@co');
   await bo.page.waitForFunction(

@@ -176,7 +176,7 @@ test('“Remember…” keeps a message: only here by default, with Undo', async
   assert.equal(await box(ada.page, 'Text').inputValue(), 'The harbor ferry starts at Pier 4711');
   const where = dialog(ada).getByLabel('For', { exact: true });
   assert.equal(await where.locator('option:checked').innerText(), 'This thread');
-  await dialog(ada).getByText('In the threads of #general').waitFor();
+  await dialog(ada).getByText('Agents can use it in the threads of #general.').waitFor();
   await inspect(ada, 'memory-remember');
   await button(ada.page, 'Remember').click();
   await toast(ada, 'Remembered');
@@ -263,6 +263,10 @@ test('an agent’s entries are shown to everyone, and changed by those who may',
   await button(ada.page, 'Remember').click();
   await entry(ada, 'Deploys happen on Mondays').getByText('Decision').waitFor();
   await inspect(ada, 'memory-agent');
+  await bo.page.goto(`${SETTINGS}/memory?of=agents`);
+  await entry(bo, 'Deploys happen on Mondays').getByText('Decision, of Vibe').waitFor();
+  assert.equal(await button(bo.page, 'Add').count(), 0);
+  await inspect(bo, 'memory-agents');
   const policy = (await api(ada, 'GET', 'workspaces')).data[0].id;
   await api(ada, 'PATCH', `workspaces/${policy}/policy`, { members_write_agents: false });
   await bo.page.goto(`${SETTINGS}/agents/${vibe}/memory`);

@@ -43,7 +43,7 @@ function channelPlaces(
   const here: Place = {
     key: 'channel',
     label: 'This thread',
-    hint: isOfPeople ? 'In this thread' : `In the threads of ${name ?? 'its channel'}`,
+    hint: isOfPeople ? 'In this thread' : `Agents can use it in the threads of ${name ?? 'its channel'}.`,
     form: { ...form, visibility: 'channel' },
   };
   if (!isPublic || isOfPeople) return [here];
