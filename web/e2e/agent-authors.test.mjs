@@ -2,13 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { button } from './lib/browser.mjs';
-import { inspect, main } from './lib/parts.mjs';
+import { editLink, inspect, main } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam();
 const AGENTS = '/northwind/settings/agents';
-const edit = (p) =>
-  p.page.getByRole('navigation', { name: 'Agent', exact: true }).getByRole('link', { name: 'Edit' });
 
 test('an agent’s page names the author of its texts until an admin accepts them', async () => {
   const form = { name: 'tide', instructions: 'Know the tide.', tools: [{ type: 'web_fetch' }] };
@@ -32,9 +30,41 @@ test('an agent’s page names the author of its texts until an admin accepts the
 test('people who are not editors have no Edit', async () => {
   const { data } = await api(ada, 'GET', 'agents?name=vibe');
   for (const p of [ada, bo]) await p.page.goto(`${AGENTS}/${data[0].id}`);
-  await edit(ada).waitFor();
-  await main(bo).getByRole('heading', { name: 'Instructions' }).waitFor();
-  assert.equal(await edit(bo).count(), 0);
+  await editLink(ada).waitFor();
+  await main(bo).getByRole('heading', { name: 'Vibe', level: 2 }).waitFor();
+  assert.equal(await editLink(bo).count(), 0);
+  await main(bo).getByText('Admins', { exact: true }).waitFor();
   await api(ada, 'PATCH', `agents/${data[0].id}`, { editors: ['role:member'] });
-  await edit(bo).waitFor();
+  await editLink(bo).waitFor();
+});
+
+test('an agent that everyone can change is limited to admins with one press', async () => {
+  const { id } = await api(ada, 'POST', 'agents', {
+    name: 'open',
+    instructions: 'You are open.',
+    editors: [],
+  });
+  await bo.page.goto(`${AGENTS}/${id}`);
+  await editLink(bo).waitFor();
+  assert.equal(await button(bo.page, 'Limit to admins').count(), 0);
+  await ada.page.goto(`${AGENTS}/${id}`);
+  await main(ada).getByText('Everyone can change open.').waitFor();
+  await inspect(ada, 'agent-editors-note');
+  await button(ada.page, 'Limit to admins').click();
+  await main(ada).getByText('Everyone can change open.').waitFor({ state: 'detached' });
+  assert.deepEqual((await api(ada, 'GET', `agents/${id}`)).editors, ['role:admin']);
+  await editLink(bo).waitFor({ state: 'detached' });
+});
+
+test('the editor sets who may change an agent', async () => {
+  const { id } = await api(ada, 'POST', 'agents', { name: 'shared', instructions: 'You are shared.' });
+  await ada.page.goto(`${AGENTS}/${id}/edit`);
+  await main(ada)
+    .getByRole('button', { name: /^Who may change it/ })
+    .click();
+  await ada.page.getByLabel('Editors: add', { exact: true }).selectOption('Bo Chen (@bo)');
+  await button(ada.page, 'Save').click();
+  await ada.page.getByText('Saved as version 2').first().waitFor();
+  await bo.page.goto(`${AGENTS}/${id}`);
+  await editLink(bo).waitFor();
 });

@@ -13,7 +13,7 @@ import {
   shot,
   startThread,
 } from './lib/browser.mjs';
-import { agentCard, agentPanel, dialog, main, side } from './lib/parts.mjs';
+import { agentCard, agentPanel, dialog, editLink, main, side } from './lib/parts.mjs';
 import { Server } from './lib/server.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
@@ -30,7 +30,7 @@ async function namesModel(p, runs) {
   await agentCard(p, 'Coder').getByTitle(words).waitFor();
   await agentCard(p, 'Coder').getByRole('link').click();
   assert.equal(await fact(main(p), 'Model').innerText(), words);
-  await p.page.getByRole('link', { name: 'Edit' }).click();
+  await editLink(p).click();
   await main(p).getByText(`${words} · up to 8,192 output tokens`).waitFor();
   await openPanel(p, 'Coder');
   await fact(agentPanel(p), 'Model').waitFor();
@@ -90,10 +90,10 @@ test('an agent that inherits its output limit shows the limit of its base', asyn
     instructions: 'You write.',
     base_profile_id: base.id,
   });
-  await ada.page.goto(`${AGENTS}/${child.id}`);
-  await fact(main(ada), 'Maximum output tokens').getByText('12,345').waitFor();
-  await openPanel(ada, 'Quill');
-  await fact(agentPanel(ada), 'Maximum output tokens').getByText('12,345').waitFor();
+  await ada.page.goto(`${AGENTS}/${child.id}/told`);
+  await main(ada)
+    .getByText(/up to 12,345 output tokens/)
+    .waitFor();
 });
 
 test('instructions above 2,000 tokens show a warning, shorter ones do not', async () => {

@@ -1,19 +1,24 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { accessible, box, button } from './lib/browser.mjs';
-import { agentCard, dialog, inspect, main, side } from './lib/parts.mjs';
+import { agentCard, agentTab as tab, dialog, editLink, inspect, main, side } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
+import { fn, ToolServer } from './lib/tool-server.mjs';
 
 const { model, ada, bo } = await startTeam({ model: true, bo: { theme: 'light' } });
 const { workspace } = await api(ada, 'GET', 'snapshot');
 const AGENTS = '/northwind/settings/agents';
-const tab = (p, name) =>
-  p.page.getByRole('navigation', { name: 'Agent', exact: true }).getByRole('link', { name });
 const section = (p, name) => p.page.locator('form').getByRole('button', { name: new RegExp(`^${name}`) });
 const field = (p, name) => p.page.getByRole('textbox', { name, exact: true });
 const told = (p) => p.page.getByRole('region', { name: 'Model prompt' });
 
+/** Number of visible fields in the editor. Check boxes and radio buttons of a group are one field, and so is the picture. */
+const countFields = (p) =>
+  p.page.locator('form.editor .sections').evaluate((form) => {
+    const fields = [...form.querySelectorAll('input, select, textarea')].filter((e) => e.checkVisibility());
+    return new Set(fields.map((e) => e.closest('fieldset, .pick') ?? e)).size;
+  });
 const byName = async (name) => (await api(ada, 'GET', 'agents?limit=100')).data.find((a) => a.name === name);
 const more = async (p, what) => {
   await p.page.getByRole('button', { name: /^Actions for/ }).click();
@@ -47,21 +52,25 @@ test('a new agent from a template, with its prompt beside the form', async () =>
     .getByRole('link', { name: /^Documentation writer/ })
     .click();
   await main(ada).getByRole('heading', { name: 'New agent', level: 1 }).waitFor();
-  assert.equal(await field(ada, 'Name').inputValue(), 'docs-writer');
+  assert.equal(await field(ada, 'Name').inputValue(), 'Documentation writer');
+  await main(ada).getByText('People write @docs-writer').waitFor();
   await told(ada).getByText('From this agent').waitFor();
   await inspect(ada, 'agents-new');
-  await field(ada, 'Display name').fill('Quill');
-  await field(ada, 'Name').fill('vibe');
+  await field(ada, 'Name').fill('Quill');
+  await button(ada.page, 'Change the handle').click();
+  await field(ada, 'Handle').fill('vibe');
   await main(ada).getByText('@vibe is taken').waitFor();
-  await field(ada, 'Name').fill('quill');
+  await field(ada, 'Handle').fill('quill');
   await field(ada, 'Instructions').fill('You are Quill.\n\n## What you are for\nShort texts.\n');
   await told(ada).getByText('Short texts.').waitFor();
   await button(ada.page, 'Create agent').click();
   await main(ada).getByRole('heading', { name: 'Quill', level: 1 }).waitFor();
   await side(ada).getByRole('button', { name: 'Quill' }).waitFor();
   assert.equal((await byName('quill')).version, 1);
-  await main(ada).getByText('Short texts.').waitFor();
-  await inspect(ada, 'agents-about');
+  await inspect(ada, 'agents-overview');
+  await tab(ada, 'What it is told').click();
+  await told(ada).getByText('Short texts.').waitFor();
+  await inspect(ada, 'agents-told');
 });
 
 test('an edit previews the base and the workspace’s rules, survives a reload, and is saved as a version', async () => {
@@ -75,18 +84,22 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
     mentionable: false,
   });
   await ada.page.reload();
-  await tab(ada, 'Edit').click();
-  await section(ada, 'Base').click();
-  await ada.page.getByLabel('Based on').selectOption({ label: 'Desk (@desk), base only' });
+  await tab(ada, 'Overview').click();
+  await editLink(ada).click();
+  await field(ada, 'Instructions').waitFor();
+  assert.ok((await countFields(ada)) <= 10, `${await countFields(ada)} fields at first`);
+  await section(ada, 'Based on').click();
+  await ada.page.getByLabel('Agent', { exact: true }).selectOption({ label: 'Desk (@desk), base only' });
   await main(ada).getByText('Inherited from Desk').waitFor();
-  await told(ada).getByText('From the base, @desk').waitFor();
+  await told(ada).getByText('From the agent that it is based on, @desk').waitFor();
   await told(ada).getByText('Never share customer data.').waitFor();
-  await section(ada, 'Tools').click();
-  await field(ada, 'Tools (JSON)').fill('[{"type":"telepathy"}]');
-  await main(ada).getByText('"telepathy" is not a kind of tool').waitFor();
-  await field(ada, 'Tools (JSON)').fill('[{"type":"function","name":"look_up"},{"type":"delegate"}]');
-  await main(ada).getByText('Run by the calling program').waitFor();
-  await section(ada, 'Agency').click();
+  await section(ada, 'Functions of programs').click();
+  await field(ada, 'Functions (JSON)').fill('[{"type":"telepathy"}]');
+  await main(ada).getByText('Function 1: "type" must be "function".').waitFor();
+  await field(ada, 'Functions (JSON)').fill('[{"type":"function","name":"look_up"}]');
+  await main(ada).getByText('1 function', { exact: true }).waitFor();
+  await ada.page.getByRole('checkbox', { name: 'Ask other agents' }).check();
+  await section(ada, 'Role in the team').click();
   await field(ada, 'Responsibilities').fill('Reads the brief\nAsks what is missing');
   await told(ada).getByText('Asks what is missing').waitFor();
   await inspect(ada, 'agents-edit');
@@ -99,7 +112,7 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   await button(ada.page, 'Leave and keep').click();
   await agentCard(ada, 'Quill').getByText('Unsaved changes').waitFor();
   await agentCard(ada, 'Quill').getByRole('link').click();
-  await tab(ada, 'Edit').click();
+  await editLink(ada).click();
   await button(ada.page, 'Save').click();
   await ada.page.getByText('Saved as version 2').first().waitFor();
   const saved = await api(ada, 'GET', `agents/${(await byName('quill')).id}`);
@@ -124,10 +137,11 @@ test('concurrent edits are shown side by side and resolved field by field', asyn
     await p.page.goto(`${AGENTS}/${id}/edit`);
     await field(p, 'Instructions').waitFor();
   }
+  await section(bo, 'Description and tags').click();
   await field(bo, 'Instructions').fill('You are Quill.\n\n## What you are for\nLong texts, by Bo.\n');
   await field(bo, 'Description').fill('Texts for everyone');
   await field(ada, 'Instructions').fill('You are Quill.\n\n## What you are for\nShort texts, by Ada.\n');
-  await ada.page.getByRole('button', { name: /^Advanced/ }).click();
+  await section(ada, 'Answer length and variation').click();
   await ada.page.getByLabel('Temperature (0 to 2)').fill('0.4');
   await button(bo.page, 'Save').click();
   await bo.page.getByText('Saved as version 3').first().waitFor();
@@ -169,7 +183,9 @@ test('people without access lose the agent immediately', async () => {
   await bo.page.goto('/northwind/c/general');
   const theirs = side(bo).getByRole('button', { name: 'Quill' });
   await theirs.waitFor();
-  await tab(ada, 'Access').click();
+  await tab(ada, 'Overview').click();
+  await editLink(ada).click();
+  await section(ada, 'Who may ask it').click();
   await ada.page.getByRole('radio', { name: 'Only these people and roles' }).check();
   await ada.page.getByLabel('Allowed: add', { exact: true }).selectOption({ label: 'All admins' });
   await inspect(ada, 'agents-access');
@@ -190,7 +206,8 @@ test('people without access lose the agent immediately', async () => {
 test('files are listed with their source, edited, created, and deleted', async () => {
   const { id } = await byName('quill');
   await ada.page.goto(`${AGENTS}/${id}/files`);
-  await field(ada, 'SOUL.md').waitFor();
+  await main(ada).getByRole('heading', { name: 'What Quill is told' }).waitFor();
+  assert.equal(await main(ada).getByText('SOUL.md').count(), 0);
   await main(ada)
     .getByRole('button', { name: /^MEMORY\.md/ })
     .click();
@@ -210,12 +227,8 @@ test('files are listed with their source, edited, created, and deleted', async (
     .getByRole('button', { name: /^Delete memory/ })
     .click();
   await log.waitFor({ state: 'detached' });
-  await main(ada)
-    .getByRole('button', { name: /^SOUL\.md/ })
-    .click();
-  await field(ada, 'SOUL.md').fill('You are Quill, from a file.\n');
-  await button(ada.page, 'Save file').click();
-  await ada.page.getByText('SOUL.md saved').first().waitFor();
+  await api(ada, 'PUT', `agents/${id}/files/SOUL.md`, { content: 'You are Quill, from a file.\n' });
+  await told(ada).getByText('You are Quill, from a file.').waitFor();
   assert.equal((await api(ada, 'GET', `agents/${id}`)).version, 7);
 });
 
@@ -247,7 +260,8 @@ test('an exported agent is imported as another agent', async () => {
   await accessible(ada.page, 'importing');
   await button(ada.page, 'Import agent').click();
   await button(ada.page, 'Open agent').click();
-  await main(ada).getByText('You are Quill, from a file.').waitFor();
+  await tab(ada, 'What it is told').click();
+  await told(ada).getByText('You are Quill, from a file.').waitFor();
   const { id } = await byName('quill-two');
   const now = await api(ada, 'GET', `agents/${id}`);
   assert.deepEqual(now.agency.responsibilities, ['Reads the brief', 'Asks what is missing']);
@@ -258,7 +272,7 @@ test('an agent is duplicated, made default, deactivated, archived, unarchived, a
   await more(ada, 'Duplicate');
   await main(ada).getByRole('heading', { level: 1 }).waitFor();
   await ada.page.waitForURL(/agent_\w+\/edit$/);
-  assert.equal(await field(ada, 'Name').inputValue(), 'quill-two-copy');
+  await main(ada).getByText('People write @quill-two-copy').waitFor();
   await more(ada, 'Make default');
   await ada.page.getByText('is now the default').first().waitFor();
   await ada.page.goto(AGENTS);
@@ -314,8 +328,8 @@ test('admins change the workspace’s rules; members without the right have no b
   await button(bo.page, 'Import').waitFor({ state: 'detached' });
   assert.equal(await bo.page.getByRole('link', { name: 'New agent' }).count(), 0);
   await agentCard(bo, 'Vibe').getByRole('link').click();
-  await tab(bo, 'Files').waitFor();
-  assert.equal(await tab(bo, 'Edit').count(), 0);
+  await tab(bo, 'What it is told').waitFor();
+  assert.equal(await editLink(bo).count(), 0);
   await accessible(bo.page, 'an agent that one may only read');
 });
 
@@ -361,11 +375,11 @@ test('a page that failed to load can be retried; offline edits are kept', async 
   await accessible(ada.page, 'an agent that failed to load');
   broken = false;
   await button(ada.page, 'Try again').click();
-  await tab(ada, 'Edit').click();
+  await editLink(ada).click();
   await field(ada, 'Instructions').waitFor();
   for (const [name, words] of [
     ['History', 'Couldn’t load the history'],
-    ['Files', 'Couldn’t load the files'],
+    ['What it is told', 'Couldn’t load the files'],
   ]) {
     broken = true;
     await tab(ada, name).click();
@@ -374,7 +388,9 @@ test('a page that failed to load can be retried; offline edits are kept', async 
   }
   broken = false;
   await ada.page.unroute(/\/v1\/agents\/agent_\w+(\/versions|\/files)?(\?.*)?$/);
-  await tab(ada, 'Edit').click();
+  await tab(ada, 'Overview').click();
+  await editLink(ada).click();
+  await section(ada, 'Description and tags').click();
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').waitFor();
   await field(ada, 'Description').fill('Written in a tunnel');
@@ -420,12 +436,14 @@ test('text typed in two windows is in both, also after a reload', async () => {
     await p.page.goto(`${AGENTS}/${id}/edit`);
     await field(p, 'Instructions').waitFor();
   }
+  for (const p of [ada, second]) await section(p, 'Description and tags').click();
   await field(ada, 'Instructions').fill('Typed in the first window.');
   await field(second, 'Description').fill('Typed in the second window');
   for (const p of [ada, second]) await main(p).getByText('2 unsaved changes').waitFor();
   for (const p of [ada, second]) {
     await p.page.reload();
     await main(p).getByText('Your unsaved changes were restored.').waitFor();
+    await section(p, 'Description and tags').click();
     assert.deepEqual(
       [await field(p, 'Instructions').inputValue(), await field(p, 'Description').inputValue()],
       ['Typed in the first window.', 'Typed in the second window'],
@@ -482,4 +500,69 @@ test('the workspace’s rules and files are not saved over those of another admi
   assert.equal((await api(ada, 'GET', `${root}/policy`)).required_text, 'Be kind, by Ada.');
   await ada.page.getByRole('button', { name: /^Use version/ }).click();
   assert.equal(await field(ada, 'Working rules').inputValue(), 'Answer in three lines.');
+});
+
+test('the editor lets an agent use servers, and leaves other tools as they are', async () => {
+  const remote = await new ToolServer().start();
+  after(() => remote.close());
+  remote.tools = [
+    fn('find', 'Finds', { readOnlyHint: true }),
+    fn('create', 'Creates'),
+    fn('wipe', 'Deletes', { destructiveHint: true }),
+  ];
+  const form = { kind: 'mcp', name: 'tracker', title: 'Tracker', config: { url: remote.url, auth: 'none' } };
+  const { id } = await api(ada, 'POST', 'tools', form);
+  const { functions } = await api(ada, 'POST', `tools/${id}/refresh`);
+  for (const { name, definition_hash, effect, risk } of functions)
+    await api(ada, 'PUT', `tools/${id}/functions/${name}`, { definition_hash, effect, risk });
+  for (let n = 1; n <= 8; n++)
+    await api(ada, 'POST', 'tools', {
+      ...form,
+      name: `other-${n}`,
+      title: `Other ${n}`,
+      config: { url: remote.url.replace('/mcp', `/${n}`), auth: 'none' },
+    });
+  const odd = [
+    { type: 'function', name: 'b', parameters: { type: 'object', properties: { z: {}, a: {} } } },
+    { type: 'file_search', vector_store_ids: [], max_num_results: 3 },
+    { type: 'mcp', server_label: 'old', server_url: 'https://old.example' },
+    { type: 'function', name: 'a' },
+  ];
+  const agent = await api(ada, 'POST', 'agents', { name: 'odd', instructions: 'You are odd.', tools: odd });
+  const tools = async () =>
+    (await api(ada, 'GET', `agents/${agent.id}`)).tools.map((tool) => {
+      delete tool.available;
+      delete tool.unavailable_because;
+      return JSON.stringify(tool);
+    });
+  const before = await tools();
+  await ada.page.goto(`${AGENTS}/${agent.id}/edit`);
+  const group = main(ada).getByRole('group', { name: 'Can do' });
+  const check = (name) => group.getByRole('checkbox', { name });
+  await check(/^Tracker/).check();
+  await group.getByRole('checkbox', { name: /^Other 1 No function accepted yet/ }).waitFor();
+  await button(group, 'Show 3 more').click();
+  await button(group, 'Functions of Tracker').click();
+  await check(/^Deletes/).uncheck();
+  await inspect(ada, 'agents-can-do');
+  await button(ada.page, 'Save').click();
+  await ada.page.getByText('Saved as version 2').first().waitFor();
+  const allowed = { type: 'mcp', registry_id: id, allowed_tools: ['create', 'find'] };
+  assert.deepEqual(await tools(), [...before, JSON.stringify(allowed)]);
+  await check(/^Search this workspace/).uncheck();
+  await check(/^Search this workspace/).check();
+  await check(/^Tracker/).uncheck();
+  await button(ada.page, 'Save').click();
+  await ada.page.getByText('Saved as version 3').first().waitFor();
+  assert.deepEqual(await tools(), before);
+
+  // Opened as a whole, the editor has at most 28 fields.
+  await ada.page.goto(`${AGENTS}/${(await byName('coder')).id}/edit`);
+  await field(ada, 'Instructions').waitFor();
+  const first = await countFields(ada);
+  for (const one of await main(ada).locator('h2 > button[aria-expanded="false"]').all()) await one.click();
+  const opened = await countFields(ada);
+  console.log(`fields of the editor: ${first} at first, ${opened} opened`);
+  assert.ok(first <= 10 && opened <= 28, `${first} and ${opened} fields`);
+  await inspect(ada, 'agents-edit-opened');
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button, inviteLink, joinBy, person, reply, setUp, startThread } from './lib/browser.mjs';
-import { agentPanel, answers, composer, side } from './lib/parts.mjs';
+import { agentPanel, answers, composer, editLink, side } from './lib/parts.mjs';
 import { Server } from './lib/server.mjs';
 import { startTeam } from './lib/team.mjs';
 
@@ -151,20 +151,17 @@ test('in a direct channel, an agent replies to every message without a mention',
   );
 });
 
-test('edited instructions appear immediately in everyone’s agent panel', async () => {
+test('a new version appears immediately in everyone’s agent panel', async () => {
   const { page } = ada;
   await page.getByRole('navigation', { name: 'Workspace' }).getByRole('button', { name: 'Vibe' }).click();
   const panel = page.getByRole('region', { name: 'Agent', exact: true });
   await panel.getByRole('link', { name: 'Agent settings' }).click();
-  await page
-    .getByRole('navigation', { name: 'Agent', exact: true })
-    .getByRole('link', { name: 'Edit' })
-    .click();
+  await editLink(ada).click();
   await side(bo).getByRole('button', { name: 'Vibe' }).click();
   await box(page, 'Instructions').fill('You are Vibe. Rhyme.');
   await button(page, 'Save').click();
   const theirs = agentPanel(bo);
-  await theirs.getByText('You are Vibe. Rhyme.').waitFor();
+  await theirs.getByRole('link', { name: '2', exact: true }).waitFor();
   await reply(bo.page, '@vibe say it in verse');
   const asked = await model.until((b) => /in verse/.test(b.messages.at(-1).content));
   assert.match(asked.messages[0].content, /^You are Vibe\. Rhyme\.$/m);

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
-import { answers, composer, dialog, inspect, side } from './lib/parts.mjs';
-import { startTeam } from './lib/team.mjs';
+import { answers, composer, dialog, inspect, main, side } from './lib/parts.mjs';
+import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ model: true, bo: { theme: 'light' } });
 const start = (p) => box(p.page, 'Start a thread in #general');
@@ -43,6 +43,21 @@ test('a channel’s menu opens its agent and when it replies', async () => {
   await picture.click();
   assert.equal(await mode(ada, 'Each new thread').isChecked(), true);
   await button(ada.page, 'Cancel').click();
+});
+
+test('an agent’s overview lists its channels and adds it to others', async () => {
+  const { data } = await api(ada, 'GET', 'agents?name=coder');
+  await api(ada, 'POST', 'channels', { name: 'support' });
+  await ada.page.goto(`/northwind/settings/agents/${data[0].id}`);
+  await main(ada).getByText('When mentioned', { exact: true }).waitFor();
+  await main(ada).getByLabel('Add Coder to a channel').selectOption('#support');
+  assert.equal(await mode(ada, 'Each new thread').isChecked(), true);
+  await save(ada);
+  await button(ada.page, '#support, each new thread').waitFor();
+  await inspect(ada, 'agents-overview-channels');
+  const support = (await api(ada, 'GET', 'snapshot')).channels.find((c) => c.name === 'support');
+  assert.deepEqual([support.agent.agent_id, support.agent.mode], [data[0].id, 'roots']);
+  await side(ada).getByRole('link', { name: 'general' }).click();
 });
 
 test('it replies to the first message of a thread, and to others when mentioned', async () => {

@@ -183,15 +183,16 @@ test('an approval is below the message, and afterwards the brief is hidden from 
 test('the editor sets whom an agent can ask, and the limits', async () => {
   await ada.page.goto(`/northwind/settings/agents/${leadId}/edit`);
   const section = (name) => ada.page.locator('form').getByRole('button', { name: new RegExp(`^${name}`) });
-  await section('Tools').click();
-  await main(ada).getByText('Used in replies').waitFor();
-  await box(ada.page, 'Agents that it can ask').fill('@Coder\ntester');
+  await section('Asking other agents').click();
+  const asks = ada.page.getByRole('group', { name: 'It can ask' });
+  await asks.getByRole('checkbox', { name: 'Coder' }).check();
+  await asks.getByRole('checkbox', { name: 'Tester' }).check();
   await ada.page.getByLabel('What they get').selectOption('conversation');
   await ada.page.getByLabel('Maximum rounds with delegation').fill('11');
   await main(ada).getByText('1 to 10', { exact: true }).waitFor();
   await ada.page.getByLabel('Maximum rounds with delegation').fill('3');
   await ada.page.getByLabel('Maximum cost').fill('0.5');
-  await section('Agency').click();
+  await section('Role in the team').click();
   await ada.page.getByRole('checkbox', { name: /^Orchestrator/ }).check();
   await box(ada.page, 'Delegation rules').fill('Ask Coder about code.');
   await inspect(ada, 'delegation-editor');

@@ -33,10 +33,14 @@ test('a description fills the fields of a new agent', async () => {
   await inspect(ada, 'describe-empty');
   await button(ada.page, 'Describe it').click();
   await main(ada).getByText('Drafted by scripted-1. Read it before you save.').waitFor();
+  await main(ada)
+    .getByRole('button', { name: /^Description and tags/ })
+    .click();
   assert.deepEqual(
-    [await value(ada, 'Name'), await value(ada, 'Display name'), await value(ada, 'Description')],
-    [DRAFT.name, DRAFT.display_name, DRAFT.description],
+    [await value(ada, 'Name'), await value(ada, 'Description')],
+    [DRAFT.display_name, DRAFT.description],
   );
+  await main(ada).getByText(`People write @${DRAFT.name}`).waitFor();
   assert.equal(await value(ada, 'Instructions'), DRAFT.instructions);
   assert.equal(await byName(DRAFT.name), undefined, 'a draft is not stored');
   await inspect(ada, 'describe-drafted');
@@ -60,7 +64,7 @@ test('Undo restores the fields, and a draft is created as it is shown', async ()
 
 test('the button is busy while a model drafts, and a failure keeps the fields', async () => {
   await ada.page.goto(NEW);
-  await box(ada.page, 'Display name').fill('Mine');
+  await box(ada.page, 'Name').fill('Mine');
   await box(ada.page, QUESTION).fill('hold and refuse');
   const held = new Promise((done) => void ada.page.route('**/v1/agents/draft', done));
   await button(ada.page, 'Describe it').click();
@@ -70,7 +74,7 @@ test('the button is busy while a model drafts, and a failure keeps the fields', 
   await ada.page.getByRole('alert').filter({ hasText: 'did not draft a usable agent' }).waitFor();
   await inspect(ada, 'describe-failed');
   assert.equal(await value(ada, QUESTION), 'hold and refuse');
-  assert.equal(await value(ada, 'Display name'), 'Mine');
+  assert.equal(await value(ada, 'Name'), 'Mine');
   assert.equal(await button(ada.page, 'Describe it').isEnabled(), true);
   await ada.page.unrouteAll();
 });
@@ -80,7 +84,7 @@ test('a name that is taken gets a number', async () => {
   await box(ada.page, QUESTION).fill('Writes notes for releases');
   await button(ada.page, 'Describe it').click();
   await main(ada).getByText('Read it before you save.').waitFor();
-  assert.equal(await value(ada, 'Name'), 'release-notes-2');
+  await main(ada).getByText('People write @release-notes-2').waitFor();
 });
 
 test('without a model, the button is disabled with a reason', async () => {

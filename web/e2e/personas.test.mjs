@@ -134,7 +134,7 @@ test('an agent names a persona', async () => {
   await main(ada)
     .getByRole('button', { name: /^Character/ })
     .click();
-  const field = main(ada).getByLabel('Persona', { exact: true });
+  const field = main(ada).getByLabel('Character', { exact: true });
   await field.selectOption({ label: 'Poet (Draft)' });
   await main(ada).getByText('Not approved. Agents do not use it yet.').waitFor();
   await inspect(ada, 'personas-agent');

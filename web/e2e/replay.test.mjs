@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button, reply, startThread } from './lib/browser.mjs';
-import { agentCard, answers, inspect, main, threadId } from './lib/parts.mjs';
+import { agentCard, agentTab, answers, editLink, inspect, main, threadId } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, model } = await startTeam({ model: true, bo: null });
@@ -12,13 +12,17 @@ const QUESTION = 'is the build fine?';
 const table = (p) => main(p).getByRole('table', { name: 'Replay' });
 const cell = (p, name) => table(p).locator(`td[data-name="${name}"]`);
 
-/** Opens the editor of Coder and expands "Recent tasks". */
-async function edit(p) {
+/** Opens "Test on past questions" of Coder. With `instructions`, they are changed first and not saved. */
+async function open(p, instructions = '') {
   await p.page.goto(AGENTS);
   await agentCard(p, 'Coder').getByRole('link').click();
-  await p.page.getByRole('link', { name: 'Edit' }).click();
+  if (instructions) {
+    await editLink(p).click();
+    await box(p.page, 'Instructions').fill(instructions);
+  }
+  await agentTab(p, 'Try it').click();
   await main(p)
-    .getByRole('button', { name: /^Recent tasks/ })
+    .getByRole('button', { name: /^Test on past questions/ })
     .click();
 }
 
@@ -29,11 +33,10 @@ test('a recent reply is shown beside the one of the draft, and nothing is posted
   const messages = `threads/${threadId(ada)}/messages`;
   const posted = (await api(ada, 'GET', messages)).data.length;
   model.answers.set(QUESTION, 'Green since Monday.');
-  await edit(ada);
+  await open(ada, 'You are Coder, and brief.');
   await main(ada)
     .getByText(/^1 task, about /)
     .waitFor();
-  await box(ada.page, 'Instructions').fill('You are Coder, and brief.');
   await button(ada.page, START).click();
   await table(ada).getByText('Green since Monday.').waitFor();
   assert.match(await cell(ada, 'Then').innerText(), /The build is \*\*green\*\*\./);
@@ -49,7 +52,7 @@ test('a tool call is shown and not run', async () => {
   const tools = [{ type: 'file_search' }];
   await api(ada, 'PATCH', `agents/${data[0].id}`, { tools });
   model.calls.set(QUESTION, ['', 'search_messages', { query: 'build' }]);
-  await edit(ada);
+  await open(ada);
   await button(ada.page, START).click();
   await table(ada).getByText('Would call search_messages').waitFor();
   assert.deepEqual((await api(ada, 'GET', 'actions')).data, []);
@@ -66,7 +69,7 @@ test('a running replay shows its progress and can be stopped', async () => {
     model.release();
     await ada.page.waitForTimeout(50);
   }
-  await edit(ada);
+  await open(ada);
   await button(ada.page, START).click();
   await main(ada).getByText('1 of 2 done').waitFor();
   await inspect(ada, 'replay-running');
@@ -77,7 +80,7 @@ test('a running replay shows its progress and can be stopped', async () => {
 
 test('without a model, the button is disabled with a reason', async () => {
   const { ada: ann } = await startTeam({ bo: null });
-  await edit(ann);
+  await open(ann);
   await main(ann).getByText('Needs a model').waitFor();
   assert.equal(await button(ann.page, START).isDisabled(), true);
   await inspect(ann, 'replay-offline');

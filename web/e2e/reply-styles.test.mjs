@@ -123,7 +123,7 @@ test('an agent has a style of its own', async () => {
   const { id } = (await api(ada, 'GET', 'agents?name=vibe')).data[0];
   await ada.page.goto(`/northwind/settings/agents/${id}/edit`);
   await main(ada)
-    .getByRole('button', { name: /^Reply style/ })
+    .getByRole('button', { name: /^Character and style/ })
     .click();
   const field = main(ada).getByLabel('Style', { exact: true });
   assert.equal(await field.inputValue(), '');

@@ -119,7 +119,7 @@ test('What it saw', async () => {
 test('the agent panel', async () => {
   await side(ada).getByRole('button', { name: 'Vibe' }).click();
   const panel = agentPanel(ada);
-  await panel.getByText('Instructions', { exact: true }).waitFor();
+  await panel.getByText('Who may ask it').waitFor();
   await accessible(ada.page, 'the agent panel');
   await shot(ada.page, '09-agent-dark');
   await panel.getByRole('link', { name: 'Agent settings' }).waitFor();

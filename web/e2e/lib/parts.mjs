@@ -16,6 +16,11 @@ export const agentCard = (p, name) =>
   main(p)
     .getByRole('listitem')
     .filter({ has: p.page.getByRole('heading', { name }) });
+/** Tab of an agent's page. */
+export const agentTab = (p, name) =>
+  p.page.getByRole('navigation', { name: 'Agent', exact: true }).getByRole('link', { name, exact: true });
+/** Link to the editor of an agent, on its page. */
+export const editLink = (p) => main(p).getByRole('link', { name: /^Edit/ });
 /** Messages of an agent. */
 export const answers = (p, name) => p.page.getByRole('article', { name: new RegExp(`^${name}, `) });
 /** Waits for a toast that no earlier call has seen; each toast is a separate element. */

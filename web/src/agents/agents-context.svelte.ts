@@ -1,6 +1,7 @@
 import { AgentsApi } from '../api/agents';
 import type { AgentProfile, WorkspacePolicy } from '../api/agent-types';
 import { PersonasApi, type Persona } from '../api/personas';
+import { ToolsApi, type RegisteredTool } from '../api/tools';
 import { lacksModel } from '../lib/lacks-model';
 import { isEditor } from '../state/agent-authors';
 import { AgentList } from '../state/agents-list.svelte';
@@ -14,6 +15,8 @@ export class AgentsContext {
   policy = $state.raw<WorkspacePolicy | null>(null);
   /** Null until loaded. */
   personas = $state.raw<Persona[] | null>(null);
+  /** Servers of the workspace; null until loaded. */
+  servers = $state.raw<RegisteredTool[] | null>(null);
 
   constructor(ws: WorkspaceState) {
     this.ws = ws;
@@ -22,6 +25,7 @@ export class AgentsContext {
     void this.list.load();
     void this.loadPolicy();
     void this.loadPersonas();
+    void this.loadServers();
   }
   get isAdmin(): boolean {
     return this.ws.people.isAdmin;
@@ -54,6 +58,13 @@ export class AgentsContext {
       this.personas = await this.ws.api.part(PersonasApi).all();
     } catch {
       // Fields show no persona names until the next load.
+    }
+  }
+  async loadServers(): Promise<void> {
+    try {
+      this.servers = (await this.ws.api.part(ToolsApi).all()).filter((tool) => tool.kind === 'mcp');
+    } catch {
+      // The servers are left out until the next load. Saved tools stay.
     }
   }
   draftKey(id: string): string {
@@ -89,6 +100,7 @@ export function agentsContextOf(ws: WorkspaceState): AgentsContext {
     void context.list.load();
     void context.loadPolicy();
     void context.loadPersonas();
+    void context.loadServers();
   }
   return context;
 }

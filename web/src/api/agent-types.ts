@@ -52,6 +52,7 @@ export type AgentFields = Pick<
   | 'persona_id'
   | 'base_profile_id'
   | 'access_control'
+  | 'editors'
   | 'metadata'
 > & {
   avatar: AgentAvatar | null;

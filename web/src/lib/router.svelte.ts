@@ -5,7 +5,7 @@ import type { SettingsPage } from '../settings/pages';
 const PAGES = ['actions', 'decisions', 'search', 'inbox', 'schedules', 'workflows', 'runs'] as const;
 export type PageName = (typeof PAGES)[number];
 /** Tabs of an agent's page; `about` has the path without a suffix. */
-export type AgentTab = 'about' | 'edit' | 'access' | 'files' | 'memory' | 'history' | 'try';
+export type AgentTab = 'about' | 'edit' | 'told' | 'history' | 'try';
 export type Route =
   | { name: 'home' }
   | { name: 'setup' }
@@ -42,8 +42,10 @@ export interface Place {
 }
 
 export const isPage = (s: string): s is PageName => (PAGES as readonly string[]).includes(s);
-const AGENT_TABS: readonly string[] = ['edit', 'access', 'files', 'memory', 'history', 'try'];
+const AGENT_TABS: readonly string[] = ['edit', 'told', 'history', 'try'];
 const isAgentTab = (s: string): s is AgentTab => AGENT_TABS.includes(s);
+/** Former tabs, and those that replace them. */
+const FORMER_TABS: Record<string, AgentTab> = { access: 'edit', files: 'told', memory: 'told' };
 
 export function parsePlace(url: URL): Place {
   const panel = parsePanel(url.searchParams.get('panel') ?? '');
@@ -85,7 +87,8 @@ function parseRoute(path: string): Route {
   if (b === 'settings' && !d) return { name: 'settings', slug: a, page: c ?? null };
   if (b === 'settings' && c === 'agents' && d && !f) {
     if (!e) return { name: 'agent', slug: a, agent: d, tab: 'about' };
-    if (isAgentTab(e) && d !== 'new') return { name: 'agent', slug: a, agent: d, tab: e };
+    const tab = FORMER_TABS[e] ?? e;
+    if (isAgentTab(tab) && d !== 'new') return { name: 'agent', slug: a, agent: d, tab };
   }
   return { name: 'missing' };
 }

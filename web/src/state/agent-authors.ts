@@ -1,6 +1,7 @@
 import type { AgentProfile } from '../api/agent-types';
 import type { Member, Role } from '../api/types';
-import { listed } from '../lib/text';
+import { listed, upper } from '../lib/text';
+import { subjectName, type Names } from './agents-diff';
 
 type Part = keyof AgentProfile['authors'];
 
@@ -35,7 +36,17 @@ export function authorsText(agent: AgentProfile, members: ReadonlyMap<string, Me
     return `its ${listed(parts.map((part) => NOUNS[part]))} ${many ? 'are' : 'is'} by ${name}`;
   });
   const text = listed(clauses);
-  return text && `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  return text && `${upper(text)}.`;
+}
+
+/** Who can change an agent: "Admins and Ada". */
+export function editorsText(editors: string[], names: Pick<Names, 'person'>): string {
+  if (!editors.length) return 'Everyone who can create agents';
+  return upper(
+    listed(
+      ['role:admin', ...editors.filter((one) => one !== 'role:admin')].map((one) => subjectName(one, names)),
+    ),
+  );
 }
 
 /** Checks whether a person can change an agent, within the workspace's policy. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { AgentReflection, AgentSentiment } from '../api/agent-types';
-import { choiceOf, newMetaprompt, triggerOf, withChoice } from './agents-adaptation';
+import type { AgentReflection, AgentSentiment, Metaprompt } from '../api/agent-types';
+import { choiceOf, withChoice } from './agents-adaptation';
 import { blank, changedFields, fieldsOf, patchOf } from './agents-fields';
 import { profile } from '../test/make-agents';
 
@@ -36,16 +36,10 @@ test('unset fields are not a change', () => {
 test('a reflection without an interval or metaprompts counts as unset', () => {
   const reflection = (reflection: AgentReflection) => ({ ...blank(), reflection });
   expect(changedFields(blank(), reflection({ interval_turns: null, metaprompts: [] }))).toEqual([]);
-  const [first, second] = [newMetaprompt([]), newMetaprompt([newMetaprompt([])])];
-  expect([first.id, second.id]).toEqual(['metaprompt-1', 'metaprompt-2']);
+  const trigger = { type: 'turn_interval', interval_turns: 6 } as const;
+  const first: Metaprompt = { id: 'mood', description: '', template: 'How are they?', trigger };
   const stored = { ...first, temperature: null, trigger: { ...first.trigger, event: null } };
   expect(changedFields(reflection({ metaprompts: [first] }), reflection({ metaprompts: [stored] }))).toEqual(
     [],
   );
-});
-
-test('a trigger has the fields of its type', () => {
-  expect(triggerOf('turn_interval')).toEqual({ type: 'turn_interval', interval_turns: 6 });
-  expect(triggerOf('event_based')).toEqual({ type: 'event_based', event: 'user_frustrated' });
-  expect(triggerOf('manual')).toEqual({ type: 'manual' });
 });

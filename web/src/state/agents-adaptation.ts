@@ -1,6 +1,4 @@
-import type { AgentSentiment, Metaprompt, MetapromptTrigger } from '../api/agent-types';
-
-export const METAPROMPTS_MAX = 10;
+import type { AgentSentiment } from '../api/agent-types';
 
 type SentimentProfile = NonNullable<AgentSentiment['profile']>;
 /** Choices of the "Profile" field. `inherit`: not set. `custom`: turned on without a profile. */
@@ -33,28 +31,3 @@ export function withChoice(s: AgentSentiment | null, choice: ProfileChoice): Age
 }
 /** The threshold that applies if the field is empty: the server's default for the profile. */
 export const thresholdOf = (choice: ProfileChoice): number => (choice === 'tutor' ? 0.2 : 0.3);
-
-type TriggerType = MetapromptTrigger['type'];
-export const TRIGGERS: Record<TriggerType, string> = {
-  turn_interval: 'Every few replies',
-  event_based: 'After an event',
-  manual: 'On request, over the API',
-};
-export const EVENTS: Record<NonNullable<MetapromptTrigger['event']>, string> = {
-  user_frustrated: 'The person is frustrated',
-  user_confused: 'The person is confused',
-  user_satisfied: 'The person is satisfied',
-  low_engagement: 'The person loses interest',
-  error_threshold_exceeded: 'Replies failed repeatedly',
-};
-/** A complete trigger of this type. */
-export function triggerOf(type: TriggerType): MetapromptTrigger {
-  if (type === 'turn_interval') return { type, interval_turns: 6 };
-  return type === 'event_based' ? { type, event: 'user_frustrated' } : { type };
-}
-/** A blank metaprompt whose ID differs from the others. */
-export function newMetaprompt(others: readonly Metaprompt[]): Metaprompt {
-  let n = 1;
-  while (others.some((m) => m.id === `metaprompt-${n}`)) n++;
-  return { id: `metaprompt-${n}`, description: '', template: '', trigger: triggerOf('turn_interval') };
-}

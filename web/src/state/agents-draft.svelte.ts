@@ -1,5 +1,12 @@
 import { ApiError, Conflict, errorMessage } from '../api/problem';
-import type { AgentFields, AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
+import type {
+  AgentFields,
+  AgentPatch,
+  AgentProfile,
+  NewAgent,
+  ToolKind,
+  UnavailableBecause,
+} from '../api/agent-types';
 import { changes, same } from '../lib/merge';
 import type { KeyValueStore } from '../lib/storage';
 import { blank, changedFields, fieldsOf, HANDLE, newOf, patchOf, type FieldKey } from './agents-fields';
@@ -110,6 +117,11 @@ export class AgentDraft extends SharedEdit<AgentFields> {
       this.keep();
     } else if (same(theirs, this.start)) this.version = profile.version;
     else this.theirs = profile;
+  }
+  /** Reason why replies cannot use the saved tool of this kind; null if they can. */
+  unavailable(type: ToolKind): UnavailableBecause | null {
+    const saved = this.#newest?.tools.find((tool) => tool.type === type);
+    return (saved?.unavailable_because as UnavailableBecause | null | undefined) ?? null;
   }
   #isMissingIn(theirs: AgentFields): boolean {
     const missing = changedFields(theirs, this.fields);

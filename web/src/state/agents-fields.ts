@@ -7,36 +7,38 @@ import type {
   NewAgent,
 } from '../api/agent-types';
 import { same } from '../lib/merge';
+import { storedTool } from './agents-tools';
 
 export type FieldKey = keyof AgentFields;
 
 /** Labels of fields, in display order. */
 export const FIELD_LABELS: Record<FieldKey, string> = {
-  name: 'Name',
-  display_name: 'Display name',
+  name: 'Handle',
+  display_name: 'Name',
   description: 'Description',
-  avatar: 'Avatar',
+  avatar: 'Picture',
   instructions: 'Instructions',
   identity: 'Identity',
   model: 'Model',
   max_output_tokens: 'Maximum output tokens',
   temperature: 'Temperature',
   top_p: 'Top P',
-  base_profile_id: 'Base',
-  persona_id: 'Persona',
-  prompting: 'Reply style',
+  base_profile_id: 'Based on',
+  persona_id: 'Character',
+  prompting: 'Style',
   mentionable: 'Can be mentioned',
-  role: 'Role',
-  agency: 'Agency',
-  capabilities: 'Capabilities',
-  access_control: 'Access',
-  tools: 'Tools',
-  memory: 'Memory',
-  sentiment: 'Adaptation',
+  role: 'Orchestrator',
+  agency: 'Role in the team',
+  capabilities: 'Tags',
+  access_control: 'Who may ask it',
+  editors: 'Who may change it',
+  tools: 'Can do',
+  memory: 'Answers kept',
+  sentiment: 'Adapting to people',
   reflection: 'Reflection',
   store: 'Store responses',
   store_required: 'Require storage',
-  metadata: 'Metadata',
+  metadata: 'Labels for programs',
 };
 export const FIELDS = Object.keys(FIELD_LABELS) as FieldKey[];
 
@@ -74,6 +76,7 @@ export const blank = (): AgentFields => ({
   base_profile_id: null,
   persona_id: null,
   access_control: null,
+  editors: [],
   metadata: {},
 });
 
@@ -129,7 +132,7 @@ export function tidy(f: Partial<AgentFields>): AgentFields {
     },
     sentiment: setFields(all.sentiment),
     reflection: tidyReflection(all.reflection),
-    tools: all.tools.map(({ available: _, ...tool }) => tool as AgentFields['tools'][number]),
+    tools: all.tools.map(storedTool),
   };
 }
 

@@ -4,7 +4,6 @@ import { profile } from '../test/make-agents';
 import { accessText, folded, lineDiff, valueText } from './agents-diff';
 import { filesOf, found, importOf, unusedOptions } from './agents-import';
 import { partsOf } from './agents-preview.svelte';
-import { readTools, toolText, withDelegate } from './agents-tools';
 
 const names = {
   person: (id: string) => (id === 'user_bo' ? 'Bo' : '?'),
@@ -49,47 +48,6 @@ test('values as text', () => {
   );
   expect(valueText('base_profile_id', 'agent_1', names)).toBe('Desk');
   expect(valueText('model', null, names)).toBe('');
-});
-test('tool errors include their position', () => {
-  expect(readTools('')).toEqual({ tools: [], problem: null });
-  expect(readTools('[{"type": "function",\n  oops}]').problem).toMatch(/in line 2/);
-  expect(readTools('{}').problem).toMatch(/list/);
-  expect(readTools('[{"type":"telepathy"}]').problem).toMatch(/^Tool 1: "telepathy" is not a kind/);
-  expect(readTools('[{"type":"function"}]').problem).toMatch(/needs a "name"/);
-  expect(readTools('[{"type":"function","name":"a"},{"type":"function","name":"a"}]').problem).toMatch(
-    /Tool 2: the name "a" is used twice/,
-  );
-  const read = readTools('[{"type":"function","name":"a"},{"type":"web_fetch"}]');
-  expect(read.problem).toBeNull();
-  expect(read.tools.map((t) => toolText(t, null).note)).toEqual([
-    'Run by the calling program',
-    'Used in replies',
-  ]);
-  expect(toolText(read.tools[0]!, ['mcp'])).toEqual({
-    name: 'a',
-    note: 'Not allowed in this workspace',
-    available: false,
-  });
-  expect(readTools('[{"type":"mcp"}]').problem).toMatch(/needs a "registry_id" or a "server_label"/);
-});
-test('settings of delegations change only their tool', () => {
-  const { tools } = readTools('[{"type":"web_fetch"}]');
-  const added = withDelegate(tools, {});
-  expect(added).toEqual([{ type: 'web_fetch' }, { type: 'delegate' }]);
-  const set = withDelegate(added, { agents: ['coder'], rounds_max: 3 });
-  expect(set).toEqual([{ type: 'web_fetch' }, { type: 'delegate', agents: ['coder'], rounds_max: 3 }]);
-  expect(withDelegate(set, { agents: null })[1]).toEqual({ type: 'delegate', rounds_max: 3 });
-});
-test('a tool that replies cannot use has the reason of the server', () => {
-  const jira = { type: 'mcp', registry_id: 'tool_1', server_label: 'jira' } as const;
-  const shown = { ...jira, available: false, unavailable_because: 'not_accepted' };
-  expect(toolText(shown, null)).toEqual({
-    name: 'jira',
-    note: 'Not available: no function of the server is accepted',
-    available: false,
-  });
-  expect(toolText({ ...jira, available: true, unavailable_because: null }, null).available).toBe(true);
-  expect(toolText({ type: 'mcp', server_label: 'wiki' }, null).note).toMatch(/add the server/);
 });
 test('the prompt is split by origin', () => {
   const system = 'Be kind.\n\nYou belong to the desk.\n\nYou write.\n\nName: Quill';
