@@ -25914,6 +25914,13 @@ export interface operations {
                      *           "status": "ok",
                      *           "title": "Friday or Monday?",
                      *           "trusted_reads": false,
+                     *           "used_by": [
+                     *             {
+                     *               "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "functions": 0,
+                     *               "name": "Ada"
+                     *             }
+                     *           ],
                      *           "version": 1
                      *         }
                      *       ],
@@ -26005,6 +26012,13 @@ export interface operations {
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
                      *       "trusted_reads": false,
+                     *       "used_by": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "functions": 0,
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
                      *       "version": 1
                      *     }
                      */
@@ -26071,6 +26085,13 @@ export interface operations {
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
                      *       "trusted_reads": false,
+                     *       "used_by": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "functions": 0,
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
                      *       "version": 1
                      *     }
                      */
@@ -26179,6 +26200,13 @@ export interface operations {
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
                      *       "trusted_reads": false,
+                     *       "used_by": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "functions": 0,
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
                      *       "version": 1
                      *     }
                      */
@@ -26258,6 +26286,13 @@ export interface operations {
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
                      *       "trusted_reads": false,
+                     *       "used_by": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "functions": 0,
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
                      *       "version": 1
                      *     }
                      */
@@ -26326,6 +26361,13 @@ export interface operations {
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
                      *       "trusted_reads": false,
+                     *       "used_by": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "functions": 0,
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
                      *       "version": 1
                      *     }
                      */
@@ -26391,6 +26433,13 @@ export interface operations {
                      *       "status": "ok",
                      *       "title": "Friday or Monday?",
                      *       "trusted_reads": false,
+                     *       "used_by": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "functions": 0,
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
                      *       "version": 1
                      *     }
                      */
