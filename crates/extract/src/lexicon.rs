@@ -37,6 +37,8 @@ cues! {
     Assent = "assent",
     Ok = "ok",
     Decide = "decide",
+    /// Announces a decision.
+    Declare = "declare",
     Propose = "propose",
     Dissent = "dissent",
     Yield = "yield",
@@ -79,6 +81,10 @@ cues! {
     /// A plain no.
     No = "no",
     Aside = "aside",
+    /// Reports what somebody outside of the conversation asks.
+    Reported = "reported",
+    /// Thanks, or confirms that something was read.
+    Acknowledge = "acknowledge",
 }
 
 /// Cues whose bits are set.

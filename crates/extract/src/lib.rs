@@ -25,6 +25,7 @@ mod quotes;
 mod reading;
 mod roles;
 mod sentences;
+mod settled;
 mod tasks;
 mod text;
 mod thread;
@@ -36,7 +37,10 @@ pub use self::{
         LANGUAGES, Language, content_words, detect, is_function_word, is_function_word_of,
         keywords, language_of,
     },
-    material::{Item, Line, Material, Outline, Owner, Person, Point, Speaker, Superseded},
+    material::{
+        Decision, Item, Line, Material, Outline, Owner, Person, Point, Quotation, Speaker,
+        Superseded,
+    },
     numbers::{bare, groups, numbers, unknown_numbers, whole},
     reading::{Candidate, Reading},
     roles::{Model, ROLES, Role},

@@ -41,9 +41,9 @@ pub enum Speaker {
 /// Extracted results of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outline {
-    /// Headline, one line.
+    /// Headline, one line: the sentence that states the newest decision. Empty if nothing was decided.
     pub headline: String,
-    /// Conclusion, one or two sentences.
+    /// Conclusion, one or two sentences. States that there is no decision if nothing was decided.
     pub conclusion: String,
     pub key_points: Vec<Point>,
     pub action_items: Vec<Item>,
@@ -56,6 +56,24 @@ pub struct Outline {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
     pub text: String,
+    pub sources: Vec<usize>,
+}
+
+/// Words of one message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quotation {
+    pub line: usize,
+    pub text: String,
+}
+
+/// A statement that a group settled: another person agreed to it, or its author announced a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The question that the statement answers, if the statement is unclear without it.
+    pub asked: Option<Quotation>,
+    /// The sentence that states the result, or that agrees to the question.
+    pub stated: Quotation,
+    /// Positions of the lines that prove it.
     pub sources: Vec<usize>,
 }
 

@@ -41,6 +41,7 @@ impl Thread {
         for at in 0..matters.known.len() {
             matters.read(at);
         }
+        self.settle();
     }
 }
 
@@ -129,6 +130,8 @@ impl Matters<'_> {
         let repeated = self.repeated(at);
         let matter = Matter { weight, is_accepted: false, is_repeated: false, turn };
         self.known[at] = Some(matter);
+        self.thread.weights[at] = Some(weight);
+        self.thread.repeats[at] = repeated;
         match repeated.and_then(|old| self.known[old].as_mut()) {
             Some(old) => {
                 old.is_repeated = true;
@@ -180,6 +183,7 @@ impl Matters<'_> {
             return None;
         }
         let strength = if unit.has(Cue::Ok) && !unit.has(Cue::Assent) { 1 } else { 2 };
+        let is_answer = self.thread.answers_question(at);
         let mut best: Option<(i64, usize)> = None;
         for (old, matter) in self.others(at) {
             let said = self.unit(old);
@@ -191,7 +195,7 @@ impl Matters<'_> {
                 && !said.is(Act::Question);
             let is_rejected = self.thread.rejected[old] && shared == 0;
             let is_weak = matter.weight + strength + shared.min(1) < 3 && !is_told;
-            if matter.is_repeated || is_rejected || is_weak {
+            if matter.is_repeated || is_rejected || is_weak || is_answer && shared == 0 {
                 continue;
             }
             let gain = 10 + 2 * matter.weight + 4 * shared + said.values.len().min(2);

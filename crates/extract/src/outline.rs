@@ -1,9 +1,10 @@
 //! The outline: quotes from people, within the limits of a resolution.
 
 use crate::{
-    Item, Outline, Owner, Point,
+    Decision, Item, Outline, Owner, Point, Quotation,
     lexicon::{Cue, Lexicon},
     roles::Role,
+    settled::Settlement,
     tasks::Task,
     text::Kind,
     thread::{REACH, Thread},
@@ -14,6 +15,10 @@ use crate::{
 const HEADLINE_UNITS_MAX: usize = 120;
 const CONCLUSION_UNITS_MAX: usize = 600;
 const POINTS_MAX: usize = 4;
+/// Maximum number of proposals that are listed if nothing was decided.
+const PROPOSALS_MAX: usize = 2;
+/// Room in the headline for the words around a quotation, in UTF-16 code units.
+const AGREED_UNITS: usize = 20;
 const ITEMS_MAX: usize = 12;
 const QUESTIONS_MAX: usize = 5;
 const DEFERRED_MAX: usize = 4;
@@ -23,8 +28,9 @@ const DISSENTS_MAX: usize = 2;
 /// Number of lines by people at which the increases below are halved, because longer conversations have more open questions and
 /// dissents.
 const STEP_LINES: f32 = 30.0;
-/// Minimum score for the first open question, and the increase for each further question and dissent.
+/// Minimum score for the first open question and the first dissent, and the increase for each further question and dissent.
 const QUESTION_MIN: f32 = -0.4;
+const DISSENT_MIN: f32 = -0.4;
 const QUESTION_STEP: f32 = 2.0;
 const DISSENT_STEP: f32 = 3.0;
 /// Added to the score of a question in the first line if nothing was decided.
@@ -35,6 +41,8 @@ const SCANNED_MAX: usize = 100;
 const SOURCES_MAX: usize = 20;
 const WORDS_MAX: usize = 185;
 const QUOTE_WORDS: usize = 26;
+/// Maximum number of words of a sentence that is quoted before another one.
+const CONTEXT_WORDS: usize = 12;
 /// Statements with fewer terms are quoted with the question that they answer.
 const SHORT_WORDS: usize = 4;
 
@@ -56,31 +64,58 @@ pub(crate) struct Maker<'a> {
 
 impl Maker<'_> {
     pub(crate) fn outline(&self) -> Outline {
-        let decisions = self.decisions();
+        let settled = self.settled();
+        let decisions = self.points(&settled);
+        let open_questions = self.questions(&decisions);
         let mut outline = Outline {
-            open_questions: self.questions(&decisions),
             action_items: self.items(),
             deferred_items: self.deferred(),
             ..Outline::default()
         };
-        let first: Vec<&str> = decisions.iter().map(|point| point.text.as_str()).collect();
-        match first.as_slice() {
-            [] => {
-                self.lexicon.template("none").clone_into(&mut outline.conclusion);
-                self.lexicon.template("none-headline").clone_into(&mut outline.headline);
-            }
+        match settled.as_slice() {
+            [] => self.lexicon.template("none").clone_into(&mut outline.conclusion),
             [.., last] => {
-                outline.headline = cut(last, 16, HEADLINE_UNITS_MAX);
-                let texts: Vec<&str> = first.iter().rev().take(2).rev().copied().collect();
-                outline.conclusion = cut(&texts.join(" "), 48, CONCLUSION_UNITS_MAX);
+                outline.headline = self.headline(last);
+                outline.conclusion = self.conclusion(&settled);
             }
         }
         let dissents = self.dissents();
         let room = POINTS_MAX - dissents.len();
-        outline.key_points = bundle(decisions, room);
+        outline.key_points = if settled.is_empty() {
+            self.proposals(&open_questions)
+        } else {
+            self.bundled(&settled, decisions, room)
+        };
+        outline.key_points.truncate(room);
         outline.key_points.extend(dissents);
+        outline.open_questions = open_questions;
         fit(&mut outline);
         outline
+    }
+
+    /// The sentence that states a decision, or the question that it agrees to, as a quotation.
+    fn headline(&self, settled: &Settlement) -> String {
+        let proposed = self.unit(settled.proposed);
+        if settled.stated == settled.proposed
+            || !proposed.ends_with_question()
+            || !self.unit(settled.stated).is_bare_assent()
+        {
+            return cut(&self.quote(settled.stated, usize::MAX), 16, HEADLINE_UNITS_MAX);
+        }
+        let text = self.quote(settled.proposed, usize::MAX);
+        let text = cut(&text, 14, HEADLINE_UNITS_MAX - AGREED_UNITS);
+        self.lexicon.template("agreed-to").replace("{text}", &text)
+    }
+
+    /// The newest decisions: the message that states the last one, or quotations if there are two.
+    fn conclusion(&self, settled: &[Settlement]) -> String {
+        let text = match settled {
+            [.., first, last] => [first, last].map(|one| self.attributed_result(one)).join(" "),
+            [only] if self.quoted(only).len() == 1 => self.statement(only.stated),
+            [only] => self.attributed_result(only),
+            [] => String::new(),
+        };
+        cut(&text, 48, CONCLUSION_UNITS_MAX)
     }
 
     fn unit(&self, at: usize) -> &Unit {
@@ -112,57 +147,82 @@ impl Maker<'_> {
         kept.map(|((at, _), _)| at)
     }
 
-    pub(crate) fn decisions(&self) -> Vec<Point> {
-        let mut found: Vec<(usize, Point)> = Vec::new();
+    /// Settled statements, oldest first, each once.
+    fn settled(&self) -> Vec<Settlement> {
+        let mut found: Vec<Settlement> = Vec::new();
         for at in self.best(Role::Decision) {
-            let told = self.told(at);
-            // The confirmed statement is a result of its own.
-            if told != at && self.thread.has_role(told, Role::Decision) {
-                continue;
-            }
-            let unit = self.unit(told);
-            let is_overruled = self.thread.rejected[told] && self.thread.assents(told).is_empty();
-            let is_asked = unit.is(Act::Question) && !unit.is(Act::Proposal);
-            let point = self.decision(at);
-            let is_known = || found.iter().any(|(_, known)| known.text.contains(&point.text));
-            if is_overruled
-                || is_asked
-                || self.is_outdated(told)
-                || point.text.is_empty()
-                || self.is_superseded(&point.text, unit.line + 1)
-                || is_known()
+            let Some(settled) = self.thread.settlement(at) else { continue };
+            let stated = self.unit(settled.stated);
+            let text = self.quote(settled.stated, usize::MAX);
+            let is_known = |known: &Settlement| {
+                known.root == settled.root
+                    || known.stated == settled.stated
+                    || self.quote(known.stated, usize::MAX).contains(&text)
+            };
+            if text.is_empty()
+                || self.is_outdated(settled.stated)
+                || self.is_superseded(&text, stated.line + 1)
+                || found.iter().any(is_known)
             {
                 continue;
             }
-            found.push((told, point));
+            found.push(settled);
             if found.len() == DECISIONS_MAX {
                 break;
             }
         }
-        found.sort_by_key(|(at, _)| *at);
-        found.into_iter().map(|(_, point)| point).collect()
+        found.sort_by_key(|settled| settled.stated);
+        found
     }
 
-    /// The statement that a bare "agreed" confirms, or the sentence itself if there is none.
-    fn told(&self, at: usize) -> usize {
-        let agreed = self.thread.agreed[at].filter(|_| self.unit(at).is_bare_assent());
-        agreed.unwrap_or(at)
+    /// Decisions, oldest first.
+    pub(crate) fn decisions(&self) -> Vec<Decision> {
+        self.settled().iter().map(|settled| self.decision(settled)).collect()
     }
 
-    /// Checks whether a sentence states a value that was corrected in the same line or a later one.
-    fn is_outdated(&self, at: usize) -> bool {
-        self.is_superseded(&self.quote(at, usize::MAX), self.unit(at).line)
+    fn decision(&self, settled: &Settlement) -> Decision {
+        let quotation =
+            |at: usize| Quotation { line: self.unit(at).line, text: self.quote(at, QUOTE_WORDS) };
+        let mut before = self.quoted(settled).into_iter();
+        let asked = before.find(|at| *at != settled.stated && self.unit(*at).ends_with_question());
+        let sources = self.sources(settled);
+        Decision { asked: asked.map(quotation), stated: quotation(settled.stated), sources }
     }
 
-    /// Turns a sentence into a result, including the question that it answers and additions by others.
-    pub(crate) fn decision(&self, at: usize) -> Point {
-        let by = self.unit(at).line;
-        let at = self.told(at);
+    /// Lines that prove a decision.
+    fn sources(&self, settled: &Settlement) -> Vec<usize> {
+        let mut sources = vec![self.unit(settled.stated).line];
+        let edits = self.unit(settled.stated).edits.iter().map(|edit| edit.line);
+        let quoted = self.quoted(settled);
+        let all = settled.assents.iter().chain(&quoted).chain([&settled.root]);
+        all.map(|at| self.unit(*at).line).chain(edits).for_each(|line| add(&mut sources, line));
+        sources.sort_unstable();
+        sources
+    }
+
+    /// Sentences that are quoted for a decision: the question without which it is unclear, the proposal, and the sentence that states
+    /// the result.
+    fn quoted(&self, settled: &Settlement) -> Vec<usize> {
+        let mut parts = vec![settled.stated];
+        if settled.proposed != settled.stated && !self.is_outdated(settled.proposed) {
+            parts.insert(0, settled.proposed);
+        }
+        let terms: usize = parts.iter().map(|at| self.unit(*at).terms()).sum();
+        if terms < SHORT_WORDS {
+            let before =
+                self.thread.before(parts[0]).filter(|at| terms < 2 && self.is_context(*at));
+            let asked = self.asked(parts[0]).or(before);
+            asked.into_iter().for_each(|at| parts.insert(0, at));
+        }
+        // A message is quoted once.
+        let is_stated = |at: usize| self.unit(at).line == self.unit(settled.stated).line;
+        parts.retain(|at| *at == settled.stated || !is_stated(*at));
+        parts
+    }
+
+    /// The question without which a short statement is unclear.
+    fn asked(&self, at: usize) -> Option<usize> {
         let unit = self.unit(at);
-        let mut sources = vec![unit.line];
-        add(&mut sources, by);
-        let mut parts: Vec<String> = Vec::new();
-        let is_short = unit.terms() < SHORT_WORDS;
         // A rejected option would look like part of the result.
         let is_plain = |topic: &usize| {
             let asked = self.unit(*topic);
@@ -170,40 +230,106 @@ impl Maker<'_> {
                 || asked.has(Cue::Or) && asked.shared(unit) == 0
                 || !asked.is(Act::Proposal)
         };
-        let topic = self.thread.topics[at].filter(|_| is_short && !unit.is(Act::Question));
+        let topic = self.thread.topics[at].filter(|_| !unit.is(Act::Question));
         // "Ok garden" answers the question before "the garden then?".
-        let topic = topic.filter(is_plain).or_else(|| self.thread.topics[topic?].filter(is_plain));
-        let assents = self.thread.assents(at);
-        let extra = assents.iter().find(|extra| {
-            let unit = self.unit(**extra);
-            is_short
-                && !unit.is_idle()
-                && !unit.is_bare_assent()
-                && (unit.words.len() > 1 || !unit.values.is_empty())
+        topic.filter(is_plain).or_else(|| self.thread.topics[topic?].filter(is_plain))
+    }
+
+    /// Decisions as texts, oldest first.
+    pub(crate) fn decision_points(&self) -> Vec<Point> {
+        self.points(&self.settled())
+    }
+
+    /// Decisions as points: the words of one person, or quotations with their authors.
+    fn points(&self, settled: &[Settlement]) -> Vec<Point> {
+        settled.iter().map(|settled| self.point(settled)).collect()
+    }
+
+    fn point(&self, settled: &Settlement) -> Point {
+        let text = match self.quoted(settled).as_slice() {
+            [only] => self.statement(*only),
+            _ => self.attributed_result(settled),
+        };
+        Point { text, sources: self.sources(settled) }
+    }
+
+    /// The entry that a sentence would become if it were a decision.
+    pub(crate) fn result(&self, at: usize) -> Point {
+        let settled = self.thread.settlement(at);
+        let unsettled = || Settlement { stated: at, proposed: at, root: at, assents: Vec::new() };
+        self.point(&settled.unwrap_or_else(unsettled))
+    }
+
+    /// Drops the oldest decisions beyond twice `most`, then merges neighbors, as quotations with their authors, until at most `most`
+    /// points are left.
+    fn bundled(&self, settled: &[Settlement], mut points: Vec<Point>, most: usize) -> Vec<Point> {
+        let mut quotations: Vec<String> =
+            settled.iter().map(|settled| self.attributed_result(settled)).collect();
+        let old = points.len().saturating_sub(most * 2);
+        points.drain(..old);
+        quotations.drain(..old);
+        while points.len() > most {
+            let length = |at: &usize| points[*at].text.len() + points[at + 1].text.len();
+            let at = (0..points.len() - 1).min_by_key(length).unwrap_or(0);
+            let next = points.remove(at + 1);
+            let further = quotations.remove(at + 1);
+            quotations[at] += &format!(" {further}");
+            let point = &mut points[at];
+            point.text.clone_from(&quotations[at]);
+            next.sources.into_iter().for_each(|line| add(&mut point.sources, line));
+            point.sources.sort_unstable();
+        }
+        points
+    }
+
+    fn attributed_result(&self, settled: &Settlement) -> String {
+        let parts = self.quoted(settled).into_iter().map(|at| {
+            let is_context = at != settled.stated;
+            let text = if is_context { self.quote(at, CONTEXT_WORDS) } else { self.statement(at) };
+            self.attributed(at, text)
         });
-        let before = self
-            .thread
-            .before(at)
-            .filter(|before| unit.terms() < 2 && extra.is_none() && self.is_context(*before));
-        let mut context: Vec<usize> = topic.or(before).into_iter().collect();
-        if let Some(first) = context.first().copied()
-            && unit.terms() + self.unit(first).terms() < SHORT_WORDS
-        {
-            context.extend(self.thread.before(first).filter(|at| self.is_context(*at)));
+        parts.collect::<Vec<_>>().join(" ")
+    }
+
+    /// A text as a quotation of the author of a sentence.
+    fn attributed(&self, at: usize, text: String) -> String {
+        match self.unit(at).person.and_then(|person| self.names.get(person)) {
+            Some(name) => {
+                let quote = self.lexicon.template("quote");
+                quote.replace("{name}", name).replace("{text}", &text)
+            }
+            None => text,
         }
-        for before in context.into_iter().rev() {
-            parts.push(self.quote(before, QUOTE_WORDS));
-            add(&mut sources, self.unit(before).line);
-        }
-        let is_told = |unit: &Unit| !unit.is_idle() && !unit.is(Act::Question);
-        parts.push(self.joined(at, |other| is_told(self.unit(other)) && !self.is_outdated(other)));
-        parts.extend(extra.map(|extra| self.quote(*extra, QUOTE_WORDS)));
-        let edits = unit.edits.iter().map(|edit| edit.line);
-        for line in assents.iter().map(|at| self.unit(*at).line).chain(edits) {
-            add(&mut sources, line);
-        }
-        sources.sort_unstable();
-        Point { text: parts.join(" "), sources }
+    }
+
+    /// Proposals that nobody rejected, with their authors, if nothing was decided.
+    fn proposals(&self, questions: &[Point]) -> Vec<Point> {
+        let is_left = |at: &usize| {
+            let unit = self.unit(*at);
+            unit.is(Act::Proposal)
+                && unit.person.is_some()
+                && self.thread.weights[*at].is_some()
+                && !self.thread.rejected[*at]
+                && !self.is_outdated(*at)
+                && !unit.is(Act::Joke)
+                && !unit.is(Act::Hedge)
+                && unit.terms() > 1
+                && (!unit.is(Act::Question) || unit.has(Cue::Propose))
+                && !questions.iter().any(|point| point.sources.contains(&unit.line))
+        };
+        let all = (0..self.thread.units.len()).rev().filter(is_left).take(PROPOSALS_MAX);
+        let points = all.map(|at| Point {
+            text: self.attributed(at, self.quote(at, QUOTE_WORDS)),
+            sources: vec![self.unit(at).line],
+        });
+        let mut points: Vec<Point> = points.collect();
+        points.reverse();
+        points
+    }
+
+    /// Checks whether a sentence states a value that was corrected in the same line or a later one.
+    fn is_outdated(&self, at: usize) -> bool {
+        self.is_superseded(&self.quote(at, usize::MAX), self.unit(at).line)
     }
 
     /// Checks whether a sentence can be quoted before another one as context. It must not have been rejected, and it must not be a
@@ -223,7 +349,7 @@ impl Maker<'_> {
     fn dissents(&self) -> Vec<Point> {
         let sums = self.thread.chances.iter().map(|sums| sums[Role::Dissent as usize]);
         let sums = sums.enumerate().collect();
-        let best = self.rare(sums, 0.0, DISSENT_STEP).take(DISSENTS_MAX);
+        let best = self.rare(sums, DISSENT_MIN, DISSENT_STEP).take(DISSENTS_MAX);
         let mut best: Vec<usize> = best.collect();
         best.sort_unstable();
         best.into_iter().map(|at| self.dissent(at)).collect()
@@ -269,6 +395,9 @@ impl Maker<'_> {
     pub(crate) fn questions(&self, decisions: &[Point]) -> Vec<Point> {
         let all = 0..self.thread.units.len();
         let mut best: Vec<usize> = all.rev().filter(|at| self.is_last_question(*at)).collect();
+        if decisions.is_empty() {
+            best.extend((0..self.thread.units.len()).rev().find(|at| self.is_reported(*at)));
+        }
         // If nothing was decided, the question at the beginning is still open.
         let sum = |at: usize| {
             let unit = self.unit(at);
@@ -285,6 +414,17 @@ impl Maker<'_> {
         best.truncate(QUESTIONS_MAX);
         best.sort_unstable();
         best.into_iter().map(|at| self.open_question(at)).collect()
+    }
+
+    /// Checks whether a sentence reports a question of somebody outside of the conversation, and nobody takes care of it.
+    fn is_reported(&self, at: usize) -> bool {
+        let unit = self.unit(at);
+        let takes = |next: usize| self.unit(next).is(Act::Commitment);
+        unit.has(Cue::Reported)
+            && self.thread.is_candidate(at)
+            && !unit.is(Act::Question)
+            && !unit.is_idle()
+            && !self.thread.later(at, REACH).any(takes)
     }
 
     /// Checks whether a sentence asks for something, and all of the next lines by people are only small talk or addressed to an
@@ -350,6 +490,16 @@ impl Maker<'_> {
         points
     }
 
+    /// A sentence with the other statements of its message that are neither tasks nor outdated.
+    fn statement(&self, at: usize) -> String {
+        let is_told = |other: usize| {
+            let unit = self.unit(other);
+            let excluded = [Act::Question, Act::Commitment, Act::Request];
+            !unit.is_idle() && !excluded.iter().any(|act| unit.is(*act)) && !self.is_outdated(other)
+        };
+        self.joined(at, is_told)
+    }
+
     fn whole(&self, at: usize) -> String {
         let is_told = |unit: &Unit| !unit.is_idle() && !unit.is(Act::Question);
         self.joined(at, |other| is_told(self.unit(other)))
@@ -407,22 +557,6 @@ pub(crate) fn has_value(text: &str, value: &str) -> bool {
         let after = text[at + value.len()..].chars().next();
         !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
     })
-}
-
-/// Drops the oldest points beyond twice `most`, then merges neighbors until at most `most` points are left.
-fn bundle(mut points: Vec<Point>, most: usize) -> Vec<Point> {
-    points.drain(..points.len().saturating_sub(most * 2));
-    while points.len() > most {
-        let at = (0..points.len() - 1)
-            .min_by_key(|at| points[*at].text.len() + points[at + 1].text.len())
-            .unwrap_or(0);
-        let next = points.remove(at + 1);
-        let point = &mut points[at];
-        point.text = format!("{} {}", point.text, next.text);
-        next.sources.into_iter().for_each(|line| add(&mut point.sources, line));
-        point.sources.sort_unstable();
-    }
-    points
 }
 
 fn count(text: &str) -> usize {

@@ -1,6 +1,6 @@
 //! Statements quoted from a conversation, for notes about it.
 
-use crate::{Item, Point, Reading, outline::cut};
+use crate::{Decision, Item, Point, Reading, outline::cut};
 
 /// Maximum length of a quoted text, in words and in UTF-16 code units. Longer texts are shortened.
 const QUOTE_WORDS_MAX: usize = 40;
@@ -17,13 +17,18 @@ fn quoted(points: Vec<Point>) -> Vec<Point> {
 
 impl Reading {
     /// Decisions, oldest first.
-    pub fn decisions(&self) -> Vec<Point> {
-        quoted(self.maker().decisions())
+    pub fn decisions(&self) -> Vec<Decision> {
+        self.maker().decisions()
+    }
+
+    /// Decisions as texts, oldest first: the words of one person, or quotations with their authors.
+    pub fn decision_points(&self) -> Vec<Point> {
+        quoted(self.maker().decision_points())
     }
 
     /// People's unanswered questions.
     pub fn open_questions(&self) -> Vec<Point> {
-        quoted(self.maker().questions(&self.maker().decisions()))
+        quoted(self.maker().questions(&self.maker().decision_points()))
     }
 
     /// Tasks that people took on or were asked to do.

@@ -181,7 +181,14 @@ impl Reading {
 
     /// Checks whether a person agreed to an agent's statement in this line.
     pub fn is_adopted(&self, line: usize) -> bool {
-        self.thread.adopted.contains(&line)
+        self.thread.adopted.iter().any(|(adopted, _)| *adopted == line)
+    }
+
+    /// Checks whether a line states or repeats something that the group settled.
+    pub fn is_settled(&self, line: usize) -> bool {
+        let first = self.thread.units.partition_point(|unit| unit.line < line);
+        let all = (first..).zip(self.units(line));
+        all.into_iter().any(|(at, _)| self.thread.settlement(at).is_some())
     }
 
     /// Checks whether everything that a line suggests or states was retracted, overruled, or objected to.
@@ -205,7 +212,7 @@ impl Reading {
             let action = Point { text: item.text, sources: item.sources };
             let mut features = Vec::new();
             features_of(&self.thread, at, &mut |name| features.push(name.to_owned()));
-            let points = [maker.decision(at), action, maker.open_question(at), maker.dissent(at)];
+            let points = [maker.result(at), action, maker.open_question(at), maker.dissent(at)];
             Candidate { line: self.thread.units[at].line, points, features }
         };
         told.map(candidate).collect()

@@ -17,6 +17,14 @@ pub enum Role {
     Dissent,
 }
 
+impl Role {
+    /// Minimum score of a sentence with a clear sign of the role: a proposal that the next person accepted, or a commitment after an
+    /// agreement in the same message.
+    pub(crate) fn clear_min(self) -> f32 {
+        if self == Self::Action { -5.0 } else { -2.0 }
+    }
+}
+
 pub const ROLES: [Role; 4] = [Role::Decision, Role::Action, Role::Question, Role::Dissent];
 
 /// A linear model: the sum of the weights of a sentence's features is positive if it has the role.

@@ -16,11 +16,6 @@ pub(crate) const REACH: usize = 6;
 pub(crate) const REACH_CORRECTION: usize = 14;
 /// Maximum look-back in sentences, for conversations with very long messages.
 pub(crate) const UNITS_MAX: usize = 60;
-/// Number of following lines by people in which somebody can agree.
-const REACH_ASSENT: usize = 4;
-
-/// Minimum score at which a clearly accepted proposal counts as a decision.
-const ACCEPTED_MIN: f32 = -2.0;
 
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
@@ -36,11 +31,20 @@ pub(crate) struct Thread {
     pub(crate) agreed: Vec<Option<usize>>,
     /// Proposals that another person accepted in the next line.
     pub(crate) accepted: Vec<bool>,
+    /// The option of another person that a sentence repeats.
+    pub(crate) repeats: Vec<Option<usize>>,
+    /// Weights of the statements on which the group can decide; see `matters.rs`.
+    pub(crate) weights: Vec<Option<usize>>,
+    /// The sentence of another person that a sentence agrees to without reservation, and the sentences that agree to a sentence.
+    pub(crate) adopts: Vec<Option<usize>>,
+    pub(crate) assents: Vec<Vec<usize>>,
     /// Sentences that were retracted, overruled, or objected to.
     pub(crate) rejected: Vec<bool>,
+    /// Sentences that their authors retracted.
+    pub(crate) withdrawn: Vec<bool>,
     pub(crate) superseded: Vec<Superseded>,
-    /// Agents' lines that a person adopted.
-    pub(crate) adopted: Vec<usize>,
+    /// Agents' lines that a person adopted, with the sentences that adopt them.
+    pub(crate) adopted: Vec<(usize, usize)>,
 }
 
 impl Thread {
@@ -61,7 +65,10 @@ impl Thread {
         thread.cues = thread.turns.iter().map(cues).collect();
         thread.agreed = vec![None; thread.units.len()];
         thread.accepted = vec![false; thread.units.len()];
+        thread.repeats = vec![None; thread.units.len()];
+        thread.weights = vec![None; thread.units.len()];
         thread.rejected = vec![false; thread.units.len()];
+        thread.withdrawn = vec![false; thread.units.len()];
         for at in 0..thread.units.len() {
             if thread.units[at].person.is_some_and(|_| !thread.units[at].is_idle()) {
                 thread.correct(at);
@@ -74,8 +81,15 @@ impl Thread {
     }
 
     pub(crate) fn has_role(&self, at: usize, role: Role) -> bool {
-        let is_accepted = role == Role::Decision && self.accepted[at] && !self.rejected[at];
-        self.chances[at][role as usize] > if is_accepted { ACCEPTED_MIN } else { 0.0 }
+        let is_clear = match role {
+            Role::Decision => self.accepted[at] && !self.rejected[at],
+            Role::Action => {
+                let before = self.line_of(at).start..at;
+                self.units[at].is(Act::Commitment) && { before }.any(|at| self.adopts[at].is_some())
+            }
+            Role::Question | Role::Dissent => false,
+        };
+        self.chances[at][role as usize] > if is_clear { role.clear_min() } else { 0.0 }
     }
 
     // Lines
@@ -133,7 +147,7 @@ impl Thread {
         let unit = &self.units[at];
         let has_content =
             !unit.words.is_empty() || !unit.values.is_empty() || unit.people().next().is_some();
-        (unit.person.is_some() || self.adopted.contains(&unit.line))
+        (unit.person.is_some() || self.adopted.iter().any(|(line, _)| *line == unit.line))
             && !unit.is(Act::Machine)
             && !unit.is_quotation()
             && unit.is_ticked != Some(true)
@@ -166,29 +180,6 @@ impl Thread {
         best.map(|(_, before)| before)
     }
 
-    /// Sentences by other people that agree with a sentence.
-    pub(crate) fn assents(&self, at: usize) -> Vec<usize> {
-        let said = &self.units[at];
-        let mut found = Vec::new();
-        let mut others = 0;
-        for next in self.later(at, REACH_ASSENT) {
-            let unit = &self.units[next];
-            let is_near = unit.shared(said) > 0;
-            let agrees = unit.is(Act::Assent) && !unit.is(Act::Unsure) && !unit.is(Act::Dissent);
-            if unit.person == said.person || unit.is(Act::Machine) {
-                continue;
-            }
-            if (agrees || is_near && !unit.is(Act::Question) && !unit.is(Act::Dissent))
-                && (is_near || others == 0)
-            {
-                found.push(next);
-            }
-            // A sentence about something else starts the next matter.
-            others += usize::from(!agrees && !is_near && unit.terms() > 2);
-        }
-        found
-    }
-
     /// Records the agents' lines that a person adopts with a clear answer or by repeating their words.
     fn adopt(&mut self, at: usize) {
         let unit = &self.units[at];
@@ -209,7 +200,7 @@ impl Thread {
                 && !said.is(Act::Question)
                 && (is_answered || unit.shared(said) > 0)
             {
-                adopted.push(said.line);
+                adopted.push((said.line, at));
             }
         }
         self.adopted.extend(adopted);
@@ -236,7 +227,9 @@ impl Thread {
             !said.words.is_empty() && !said.is_idle() && is_near && (is_retraction || !is_own)
         });
         if let Some(found) = found {
+            let is_own = self.units[found].person == self.units[at].person;
             self.rejected[found] = true;
+            self.withdrawn[found] |= is_retraction && is_own;
         }
     }
 

@@ -127,7 +127,7 @@ fn gist(
         acts.contains(&Act::Decision) || acts.contains(&Act::Proposal)
     };
     let mut said: Vec<(usize, String)> = reading
-        .decisions()
+        .decision_points()
         .into_iter()
         .filter(|point| point.sources.iter().all(is_usable))
         .filter(|point| point.sources.iter().any(is_suggested))
@@ -204,7 +204,7 @@ fn results(reading: &Reading, lines: &[SourceLine]) -> Vec<Quote> {
                 && (has_due || has_value(&values(text, reading.language(), day))))
             && !(sources.iter()).any(|at| is_guess(reading, *at) || has_quotation(&lines[*at].text))
     };
-    let decisions = reading.decisions().into_iter();
+    let decisions = reading.decision_points().into_iter();
     let decisions = decisions.filter(|point| is_clear(&point.text, &point.sources, false));
     let mut quotes: Vec<Quote> = decisions
         .map(|point| Quote {
@@ -231,7 +231,7 @@ fn results(reading: &Reading, lines: &[SourceLine]) -> Vec<Quote> {
     quotes
 }
 
-/// Returns the message if it states a value, a decision, a correction, a commitment, or a request.
+/// Returns the message if it states a value, a settled decision, a correction, a commitment, or a request.
 fn quote(reading: &Reading, at: usize, line: &SourceLine) -> Option<Quote> {
     let text = shortened(
         plain_sentences(&line.text).iter().map(String::as_str),
@@ -240,12 +240,10 @@ fn quote(reading: &Reading, at: usize, line: &SourceLine) -> Option<Quote> {
     let found = values(&text, reading.language(), line.day);
     let acts = reading.acts(at);
     let has = |act: &[Act]| act.iter().any(|act| acts.contains(act));
-    let is_useful = has(&[
-        Act::Decision,
-        Act::Commitment,
-        Act::Request,
-        Act::Correction,
-    ]) || has_value(&found);
+    let is_decision = has(&[Act::Decision]) && reading.is_settled(at);
+    let is_useful = is_decision
+        || has(&[Act::Commitment, Act::Request, Act::Correction])
+        || has_value(&found);
     if !is_useful
         || is_corrected(reading, &text, &[at])
         || is_doubtful(reading, at)
@@ -254,7 +252,7 @@ fn quote(reading: &Reading, at: usize, line: &SourceLine) -> Option<Quote> {
     {
         return None;
     }
-    let kind = if has(&[Act::Decision]) {
+    let kind = if is_decision {
         MemoryKind::Decision
     } else if has(&[Act::Commitment, Act::Request]) {
         MemoryKind::Todo

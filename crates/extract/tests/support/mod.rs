@@ -11,7 +11,8 @@
 //! - **superseded**: share of the corrected values that no headline, conclusion, point, or action contains without the new value.
 //! - **never**: share of the entries that are not reported. An entry is reported if a point or an action contains all of its words
 //!   and cites one of its lines, or if a headline or conclusion contains all of its words and does not match an expected decision.
-//! - **result**: share of the dialogues in which the outline has a decision if and only if the group reached one.
+//! - **result**: share of the dialogues in which the outline has a headline if and only if the group reached a decision. The other key
+//!   points of an outline without a headline are proposals, and count neither as found nor as wrong.
 //!
 //! The total is the mean of decisions, actions, owners, dates, open questions, dissent, and superseded.
 
@@ -267,7 +268,7 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
     let truth = &dialogue.truth;
     let mut score = Score::default();
     let mut faults = Vec::new();
-    let is_none = outline.key_points.is_empty();
+    let is_none = outline.headline.is_empty();
     let points: Vec<(&str, &[usize])> = outline
         .key_points
         .iter()
@@ -275,8 +276,8 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
         .collect();
     let heads = [outline.headline.as_str(), outline.conclusion.as_str()];
     for fact in &truth.decisions {
-        let is_found = points.iter().any(|(text, _)| fact.is_in(text))
-            || !is_none && heads.iter().any(|text| fact.is_in(text));
+        let mut texts = points.iter().map(|(text, _)| *text).chain(heads);
+        let is_found = !is_none && texts.any(|text| fact.is_in(text));
         score.decisions.see(is_found);
         if !is_found {
             faults.push(format!("- decision {:?} [{}] {}", fact.lines, fact.words(), fact.text));
@@ -303,6 +304,8 @@ pub fn score(dialogue: &Dialogue, outline: &Outline) -> Score {
             let is_dissent = DISSENT.iter().any(|words| text.contains(words));
             if is_dissent {
                 score.dissent.wrong += 1;
+            } else if is_none {
+                continue;
             } else {
                 score.decisions.wrong += 1;
             }

@@ -266,7 +266,6 @@ impl<'a> Time<'a> {
 }
 
 /// Returns decisions, tasks, and values as they would be stored as entries, then whatever else the extractor finds in other messages.
-/// If nothing is found, returns the headline of the resolution that the extractor would draft.
 fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
     let mut items = offline::draft(reading, lines).items;
     let outline = reading.outline();
@@ -276,7 +275,13 @@ fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
     };
     let tasks = outline.action_items.into_iter();
     let tasks = tasks.map(|task| raw(MemoryKind::Todo, task.text, &task.sources));
-    let others = points(MemoryKind::OpenLoop, outline.open_questions)
+    // A line quotes one message.
+    let decisions = reading.decisions().into_iter();
+    let decisions = decisions.filter(|decision| decision.asked.is_none());
+    let decisions =
+        decisions.map(|one| raw(MemoryKind::Decision, one.stated.text, &[one.stated.line]));
+    let others = decisions
+        .chain(points(MemoryKind::OpenLoop, outline.open_questions))
         .chain(tasks)
         .chain(points(MemoryKind::Fact, outline.key_points));
     for other in others {
@@ -284,9 +289,6 @@ fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
         if !known.any(|source| other.sources.contains(source)) {
             items.push(other);
         }
-    }
-    if items.is_empty() {
-        items.push(raw(MemoryKind::Fact, outline.headline, &[]));
     }
     items
 }
