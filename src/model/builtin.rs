@@ -129,7 +129,7 @@ fn answer(turns: &[ChatMessage]) -> String {
             .collect(),
         today: Utc::now().date_naive(),
         is_admin: false,
-        settings_url: String::new(),
+        workspace_path: String::new(),
         is_first: turns.iter().all(|turn| turn.role == Role::User),
     };
     let line = |text: &str| Line {

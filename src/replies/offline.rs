@@ -86,7 +86,7 @@ pub(super) async fn prepare(
         text: asked.to_owned(),
         today: ask.asked_at.day(),
         is_admin: ask.requester.role == RequesterRole::Admin,
-        settings_url: settings_url(c, task).await?,
+        workspace_path: workspace_path(c, task).await?,
         is_first: !has_replied(c, target.conversation(), task).await?,
     };
     let Reading {
@@ -165,13 +165,13 @@ fn extract(prompt: &str, task: &Task) -> String {
     format!("{WITHOUT_MODEL}\n\n{}", lines.join("\n"))
 }
 
-async fn settings_url(c: &mut Conn, task: &Task) -> Result<String, DbError> {
+async fn workspace_path(c: &mut Conn, task: &Task) -> Result<String, DbError> {
     let (slug,): (String,) = c
         .q("select slug from workspaces where id = $1")
         .bind(task.workspace_id)
         .one()
         .await?;
-    Ok(format!("/{slug}/settings/model"))
+    Ok(format!("/{slug}"))
 }
 
 /// Runs slow work on a blocking thread. Returns `None` if the work panics.

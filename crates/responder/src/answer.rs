@@ -1,15 +1,18 @@
 //! Composes answers.
 
 use chrono::NaiveDate;
-use openvibe_extract::{Language, Material, Reading};
+use openvibe_extract::{Language, Material, Reading, detect};
 
 use crate::{
     Composed, Excerpt, Source,
     intent::{Intent, Question},
     quotes::{Entry, QUOTES_MAX, Section},
     read::{Reach, Read},
-    words::{date, filled, language_of, text},
+    words::{date, filled, help_topic, language_of, text},
 };
+
+/// Topics of questions about the product that concern admins.
+const ADMIN_TOPICS: [&str; 4] = ["budget", "invite", "model", "tools"];
 
 /// The part of a conversation that was read.
 #[derive(Debug, Clone, Default)]
@@ -38,8 +41,12 @@ pub struct Answer {
 pub fn answer(conversation: &Conversation, question: Question) -> Answer {
     let material = &conversation.material;
     let reading = Reading::new(material);
-    let asked_in = language_of(&question.text);
-    let language = if material.lines.is_empty() { asked_in } else { reading.language() };
+    let known = reading.language();
+    let is_empty = material.lines.is_empty();
+    let asked_in = language_of(&question.text)
+        .unwrap_or_else(|| if is_empty { detect(&question.text) } else { known });
+    // Read in the conversation's language, and answered in the requester's.
+    let (known, language) = (if is_empty { asked_in } else { known }, asked_in);
     let mut answer = Answer {
         question,
         language,
@@ -48,12 +55,12 @@ pub fn answer(conversation: &Conversation, question: Question) -> Answer {
         notes: Vec::new(),
     };
     let plain = |text: &str| Some(Composed { text: text.to_owned(), sources: Vec::new() });
-    let read = Read::new(
-        (&conversation.title, material, language),
-        &reading,
-        &answer.question,
-        Reach::Here,
-    );
+    let read =
+        Read::new((&conversation.title, material, known), &reading, &answer.question, Reach::Here);
+    if let Some(topic) = help_topic(&answer.question.text) {
+        answer.found = plain(&answer.help(topic));
+        return answer;
+    }
     match read.intent {
         Intent::Help => answer.found = plain(text(language, "hello")),
         Intent::NeedsModel => answer.found = plain(&answer.needs_model()),
@@ -75,7 +82,7 @@ pub fn answer(conversation: &Conversation, question: Question) -> Answer {
 
 fn nothing_of(intent: &Intent) -> &'static str {
     match intent {
-        Intent::Decided => "no-decision",
+        Intent::Decided | Intent::DecidedAndTasks => "no-decision",
         Intent::Open => "no-open",
         Intent::Tasks => "no-tasks",
         Intent::Summary | Intent::Since(_) => "no-summary",
@@ -173,14 +180,40 @@ impl Answer {
         }
     }
 
+    /// Answer to a question about the product. Members are not sent to pages on which only admins can act.
+    fn help(&self, topic: &str) -> String {
+        let path = self.question.workspace_path.as_str();
+        let how = filled(self.language, &format!("help {topic}"), &[("path", path)]);
+        if self.question.is_admin || !ADMIN_TOPICS.contains(&topic) {
+            return how;
+        }
+        format!("{} {}", without_links(&how), text(self.language, "ask-admin"))
+    }
+
     fn needs_model(&self) -> String {
         let how = if self.question.is_admin {
-            filled(self.language, "model-admin", &[("url", &self.question.settings_url)])
+            let path = self.question.workspace_path.as_str();
+            filled(self.language, "model-admin", &[("path", path)])
         } else {
             text(self.language, "model-member").to_owned()
         };
         format!("{} {how}", text(self.language, "model"))
     }
+}
+
+/// Replaces Markdown links with their texts.
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, (label, after))) = rest.split_once('[').and_then(|(before, link)| {
+        let (label, target) = link.split_once("](")?;
+        Some((before, (label, target.split_once(')')?.1)))
+    }) {
+        plain.extend([before, label]);
+        rest = after;
+    }
+    plain.push_str(rest);
+    plain
 }
 
 /// An entry from another conversation.

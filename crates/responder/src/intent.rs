@@ -11,8 +11,8 @@ pub struct Question {
     pub text: String,
     pub today: NaiveDate,
     pub is_admin: bool,
-    /// URL of Settings › Model.
-    pub settings_url: String,
+    /// Path of the workspace, such as `/harbour`.
+    pub workspace_path: String,
     /// `true` if the responder has not replied in this conversation yet.
     pub is_first: bool,
 }
@@ -26,12 +26,16 @@ pub(crate) enum Intent {
     Decided,
     Open,
     Tasks,
+    /// A question about decisions, and about who carries them out.
+    DecidedAndTasks,
     /// A question about the owner of a task.
     Owner,
     When,
     /// A question about a number.
     Amount,
     Version,
+    /// A question about a cause.
+    Why,
     /// A question about the statements of the person at this position in `Material::people`.
     Said(usize),
     Summary,
@@ -128,6 +132,7 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
         (Intent::Amount, "much"),
         (Intent::Version, "version"),
         (Intent::Owner, "owner"),
+        (Intent::Why, "why"),
     ] {
         if let Some(phrase) = starts(section) {
             return asked(intent, phrase);
@@ -136,11 +141,20 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
     for (intent, section) in
         [(Intent::Open, "open"), (Intent::Decided, "decided"), (Intent::Summary, "summary")]
     {
-        if let Some(phrase) = has(section) {
-            return asked(intent, phrase);
-        }
+        let Some(phrase) = has(section) else { continue };
+        let found = asked(intent, phrase);
+        return match has("owner") {
+            Some(owner) if found.intent == Intent::Decided => {
+                Asked { intent: Intent::DecidedAndTasks, topic: without(&found.topic, owner) }
+            }
+            _ => found,
+        };
     }
-    Asked { intent: Intent::Other, topic: plain.to_owned() }
+    // "What does Hetzner cost?" asks for an amount, too.
+    match has("price") {
+        Some(phrase) => asked(Intent::Amount, phrase),
+        None => Asked { intent: Intent::Other, topic: plain.to_owned() },
+    }
 }
 
 /// Removes greetings and thanks before a question; `None` if the text only greets or asks for help.

@@ -8,8 +8,10 @@
 //! Every line of an answer cites its sources as `[n]`. Phrases and fixed texts are data files in `seeds/builtin`.
 
 mod answer;
+mod forms;
 mod intent;
 mod matching;
+mod names;
 mod quotes;
 mod read;
 mod words;

@@ -6,8 +6,9 @@ use chrono::NaiveDate;
 use openvibe_extract::{Language, ValueKind, content_words, sentences, values};
 
 use crate::{
+    forms::basic,
     intent::Intent,
-    words::{is_question, phrases},
+    words::{contains, is_question, normal, phrases},
 };
 
 /// Minimum share of the words of a question that a statement and its context must contain, in tenths.
@@ -24,8 +25,18 @@ pub(crate) struct Topic {
     pub(crate) words: BTreeSet<String>,
     /// Words of the topic that are in the conversation's title. Every statement counts as containing them.
     titled: BTreeSet<String>,
-    kinds: &'static [ValueKind],
+    sought: Sought,
     language: Language,
+}
+
+/// What an answer must contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sought {
+    Anything,
+    /// A value of one of these kinds.
+    Values(&'static [ValueKind]),
+    /// A cause: "because …".
+    Cause,
 }
 
 impl Topic {
@@ -37,19 +48,22 @@ impl Topic {
         (title, language): (&str, Language),
     ) -> Self {
         let mut words = BTreeSet::new();
+        let is_kind =
+            |word: &str| *intent == Intent::Amount && phrases("price").any(|price| price == word);
         for word in topic.split(' ') {
-            let is_generic = phrases("generic").any(|generic| generic == word);
+            let is_generic = phrases("generic").any(|generic| generic == word) || is_kind(word);
             if !is_generic && !content_words(word, asked_in).is_empty() {
-                words.extend(content_words(word, language));
+                words.extend(words_of(word, language));
             }
         }
-        let kinds: &[ValueKind] = match intent {
-            Intent::When | Intent::Since(_) => &[ValueKind::Date, ValueKind::Time],
-            Intent::Amount => &[ValueKind::Amount],
-            Intent::Version => &[ValueKind::Version],
-            _ => &[],
+        let sought = match intent {
+            Intent::When | Intent::Since(_) => Sought::Values(&[ValueKind::Date, ValueKind::Time]),
+            Intent::Amount => Sought::Values(&[ValueKind::Amount]),
+            Intent::Version => Sought::Values(&[ValueKind::Version]),
+            Intent::Why => Sought::Cause,
+            _ => Sought::Anything,
         };
-        let mut topic = Self { words, titled: BTreeSet::new(), kinds, language };
+        let mut topic = Self { words, titled: BTreeSet::new(), sought, language };
         topic.titled = topic.in_text(title);
         topic
     }
@@ -65,7 +79,7 @@ impl Topic {
 
     /// Words of the topic in a text.
     pub(crate) fn in_text(&self, text: &str) -> BTreeSet<String> {
-        let found = content_words(text, self.language).into_iter();
+        let found = words_of(text, self.language).into_iter();
         found.filter(|word| self.words.contains(word)).collect()
     }
 
@@ -83,24 +97,50 @@ impl Topic {
         own.union(context).chain(&self.titled).collect::<BTreeSet<_>>().len()
     }
 
+    /// Checks whether a text contains what the question asks for.
     pub(crate) fn has_value(&self, text: &str, day: NaiveDate) -> bool {
-        !self.units(text, day).is_empty()
+        match self.sought {
+            Sought::Anything => false,
+            Sought::Values(_) => !self.units(text, day).is_empty(),
+            Sought::Cause => {
+                let plain = normal(text);
+                phrases("because").any(|phrase| contains(&plain, phrase))
+            }
+        }
     }
 
     /// Kinds and units of the values in a text that are of a requested kind.
     pub(crate) fn units(&self, text: &str, day: NaiveDate) -> BTreeSet<(ValueKind, String)> {
-        if self.kinds.is_empty() {
-            return BTreeSet::new();
-        }
+        let Sought::Values(kinds) = self.sought else { return BTreeSet::new() };
         let language =
             if self.language == Language::Other { Language::English } else { self.language };
         let values = values(text, language, day).into_iter();
-        let asked = values.filter(|value| self.kinds.contains(&value.kind));
+        let asked = values.filter(|value| kinds.contains(&value.kind));
         asked.map(|value| (value.kind, value.unit)).collect()
     }
 
     pub(crate) fn asks_for_value(&self) -> bool {
-        !self.kinds.is_empty()
+        matches!(self.sought, Sought::Values(_))
+    }
+
+    /// The option of a question that names the topic and then its value: "the old school (750 EUR)".
+    pub(crate) fn option(&self, question: &str, day: NaiveDate) -> Option<String> {
+        if self.sought != Sought::Values(&[ValueKind::Amount]) {
+            return None;
+        }
+        let mut options = vec![question.to_owned()];
+        for border in phrases("or").map(|or| format!(" {or} ")).chain([", ".to_owned()]) {
+            let parts = options.iter().flat_map(|option| option.split(&border));
+            options = parts.map(str::to_owned).collect();
+        }
+        let is_told = |option: &&String| {
+            let first = option.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
+            self.shared(&option[..first]) > 0 && self.has_value(option, day)
+        };
+        let best = options.iter().filter(is_told).max_by_key(|option| self.shared(option))?;
+        // "Venue: the barn (400 EUR)" is about the barn.
+        let text = best.rsplit_once(": ").map_or(best.as_str(), |(_, option)| option);
+        Some(text.trim().trim_end_matches(['?', '？', ' ']).to_owned())
     }
 
     /// Checks whether a text is about the topic: the text and its context must contain most of the topic words that are not in the
@@ -121,6 +161,16 @@ impl Topic {
         let is_better = self.shared(&best) > 0 || self.has_value(&best, day);
         Some(if is_better || text.contains('?') { best } else { text.to_owned() })
     }
+}
+
+/// Stems of the content words in a text, with the basic forms of irregular words.
+fn words_of(text: &str, language: Language) -> Vec<String> {
+    let mut words = content_words(text, language);
+    // A question has "auth-2" as two words.
+    let parts = words.iter().filter(|word| word.contains('-')).flat_map(|word| word.split('-'));
+    let parts: Vec<String> = parts.map(str::to_owned).collect();
+    words.extend(parts);
+    words.into_iter().map(|word| basic(language, &word).unwrap_or(word)).collect()
 }
 
 /// Maximum length of a quote in characters.

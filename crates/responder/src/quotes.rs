@@ -30,10 +30,8 @@ pub(crate) struct Quote {
 /// A statement, possibly after the question that it answers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entry {
-    /// Quotes in the order of their lines.
+    /// Quotes in the order in which they are shown; there is at least one.
     pub(crate) quotes: Vec<Quote>,
-    /// Text that is shown instead of quotes, and its source lines.
-    pub(crate) told: Option<(String, Vec<usize>)>,
     /// Line of the question that the entry answers.
     pub(crate) asked_in: Option<usize>,
     /// Owner, if the entry is a task.
@@ -47,10 +45,7 @@ impl Entry {
     }
 
     pub(crate) fn lines(&self) -> Vec<usize> {
-        match &self.told {
-            Some((_, lines)) => lines.clone(),
-            None => self.quotes.iter().map(|quote| quote.line).collect(),
-        }
+        self.quotes.iter().map(|quote| quote.line).collect()
     }
 
     pub(crate) fn last_line(&self) -> usize {
@@ -59,11 +54,11 @@ impl Entry {
 
     pub(crate) fn text(&self) -> String {
         let quotes: Vec<&str> = self.quotes.iter().map(|quote| quote.text.as_str()).collect();
-        self.told.as_ref().map_or_else(|| quotes.join(" "), |(text, _)| text.clone())
+        quotes.join(" ")
     }
 
     pub(crate) fn is_asking(&self) -> bool {
-        self.quotes.iter().all(|quote| is_question(&quote.text)) && self.told.is_none()
+        self.quotes.iter().all(|quote| is_question(&quote.text))
     }
 
     pub(crate) fn is_outdated_by(&self, value: &Superseded) -> bool {
@@ -82,9 +77,6 @@ impl Entry {
             Speaker::Agent(name) => name,
         };
         let mut parts: Vec<String> = Vec::new();
-        if let Some((text, _)) = &self.told {
-            parts.push(one_line(text));
-        }
         for quote in &self.quotes {
             let name = author(quote.line);
             let name = if parts.is_empty() { head(name) } else { name.to_owned() };
@@ -170,18 +162,30 @@ pub(crate) fn parts_of(
     parts.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(part, _)| part.quote).collect()
 }
 
-/// Splits quotes into one entry per statement, each with the question before it. `is_statement` must also return true for questions
-/// that propose something.
-pub(crate) fn split(quotes: Vec<Quote>, is_statement: impl Fn(&Quote) -> bool) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    let mut asked: Option<Quote> = None;
-    for quote in quotes {
-        if is_question(&quote.text) && !is_statement(&quote) {
-            entries.extend(asked.replace(quote).map(|asked| Entry::of(vec![asked])));
-        } else {
-            entries.push(Entry::of(asked.take().into_iter().chain([quote]).collect()));
+/// Quotes each message once. If a later section quotes another sentence of a message, the first quote is extended to the message, and
+/// the later entry is dropped.
+pub(crate) fn each_once(sections: &mut [Section], message: impl Fn(usize) -> String) {
+    let mut quoted: BTreeSet<usize> = BTreeSet::new();
+    let mut extended: BTreeSet<usize> = BTreeSet::new();
+    for section in &mut *sections {
+        section.entries.retain_mut(|entry| {
+            let Some(line) = entry.quotes.last().map(|quote| quote.line) else { return false };
+            if quoted.contains(&line) {
+                extended.insert(line);
+                return false;
+            }
+            let mut own = BTreeSet::new();
+            entry.quotes.reverse();
+            entry.quotes.retain(|quote| !quoted.contains(&quote.line) && own.insert(quote.line));
+            entry.quotes.reverse();
+            quoted.append(&mut own);
+            true
+        });
+    }
+    let quotes = sections.iter_mut().flat_map(|section| &mut section.entries);
+    for quote in quotes.flat_map(|entry| &mut entry.quotes) {
+        if extended.contains(&quote.line) {
+            quote.text = message(quote.line);
         }
     }
-    entries.extend(asked.map(|asked| Entry::of(vec![asked])));
-    entries
 }

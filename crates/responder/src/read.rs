@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::NaiveDate;
 use openvibe_extract::{
-    Act, Language, Material, Outline, Owner, Point, Reading, Speaker, Superseded, content_words,
+    Act, Language, Material, Owner, Point, Quotation, Reading, Speaker, Superseded, content_words,
     sentences,
 };
 
 use crate::{
     intent::{Intent, Question, asked_in},
     matching::{SENTENCES_MAX, Topic},
-    quotes::{Entry, QUOTES_MAX, Quote, Section, is_outdated_by, parts_of, split},
+    names::Names,
+    quotes::{Entry, QUOTES_MAX, Quote, Section, each_once, is_outdated_by, parts_of},
     words::{is_question, language_of},
 };
 
@@ -36,15 +37,13 @@ pub(crate) enum Reach {
     Elsewhere,
 }
 
-/// Heading of open questions.
-const OPEN: &str = "open";
-
 /// A conversation that is searched for the answer to a question.
 pub(crate) struct Read<'a> {
     material: &'a Material,
     reading: &'a Reading,
     pub(crate) intent: Intent,
     pub(crate) topic: Topic,
+    names: Names,
     language: Language,
     reach: Reach,
 }
@@ -57,32 +56,34 @@ impl<'a> Read<'a> {
         reach: Reach,
     ) -> Self {
         let asked = asked_in(material, question);
-        let in_language = language_of(&question.text);
+        let in_language = language_of(&question.text).unwrap_or(language);
         let topic = Topic::new(&asked.intent, &asked.topic, in_language, (title, language));
-        Self { material, reading, intent: asked.intent, topic, language, reach }
+        let names = Names::of(&question.text, in_language, title, material);
+        Self { material, reading, intent: asked.intent, topic, names, language, reach }
     }
 
-    /// Sections of the answer. They have no entries if the conversation does not contain an answer.
+    /// Sections of the answer, in which each message is quoted once. They have no entries if the conversation does not contain an
+    /// answer.
     pub(crate) fn sections(&self) -> Vec<Section> {
-        let outline = || self.reading.outline();
-        let found = match self.intent {
-            Intent::Decided => vec![self.section("decided", &outline().key_points)],
-            Intent::Open => vec![self.section(OPEN, &outline().open_questions)],
-            Intent::Tasks | Intent::Owner => vec![self.tasks(&outline())],
+        let mut found = match self.intent {
+            Intent::Decided => vec![self.decided()],
+            Intent::DecidedAndTasks => vec![self.decided(), self.tasks()],
+            Intent::Open => vec![self.open()],
+            Intent::Tasks | Intent::Owner => vec![self.tasks()],
             Intent::Summary => self.summary(),
             Intent::Since(day) => self.since(day),
             Intent::Said(person) => vec![self.said(person)],
             _ => Vec::new(),
         };
         let is_found = |found: &[Section]| found.iter().any(|section| !section.entries.is_empty());
-        if is_found(&found) {
-            return found;
+        if !is_found(&found) {
+            found = vec![Section { heading: None, entries: self.replies() }];
         }
-        let replies = vec![Section { heading: None, entries: self.replies() }];
-        if self.intent == Intent::Summary && self.reach == Reach::Here && !is_found(&replies) {
-            return self.of_everything(self.material, self.reading).summary();
+        if self.intent == Intent::Summary && self.reach == Reach::Here && !is_found(&found) {
+            found = self.of_everything(self.material, self.reading).summary();
         }
-        replies
+        each_once(&mut found, |line| self.material.lines[line].text.clone());
+        found
     }
 
     /// Number of words of the topic in an entry and its context.
@@ -106,49 +107,51 @@ impl<'a> Read<'a> {
     /// Checks whether an entry is about the topic. In other conversations and for questions about owners, one shared word is not
     /// enough.
     fn is_about(&self, entry: &Entry, sources: &[usize]) -> bool {
-        let own = entry.quotes.last().map_or_else(|| entry.text(), |last| last.text.clone());
+        let own = entry.quotes.last().map_or_else(String::new, |last| last.text.clone());
         let context = self.texts(sources);
-        let day = self.material.lines.get(entry.last_line()).map(|line| line.day);
+        let Some(line) = self.material.lines.get(entry.last_line()) else { return false };
+        if !self.names.fit(&format!("{} {own}", entry.text()), &context, &line.speaker) {
+            return false;
+        }
         if self.reach == Reach::Elsewhere || self.intent == Intent::Owner {
-            self.topic.fits(&own, &self.topic.in_text(&context), day.unwrap_or_default())
+            self.topic.fits(&own, &self.topic.in_text(&context), line.day)
         } else {
             self.topic.is_titled() || self.topic.shared(&format!("{own} {context}")) > 0
         }
     }
 
-    /// Points about the topic, newest first. Without a topic, all points are included.
-    fn section(&self, heading: &'static str, points: &[Point]) -> Section {
-        let mut entries: Vec<Entry> = Vec::new();
-        for point in points {
-            let of_point = if point.text.contains('“') {
-                Vec::new()
-            } else {
-                split(self.parts(&point.text, &point.sources), |quote| self.proposes(quote.line))
-            };
-            if of_point.is_empty() {
-                let told = Some((point.text.clone(), point.sources.clone()));
-                let entry = Entry { told, ..Entry::default() };
-                entries.extend(Some(entry).filter(|entry| self.is_about(entry, &point.sources)));
-            } else {
-                let is_told = |entry: &Entry| {
-                    let is_result = heading == OPEN || self.is_result(entry);
-                    is_result && self.is_about(entry, &point.sources)
-                };
-                entries.extend(of_point.into_iter().filter(is_told));
-            }
-        }
+    /// Decisions about the topic, newest first. Without a topic, all decisions are included.
+    fn decided(&self) -> Section {
+        let quote = |quotation: Quotation| {
+            let text = quotation.text;
+            Quote { line: quotation.line, text }
+        };
+        let entries = self.reading.decisions().into_iter().filter_map(|decision| {
+            let asked_in = decision.asked.as_ref().map(|asked| asked.line);
+            let quotes = decision.asked.into_iter().chain([decision.stated]).map(quote).collect();
+            let entry = Entry { asked_in, ..Entry::of(quotes) };
+            let is_told = !self.is_outdated(entry.last_line(), &entry.text());
+            (is_told && self.is_about(&entry, &decision.sources)).then_some(entry)
+        });
+        let mut entries: Vec<Entry> = entries.collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.last_line()));
-        Section { heading: Some(heading), entries }
+        Section { heading: Some("decided"), entries }
     }
 
-    /// Checks whether an entry is worth listing: it states something, or it is a question that contains a proposal.
-    fn is_result(&self, entry: &Entry) -> bool {
-        let can_propose = self.language != Language::Other;
-        !entry.is_asking() || can_propose && self.proposes(entry.last_line())
-    }
-
-    fn proposes(&self, line: usize) -> bool {
-        self.reading.acts(line).contains(&Act::Proposal)
+    /// Open questions about the topic, newest first.
+    fn open(&self) -> Section {
+        let entries = self.reading.open_questions().into_iter().filter_map(|point: Point| {
+            let mut quotes = self.parts(&point.text, &point.sources);
+            quotes.truncate(1);
+            if quotes.is_empty() {
+                quotes = point.sources.first().map(|at| self.whole(*at)).into_iter().collect();
+            }
+            let entry = Entry::of(quotes);
+            self.is_about(&entry, &point.sources).then_some(entry)
+        });
+        let mut entries: Vec<Entry> = entries.collect();
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.last_line()));
+        Section { heading: Some("open"), entries }
     }
 
     fn parts(&self, text: &str, sources: &[usize]) -> Vec<Quote> {
@@ -157,9 +160,9 @@ impl<'a> Read<'a> {
         parts_of(text, sources, self.material, self.language, is_told, is_assent)
     }
 
-    fn tasks(&self, outline: &Outline) -> Section {
+    fn tasks(&self) -> Section {
         let mut entries = Vec::new();
-        for item in outline.action_items.iter().rev() {
+        for item in self.reading.outline().action_items.iter().rev() {
             let owner = match &item.owner {
                 Some(Owner::Person(at)) => self.material.people.get(*at).map(|p| p.name.clone()),
                 Some(Owner::Named(name)) => Some(name.clone()),
@@ -178,11 +181,10 @@ impl<'a> Read<'a> {
                 let kept = if words < CLEAR_WORDS { 2 } else { 1 };
                 quotes.drain(..quotes.len().saturating_sub(kept));
             }
-            let told = quotes.is_empty().then(|| {
-                let owner = owner.as_ref().map(|owner| format!("{owner}: ")).unwrap_or_default();
-                (format!("{owner}“{}”", item.text), item.sources.clone())
-            });
-            let entry = Entry { quotes, told, owner, due: item.due, ..Entry::default() };
+            if quotes.is_empty() {
+                quotes.extend(item.sources.last().map(|at| self.whole(*at)));
+            }
+            let entry = Entry { owner, due: item.due, ..Entry::of(quotes) };
             if self.is_about(&entry, &item.sources) {
                 entries.push(entry);
             }
@@ -191,16 +193,11 @@ impl<'a> Read<'a> {
     }
 
     fn summary(&self) -> Vec<Section> {
-        let outline = self.reading.outline();
-        let (mut decided, tasks) =
-            (self.section("decided", &outline.key_points), self.tasks(&outline));
-        let taken: Vec<usize> = tasks.entries.iter().map(Entry::last_line).collect();
-        decided.entries.retain(|entry| !taken.contains(&entry.last_line()));
-        let mut sections = vec![decided, tasks];
+        let mut sections = vec![self.decided(), self.tasks()];
         let told: Vec<usize> =
             sections.iter().flat_map(|s| &s.entries).flat_map(Entry::lines).collect();
         let answered = self.answered(&told);
-        let mut open = self.section(OPEN, &outline.open_questions);
+        let mut open = self.open();
         open.entries
             .retain(|open| answered.iter().all(|entry| !entry.lines().contains(&open.last_line())));
         sections.push(Section { heading: Some("answered"), entries: answered });
@@ -221,6 +218,7 @@ impl<'a> Read<'a> {
             reading,
             intent: Intent::Summary,
             topic: Topic::new(&Intent::Summary, "", self.language, ("", self.language)),
+            names: Names::default(),
             language: self.language,
             reach: self.reach,
         }
@@ -240,11 +238,6 @@ impl<'a> Read<'a> {
         for entry in sections.iter_mut().flat_map(|section| &mut section.entries) {
             for quote in &mut entry.quotes {
                 quote.line += first;
-            }
-            if let Some((_, lines)) = &mut entry.told {
-                for line in lines {
-                    *line += first;
-                }
             }
         }
         sections
@@ -331,7 +324,7 @@ impl<'a> Read<'a> {
         // Entries by line, so that each line is quoted once.
         let mut found: BTreeMap<usize, Entry> = BTreeMap::new();
         let mut answers: Vec<usize> = Vec::new();
-        let decided = self.section("decided", &self.reading.outline().key_points).entries;
+        let decided = self.decided().entries;
         for at in self.statements() {
             let line = &self.material.lines[at];
             let mut context = self.topic.in_text(&line.text);
@@ -341,12 +334,21 @@ impl<'a> Read<'a> {
             let before = at.checked_sub(1).map(|at| self.material.lines[at].text.as_str());
             let asked = before.filter(|text| is_question(text)).unwrap_or_default();
             context.extend(self.topic.in_text(asked));
+            let mut told = String::new();
             for sentence in sentences(&line.text).into_iter().take(SENTENCES_MAX) {
-                if !self.topic.fits(&sentence.text, &context, line.day) {
+                let text = sentence.text;
+                let is_named = self.names.fit(&text, &told, &line.speaker);
+                told.extend([&text, " "]);
+                if !is_named || !self.topic.fits(&text, &context, line.day) {
                     continue;
                 }
-                if !is_question(&sentence.text) {
-                    found.insert(at, Entry::of(vec![Quote { line: at, text: sentence.text }]));
+                if !is_question(&text) {
+                    found.insert(at, Entry::of(vec![Quote { line: at, text }]));
+                    continue;
+                }
+                if let Some(text) = self.topic.option(&text, line.day) {
+                    answers.push(at);
+                    found.insert(at, Entry::of(vec![Quote { line: at, text }]));
                     continue;
                 }
                 let answered =
@@ -356,10 +358,12 @@ impl<'a> Read<'a> {
                     found.insert(entry.last_line(), entry.clone());
                     continue;
                 }
-                for answer in self.answers_to(at, &sentence.text) {
+                for answer in self.answers_to(at, &text) {
                     let words = content_words(&answer.text, self.language).len();
-                    let asked = Quote { line: at, text: sentence.text.clone() };
-                    let asked = Some(asked).filter(|_| words < CLEAR_WORDS);
+                    let speaker = &self.material.lines[answer.line].speaker;
+                    let is_named = self.names.fit(&answer.text, "", speaker);
+                    let asked = Quote { line: at, text: text.clone() };
+                    let asked = Some(asked).filter(|_| words < CLEAR_WORDS || !is_named);
                     let line = answer.line;
                     answers.push(line);
                     let quotes = asked.into_iter().chain([answer]).collect();
@@ -373,10 +377,36 @@ impl<'a> Read<'a> {
             let has_value = found.values().any(|entry| self.has_value(entry));
             found.retain(|at, entry| self.has_value(entry) || !has_value && answers.contains(at));
             self.replace_values(&mut found);
+            if found.is_empty() {
+                found.extend(self.value());
+            }
+        }
+        if self.intent == Intent::Why && found.values().any(|entry| self.has_value(entry)) {
+            found.retain(|_, entry| self.has_value(entry));
         }
         let mut told = BTreeSet::new();
         let found = found.into_values().rev().filter(|entry| told.insert(entry.text()));
         found.take(QUOTES_MAX).collect()
+    }
+
+    /// The newest statement with a value of the requested kind, if the question contains a name that the statement is about, or if the
+    /// title of the conversation contains all words of the question.
+    fn value(&self) -> Option<(usize, Entry)> {
+        let is_titled = self.topic.is_titled() && self.reach == Reach::Here;
+        let is_known = is_titled || self.names.are_asked();
+        self.statements().rev().filter(|_| is_known).find_map(|at| {
+            let line = &self.material.lines[at];
+            let mut told = String::new();
+            let quoted = sentences(&line.text).into_iter().take(SENTENCES_MAX).find(|sentence| {
+                let is_named = self.names.fit(&sentence.text, &told, &line.speaker);
+                told.extend([&sentence.text, " "]);
+                is_named
+                    && !is_question(&sentence.text)
+                    && self.topic.has_value(&sentence.text, line.day)
+            });
+            let text = quoted.filter(|quoted| !self.is_outdated(at, &quoted.text))?.text;
+            Some((at, Entry::of(vec![Quote { line: at, text }])))
+        })
     }
 
     /// Removes entries that a later entry replaces. The later one must have values of the same kinds and units, cover at least as
@@ -425,8 +455,13 @@ impl<'a> Read<'a> {
                 }
                 break;
             };
-            if is_askers || self.reading.acts(at).contains(&Act::Unsure) {
+            if is_askers {
                 continue;
+            }
+            // Somebody who does not know, or will not do it, leaves the question open.
+            let acts = self.reading.acts(at);
+            if acts.iter().any(|act| matches!(act, Act::Unsure | Act::Refusal)) {
+                break;
             }
             found.push(Quote { line: at, text });
         }

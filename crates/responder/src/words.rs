@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::LazyLock};
 
 use chrono::NaiveDate;
-use openvibe_extract::{LANGUAGES, Language, Person, detect};
+use openvibe_extract::{LANGUAGES, Language, Person, content_words, is_function_word_of, tokens};
 
 const FILES: [&str; 4] = [
     include_str!("../../../seeds/builtin/en.txt"),
@@ -14,15 +14,62 @@ const FILES: [&str; 4] = [
 
 static WORDS: LazyLock<[Words; 4]> = LazyLock::new(|| FILES.map(Words::read));
 
+/// Prefix of the names of sections with questions about the product, and of the texts that answer them.
+const HELP: &str = "help ";
+
+/// Words of a question about the product, in any order.
+struct HelpRow {
+    topic: &'static str,
+    words: Vec<Alternatives>,
+}
+
+/// Words of which one must occur, unless they are optional.
+struct Alternatives {
+    words: Vec<Pattern>,
+    is_optional: bool,
+}
+
+impl Alternatives {
+    fn read(text: &str) -> Self {
+        let optional = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        Self {
+            words: optional.unwrap_or(text).split('|').map(Pattern::read).collect(),
+            is_optional: optional.is_some(),
+        }
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|one| one.fits(word))
+    }
+}
+
+/// A word, or the beginning of one.
+struct Pattern {
+    word: String,
+    is_beginning: bool,
+}
+
+impl Pattern {
+    fn read(text: &str) -> Self {
+        Self { word: normal(text), is_beginning: text.ends_with('*') }
+    }
+
+    fn fits(&self, word: &str) -> bool {
+        if self.is_beginning { word.starts_with(&self.word) } else { word == self.word }
+    }
+}
+
 /// The phrases and texts of a language.
 pub(crate) struct Words {
     phrases: HashMap<&'static str, Vec<String>>,
+    help: Vec<HelpRow>,
     texts: HashMap<&'static str, &'static str>,
 }
 
 impl Words {
     fn read(file: &'static str) -> Self {
         let (mut phrases, mut texts) = (HashMap::<_, Vec<String>>::new(), HashMap::new());
+        let mut help = Vec::new();
         let mut section = "";
         for line in file.lines().map(str::trim) {
             if line.is_empty() || line.starts_with("//") {
@@ -34,6 +81,9 @@ impl Words {
                 if let Some((name, text)) = line.split_once(" = ") {
                     texts.insert(name, text);
                 }
+            } else if let Some(topic) = section.strip_prefix(HELP) {
+                let words = line.split_whitespace().map(Alternatives::read).collect();
+                help.push(HelpRow { topic, words });
             } else {
                 phrases.entry(section).or_default().push(normal(line));
             }
@@ -42,7 +92,7 @@ impl Words {
         for list in phrases.values_mut() {
             list.sort_by_key(|phrase| std::cmp::Reverse(phrase.len()));
         }
-        Self { phrases, texts }
+        Self { phrases, help, texts }
     }
 }
 
@@ -52,8 +102,13 @@ pub(crate) fn phrases(section: &str) -> impl Iterator<Item = &'static str> {
     lists.flatten().map(String::as_str)
 }
 
-/// Language of a question: the one whose phrases in the question have the greatest total length. On a tie, the language is detected.
-pub(crate) fn language_of(question: &str) -> Language {
+/// Language of a question: the one with the most function words, or else the one whose phrases in the question have the greatest
+/// total length. `None` if there is no such language.
+pub(crate) fn language_of(question: &str) -> Option<Language> {
+    let words = tokens(question);
+    let functions = |language: Language| {
+        words.iter().filter(|token| is_function_word_of(language, &token.word)).count()
+    };
     let plain = normal(question);
     let length = |words: &Words| -> usize {
         let lists =
@@ -61,12 +116,37 @@ pub(crate) fn language_of(question: &str) -> Language {
         let found = lists.flat_map(|(_, list)| list).filter(|phrase| contains(&plain, phrase));
         found.map(String::len).sum()
     };
-    let mut lengths: Vec<(usize, Language)> = WORDS.iter().map(length).zip(LANGUAGES).collect();
-    lengths.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
-    match lengths.as_slice() {
-        [(first, language), (second, _), ..] if first > second => *language,
-        _ => detect(question),
-    }
+    most(LANGUAGES.map(functions)).or_else(|| most(WORDS.each_ref().map(length)))
+}
+
+/// The language with the greatest count, if there is only one.
+fn most(counts: [usize; 4]) -> Option<Language> {
+    let most = counts.into_iter().max().filter(|most| *most > 0)?;
+    let mut best = LANGUAGES.into_iter().zip(counts).filter(|(_, count)| *count == most);
+    let (language, _) = best.next()?;
+    best.next().is_none().then_some(language)
+}
+
+/// Topic of a question about the product: it contains the words of a topic and no other content words.
+pub(crate) fn help_topic(question: &str) -> Option<&'static str> {
+    let plain = normal(question);
+    WORDS.iter().zip(LANGUAGES).find_map(|(known, language)| {
+        let asks = known.phrases.get("how").into_iter().flatten();
+        let rest = { asks }.find_map(|phrase| after(&plain, phrase))?;
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let is_filler = |word: &str| {
+            content_words(word, language).is_empty()
+                || known.phrases.get("how words").is_some_and(|all| all.iter().any(|w| w == word))
+        };
+        let fits = |row: &&HelpRow| {
+            let occurs =
+                |all: &Alternatives| all.is_optional || words.iter().any(|word| all.has(word));
+            let is_known = |word: &str| row.words.iter().any(|all| all.has(word));
+            row.words.iter().all(occurs)
+                && words.iter().all(|word| is_filler(word) || is_known(word))
+        };
+        known.help.iter().find(fits).map(|row| row.topic)
+    })
 }
 
 /// A fixed text in a language; English for a language without texts.
@@ -163,9 +243,11 @@ mod tests {
     #[test]
     fn every_language_has_the_same_sections_and_texts() {
         let keys = |words: &Words| {
+            let topics = words.help.iter().map(|row| row.topic);
             let mut keys: Vec<&str> =
-                words.phrases.keys().chain(words.texts.keys()).copied().collect();
+                words.phrases.keys().chain(words.texts.keys()).copied().chain(topics).collect();
             keys.sort_unstable();
+            keys.dedup();
             keys
         };
         for words in &WORDS[1..] {

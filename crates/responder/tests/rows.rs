@@ -2,54 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "test helpers")]
 
-use chrono::NaiveDate;
-use openvibe_extract::{Line, Material, Person, Speaker};
+mod support;
+
+use openvibe_extract::Speaker;
 use openvibe_responder::{Composed, Conversation, Excerpt, Question, Source, answer};
-
-fn day(day: u32) -> NaiveDate {
-    NaiveDate::from_ymd_opt(2026, 11, day).unwrap()
-}
-
-/// Parses lines of the form `NAME: text`. A line such as `= 19` sets the day in November for the lines below it.
-fn talk(text: &str) -> Conversation {
-    let mut material = Material::default();
-    let mut at = day(19);
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        if let Some(number) = line.strip_prefix("= ") {
-            at = day(number.parse().unwrap());
-            continue;
-        }
-        let (name, said) = line.split_once(": ").unwrap();
-        let known = material.people.iter().position(|person| person.name == name);
-        let person = known.unwrap_or_else(|| {
-            material.people.push(Person { name: name.to_owned(), handle: name.to_lowercase() });
-            material.people.len() - 1
-        });
-        let line = Line {
-            speaker: Speaker::Person(person),
-            text: said.to_owned(),
-            files: vec![],
-            day: at,
-        };
-        material.lines.push(line);
-    }
-    let read = u64::try_from(material.lines.len()).unwrap();
-    Conversation { title: String::new(), material, read, total: read }
-}
-
-fn question(text: &str) -> Question {
-    Question {
-        text: text.to_owned(),
-        today: day(20),
-        is_admin: false,
-        settings_url: "/settings/model".to_owned(),
-        is_first: false,
-    }
-}
-
-fn asked(conversation: &Conversation, text: &str) -> Composed {
-    answer(conversation, question(text)).compose(&[])
-}
+use support::{asked, question, talk};
 
 fn lines_of(found: &Composed) -> Vec<usize> {
     found.sources.iter().map(|source| source.line).collect()
@@ -154,7 +111,7 @@ fn help_and_what_needs_a_model_get_a_line() {
     assert_eq!(model.text, "That needs a language model. An admin can connect one.");
     let admin = Question { is_admin: true, ..question("translate this into French") };
     let admin = answer(&talk, admin).compose(&[]);
-    assert!(admin.text.contains("[Settings › Model](/settings/model)"), "{}", admin.text);
+    assert!(admin.text.contains("[Settings › Model](/ebb/settings/model)"), "{}", admin.text);
 }
 
 #[test]
@@ -170,7 +127,7 @@ fn the_introduction_is_the_last_line_and_the_extent_is_stated() {
 }
 
 #[test]
-fn it_answers_in_the_language_of_the_conversation() {
+fn it_answers_in_the_language_of_the_question() {
     let german = talk(
         "Ada: Wann ist die Messe?
         Bo: Die Messe ist am Freitag.
@@ -179,7 +136,12 @@ fn it_answers_in_the_language_of_the_conversation() {
         Cy: Wer bezahlt die Plakate?",
     );
     let decided = asked(&german, "what did we decide?");
+    assert!(decided.text.starts_with("**Decided**"), "{}", decided.text);
+    let decided = asked(&german, "Was wurde entschieden?");
     assert!(decided.text.starts_with("**Entschieden**"), "{}", decided.text);
+    // A question without function words is answered in the language of the conversation.
+    let absent = asked(&german, "Wifi?").text;
+    assert_eq!(absent, "Ich habe dazu nichts gefunden, was alle hier lesen können.");
     let when = asked(&german, "Wann ist die Messe?");
     assert!(when.text.contains("am Freitag"), "{}", when.text);
     assert_eq!(
@@ -360,4 +322,152 @@ fn huge_and_empty_texts_are_read() {
         let found = asked(&talk, question);
         assert!(!found.text.is_empty() && found.sources.len() <= 40, "{}", found.text);
     }
+}
+
+#[test]
+fn a_value_of_another_name_does_not_answer_a_question() {
+    let talk = talk(
+        "Ada: Two quotes came in for the flour.
+        Bo: Kestrel costs 40 euros a bag.
+        Cy: Kestrel delivers on Friday. The driver comes at 9.
+        Ada: What about Nettle?",
+    );
+    for question in
+        ["how much does Nettle cost?", "what does Nettle cost?", "when does Nettle deliver?"]
+    {
+        assert_eq!(asked(&talk, question).text, NOTHING, "{question}");
+    }
+    let kestrel = asked(&talk, "what does Kestrel cost?");
+    assert_eq!(kestrel.text, "- Bo: “Kestrel costs 40 euros a bag.” [1]");
+    // A sentence after the name in the same message is about the name.
+    let driver = asked(&talk, "when does the driver of Kestrel come?");
+    assert!(driver.text.contains("The driver comes at 9."), "{}", driver.text);
+}
+
+#[test]
+fn a_question_about_a_price_is_answered_with_an_amount() {
+    let hosting = talk(
+        "Ada: What about backups?
+        Bo: Hetzner is the cheapest, 12 euros a month.
+        Ada: And where do we keep the logs?",
+    );
+    let found = asked(&hosting, "What does Hetzner cost?");
+    assert_eq!(found.text, "- Bo: “Hetzner is the cheapest, 12 euros a month.” [1]");
+    let mut venue = talk(
+        "Ada: Venue: the barn (400 EUR) or the old school (750 EUR)?\nBo: Is there a kitchen?",
+    );
+    venue.title = "Venue for June".to_owned();
+    let found = asked(&venue, "how much does the old school cost?");
+    assert_eq!(found.text, "- Ada: “the old school (750 EUR)” [1]");
+    let decided = asked(&venue, "what did we decide?");
+    assert!(!decided.text.contains("**Decided**"), "{}", decided.text);
+}
+
+#[test]
+fn a_question_about_a_cause_is_answered_with_the_cause() {
+    let talk = talk(
+        "Ada: The print queue hung again because the toner sensor reported empty.
+        Bo: The print queue is in the basement.",
+    );
+    let found = asked(&talk, "why did the print queue hang?");
+    assert_eq!(
+        found.text,
+        "- Ada: “The print queue hung again because the toner sensor reported empty.” [1]"
+    );
+}
+
+#[test]
+fn words_of_the_title_need_not_be_repeated_next_to_a_value() {
+    let mut talk = talk("Ada: We need a day.\nBo: It starts at nine on May 19.");
+    talk.title = "Launch".to_owned();
+    let found = asked(&talk, "when is the launch?");
+    assert_eq!(found.text, "- Bo: “It starts at nine on May 19.” [1]");
+}
+
+#[test]
+fn nothing_is_decided_without_assent_and_each_message_is_quoted_once() {
+    let data = talk(
+        "Ada: Where do we keep the data: SQLite or PostgreSQL?
+        Bo: I propose SQLite.
+        Cy: Does backup and restore work between both?
+        Ada: Yes, backup and restore works between both.",
+    );
+    for question in ["what did we decide?", "summarize", "what was decided, and who does it?"] {
+        let found = asked(&data, question).text;
+        assert!(!found.contains("**Decided**"), "{question}: {found}");
+    }
+    let feed = talk(
+        "Jo: Then the fix is one line. I would rather key by the feed's own version, though.
+        Tomo: Agreed, we key by the feed's version. I will write it and a test by Friday.",
+    );
+    for question in ["what was decided here, and who does it?", "summarize"] {
+        let found = asked(&feed, question).text;
+        assert_eq!(
+            found,
+            "**Decided**\n- Tomo: “Agreed, we key by the feed's version. I will write it and a test by Friday.” [1]",
+            "{question}"
+        );
+    }
+}
+
+#[test]
+fn a_bare_agreement_is_quoted_after_the_question_with_both_authors() {
+    let talk = talk("Ada: Should the booth be red?\nCy: fine by me\nAda: settled then");
+    let found = asked(&talk, "what did we decide?");
+    assert_eq!(
+        found.text,
+        "**Decided**\n- Ada: “Should the booth be red?” – Cy: “fine by me” [1] [2]"
+    );
+}
+
+#[test]
+fn questions_about_the_product_are_answered_with_the_page() {
+    let empty = Conversation::default();
+    for (question, page) in [
+        ("how do I invite someone?", "/ebb/settings/invites"),
+        ("How can I invite people to the workspace?", "/ebb/settings/invites"),
+        ("how do i connect a language model?", "/ebb/settings/model"),
+        ("what is a deep dive?", "Deep dive from here"),
+        ("how do I resolve a deep dive?", "Post result"),
+        ("how can I create a channel?", "New channel"),
+        ("where do I change my password?", "/ebb/settings/password"),
+        ("Wie lade ich jemanden ein?", "/ebb/settings/invites"),
+        ("wie verbinde ich ein Sprachmodell?", "/ebb/settings/model"),
+        ("Was ist ein Deep Dive?", "Nebengespräch"),
+        ("Wie erstelle ich einen Agenten?", "/ebb/settings/agents"),
+        ("Wo ändere ich mein Passwort?", "/ebb/settings/password"),
+        ("Comment inviter quelqu'un ?", "/ebb/settings/invites"),
+        ("Comment connecter un modèle de langage ?", "/ebb/settings/model"),
+        ("Qu'est-ce qu'un deep dive ?", "conversation parallèle"),
+        ("Comment créer un agent ?", "/ebb/settings/agents"),
+        ("¿Cómo invito a alguien?", "/ebb/settings/invites"),
+        ("¿Cómo conecto un modelo de lenguaje?", "/ebb/settings/model"),
+        ("¿Qué es un deep dive?", "conversación paralela"),
+        ("¿Cómo creo un canal?", "New channel"),
+        ("¿Dónde cambio mi contraseña?", "/ebb/settings/password"),
+    ] {
+        let admin = Question { is_admin: true, ..self::question(question) };
+        let found = answer(&empty, admin).compose(&[]).text;
+        assert!(found.contains(page), "{question}: {found}");
+    }
+    for (question, found) in [
+        (
+            "how do I invite someone?",
+            "Open Settings › Invites and choose New invite. Send the link to the people who should join. \
+             Ask an admin: only admins can do this.",
+        ),
+        (
+            "wie verbinde ich ein Sprachmodell?",
+            "Öffne Settings › Model, gib den Server und seinen Schlüssel ein und wähle Test and save. \
+             Frag einen Admin: Nur Admins können das.",
+        ),
+    ] {
+        assert_eq!(asked(&empty, question).text, found, "{question}");
+    }
+    // Questions about the conversation are not questions about the product.
+    let band = talk(
+        "Ada: How do we invite the band?\nBo: By mail, I wrote the invitation for the band on Monday.",
+    );
+    let found = asked(&band, "how do we invite the band?");
+    assert!(found.text.contains("By mail"), "{}", found.text);
 }
