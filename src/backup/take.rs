@@ -212,6 +212,11 @@ async fn copy_blob<W: Write>(
     writer: &mut Writer<W>,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<()> {
+    if pieces.size_bytes == 0 {
+        writer.add(&chunk_name(&row.blob, 0), &[])?;
+        writer.count_blob();
+        return Ok(());
+    }
     let (mut n, mut hash) = (0, Sha256::new());
     while n * CHUNK_BYTES < pieces.size_bytes {
         let Some(bytes) = pieces.read(dump, n).await? else {

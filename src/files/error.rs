@@ -18,8 +18,6 @@ pub enum FileError {
     NotYours,
     #[error("the file is larger than the limit of {0} bytes: make it smaller")]
     TooLarge(u64),
-    #[error("the file is empty: choose another one")]
-    Empty,
     #[error("could not parse the upload: {0}")]
     Multipart(String),
     #[error("the upload was slower than 64 KiB per 30 s: try again over a faster connection")]
@@ -62,7 +60,6 @@ impl From<FileError> for ApiError {
             E::TooLarge(_) => {
                 make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::FileTooLarge).param("file")
             }
-            E::Empty => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::FileEmpty).param("file"),
             E::Multipart(_) => {
                 make(StatusCode::BAD_REQUEST, ErrorCode::InvalidMultipart).param("file")
             }

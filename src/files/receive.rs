@@ -121,7 +121,7 @@ where
 /// Reads an upload and stores its bytes, which `permit` covers. `content_type` is the request's header.
 ///
 /// # Errors
-/// `Multipart`, `TooLarge`, `Empty`, `TooSlow`, `InProgress`, `Io`, `Db`.
+/// `Multipart`, `TooLarge`, `TooSlow`, `InProgress`, `Io`, `Db`.
 pub async fn receive<S, E>(
     blobs: &Blobs,
     permit: UploadPermit,
@@ -223,9 +223,6 @@ async fn store(
         }
         taken(room, bytes.len());
     }
-    if size_bytes == 0 {
-        return Err(FileError::Empty);
-    }
     let whole = match incoming {
         Some(incoming) => Some(incoming.finish().await?),
         None => None,
@@ -251,20 +248,31 @@ async fn read_text(part: &mut Field<'_>, room: &AtomicI64) -> Result<String, Fil
 }
 
 /// File name sent by the client: `filename*=UTF-8''…` (RFC 5987), or else the form used by browsers, with
-/// percent-encoded quotation marks and line breaks.
+/// percent-encoded quotation marks and line breaks. A name that is not UTF-8 is read as Latin-1.
 fn file_name(part: &Field<'_>) -> String {
-    let header = part
-        .headers()
-        .get("content-disposition")
-        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-        .unwrap_or_default();
+    let header = part.headers().get("content-disposition");
+    let header = header.map_or_else(String::new, |value| text_of(value.as_bytes()));
     extended_name(&header).unwrap_or_else(|| {
         part.file_name()
+            .or_else(|| quoted_name(&header))
             .unwrap_or_default()
             .replace("%22", "\"")
             .replace("%0D", " ")
             .replace("%0A", " ")
     })
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().copied().map(char::from).collect(),
+    }
+}
+
+/// The value of `filename="…"`, which `multer` returns only if it is UTF-8.
+fn quoted_name(header: &str) -> Option<&str> {
+    let (_, value) = header.split_once("filename=\"")?;
+    value.split('"').next()
 }
 
 fn extended_name(header: &str) -> Option<String> {
@@ -404,5 +412,13 @@ mod tests {
         assert_eq!(extended_name(header).as_deref(), Some("Übersicht 100%.pdf"));
         assert_eq!(extended_name("form-data; filename=\"x\""), None);
         assert_eq!(extended_name("filename*=utf-8''%ff"), None);
+    }
+
+    #[test]
+    fn a_name_that_is_not_utf8_is_read_as_latin_1() {
+        let header = text_of(b"form-data; name=\"file\"; filename=\"Bj\xf8rk.txt\"");
+        assert_eq!(quoted_name(&header), Some("Bjørk.txt"));
+        assert_eq!(text_of("Bjørk".as_bytes()), "Bjørk");
+        assert_eq!(quoted_name("form-data; filename*=x"), None);
     }
 }

@@ -39,7 +39,6 @@ text_enum! {
         DuplicateTool = "duplicate_tool",
         EmailTaken = "email_taken",
         ExportTooLarge = "export_too_large",
-        FileEmpty = "file_empty",
         FileInUse = "file_in_use",
         FileNotFound = "file_not_found",
         FileRefused = "file_refused",

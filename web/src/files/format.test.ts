@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest';
-import { boxOf, kindOf, readable, sizeText } from './format';
+import { boxOf, fileSizeText, kindOf, readable, sizeText } from './format';
 
 test('sizes as text', () => {
   expect(
     [1, 999, 1024, 12_300, 1_048_576, 3_565_158, 25 * 1024 * 1024, 1_020_000, 12 * 1024 ** 3].map(sizeText),
   ).toEqual(['1 byte', '999 bytes', '1 KB', '12 KB', '1 MB', '3.4 MB', '25 MB', '996 KB', '12 GB']);
+});
+test('a file without bytes is called empty', () => {
+  expect([0, 1, 2048].map(fileSizeText)).toEqual(['Empty file', '1 byte', '2 KB']);
 });
 test('only types that the server serves as pictures are pictures', () => {
   expect(

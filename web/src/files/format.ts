@@ -8,6 +8,9 @@ export function sizeText(bytes: number): string {
   return `${size < 10 && size % 1 ? size.toFixed(1) : Math.round(size)} ${unit}`;
 }
 
+/** Size of a file as text. */
+export const fileSizeText = (bytes: number): string => (bytes ? sizeText(bytes) : 'Empty file');
+
 export type FileKind = 'image' | 'video' | 'audio' | 'pdf' | 'text' | 'archive' | 'other';
 /** Kind of a file, by the type that the server detected. */
 export function kindOf(type: string): FileKind {

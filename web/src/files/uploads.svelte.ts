@@ -80,7 +80,7 @@ export class Uploads {
     this.#deps.notify(`${u.name} is no longer available for this draft. Attach it again.`);
   }
 
-  /** Rejects files that are too large, empty, or too many, with a toast that names each. */
+  /** Rejects files that are too large or too many, with a toast that names each. */
   add(key: string, files: readonly File[]): void {
     const place = this.#deps.drafts.current(key); // the server may have created the fork in the meantime
     this.restore(place);
@@ -88,8 +88,7 @@ export class Uploads {
     const max = this.#deps.fileBytesMax;
     const fits = files.filter((f) => {
       if (f.size > max) refused.push(`${f.name} is ${sizeText(f.size)}; the limit is ${sizeText(max)}.`);
-      else if (!f.size) refused.push(`${f.name} is empty.`);
-      return f.size > 0 && f.size <= max;
+      return f.size <= max;
     });
     const room = FILES_MAX - this.in(place).length;
     const over = fits.slice(Math.max(room, 0));
