@@ -71,26 +71,46 @@ pub async fn release(c: &mut Conn, workspace: WorkspaceId, owner_id: Uuid) -> Re
     Ok(())
 }
 
-/// Claims a handle derived from a person's name or, if no character of it can be part of a handle, from their email address, with a number
-/// if it is taken.
-pub async fn claim_from_name(
+/// Claims the handle that a person chose.
+///
+/// # Errors
+/// `Invalid`, `HandleTaken`.
+pub async fn claim_chosen(
     c: &mut Conn,
     workspace: WorkspaceId,
+    handle: &str,
+    id: Uuid,
+) -> Result<(), AuthError> {
+    check(handle, "handle")?;
+    if claim(c, workspace, handle, OwnerType::Person, id).await? {
+        Ok(())
+    } else {
+        Err(AuthError::HandleTaken(handle.to_owned()))
+    }
+}
+
+/// Claims the handle of a new member: the chosen one, or one derived from the name or email address, with a number if it is taken.
+///
+/// # Errors
+/// Same as `claim_chosen`.
+pub async fn claim_for_member(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    chosen: Option<&str>,
     name: &str,
     id: Uuid,
-) -> Result<String, DbError> {
+) -> Result<String, AuthError> {
+    if let Some(handle) = chosen {
+        claim_chosen(c, workspace, handle, id).await?;
+        return Ok(handle.to_owned());
+    }
     let email: Option<(String,)> = c
         .q("select email from users where id = $1")
         .bind(id)
         .opt()
         .await?;
-    let local = email.map_or_else(String::new, |(email,)| from_email(&email));
-    let otherwise = if local.is_empty() {
-        "member"
-    } else {
-        local.as_str()
-    };
-    let mut candidates = Candidates::new(name, otherwise);
+    let (email,) = email.unwrap_or_default();
+    let mut candidates = Candidates::of_person(name, &email);
     loop {
         let handle = candidates.next_handle();
         if claim(c, workspace, &handle, OwnerType::Person, id).await? {
@@ -107,7 +127,29 @@ pub async fn find_free(
     name: &str,
     otherwise: &str,
 ) -> Result<String, DbError> {
-    let mut candidates = Candidates::new(name, otherwise);
+    free(c, workspace, Candidates::new(name, otherwise)).await
+}
+
+/// Returns the handle that a person with this name and email address would get now as a new member of the workspace, or in a new one. The
+/// handle is not claimed.
+pub async fn suggest(
+    c: &mut Conn,
+    workspace: Option<WorkspaceId>,
+    name: &str,
+    email: &str,
+) -> Result<String, DbError> {
+    let mut candidates = Candidates::of_person(name, email);
+    match workspace {
+        Some(workspace) => free(c, workspace, candidates).await,
+        None => Ok(candidates.next_handle()),
+    }
+}
+
+async fn free(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    mut candidates: Candidates,
+) -> Result<String, DbError> {
     loop {
         let handle = candidates.next_handle();
         let taken: Option<(String,)> = c
@@ -141,6 +183,12 @@ impl Candidates {
             otherwise.clone_into(&mut base);
         }
         Self { base, n: 1 }
+    }
+
+    /// Handles derived from a person's name or, if no character of it can be part of a handle, from the email address.
+    fn of_person(name: &str, email: &str) -> Self {
+        let local = from_email(email);
+        Self::new(name, if local.is_empty() { "member" } else { &local })
     }
 
     /// Returns the next handle that is not reserved.

@@ -5,7 +5,12 @@ use std::time::Duration;
 use crate::time::Timestamp;
 use serde::Serialize;
 
-use super::{Actor, AuthError, Member, Role, hash_token, members, names::parse_email, new_token};
+use super::{
+    Actor, AuthError, Member, Role, hash_token,
+    members::{self, Newcomer},
+    names::parse_email,
+    new_token,
+};
 use crate::{
     db::{Conn, now},
     ids::{InviteId, UserId, WorkspaceId},
@@ -129,15 +134,14 @@ pub(crate) async fn find_open(
 /// Counts one use of the invite and adds the person to the workspace. A use by a current member is not counted.
 ///
 /// # Errors
-/// `InviteNotFound` if somebody else takes the last use at the same time.
+/// `InviteNotFound` if somebody else takes the last use at the same time; `Invalid` or `HandleTaken` for a chosen handle.
 pub(crate) async fn accept(
     c: &mut Conn,
     invite: &Invite,
-    user: UserId,
-    name: &str,
+    new: &Newcomer<'_>,
 ) -> Result<(WorkspaceId, Member), AuthError> {
     crate::db::dialect::lock_workspace(c, invite.workspace_id.0).await?;
-    if let Some(member) = members::find_member(c, invite.workspace_id, user).await? {
+    if let Some(member) = members::find_member(c, invite.workspace_id, new.user).await? {
         return Ok((invite.workspace_id, member));
     }
     let n = c
@@ -148,7 +152,7 @@ pub(crate) async fn accept(
     if n == 0 {
         return Err(AuthError::InviteNotFound);
     }
-    let member = members::join(c, invite.workspace_id, user, name, invite.role).await?;
+    let member = members::join(c, invite.workspace_id, new, invite.role).await?;
     Ok((invite.workspace_id, member))
 }
 

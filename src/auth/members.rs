@@ -38,6 +38,25 @@ impl EventData for MemberEvent<'_> {
     ];
 }
 
+/// A person who becomes a member.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Newcomer<'a> {
+    pub user: UserId,
+    pub name: &'a str,
+    /// The handle that the person chose; `None` derives one.
+    pub handle: Option<&'a str>,
+}
+
+impl Newcomer<'_> {
+    pub(super) async fn claim_handle(
+        &self,
+        c: &mut Conn,
+        workspace: WorkspaceId,
+    ) -> Result<String, AuthError> {
+        handles::claim_for_member(c, workspace, self.handle, self.name, self.user.0).await
+    }
+}
+
 pub async fn find_member(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -148,14 +167,14 @@ pub(super) async fn announce(
 pub(super) async fn join(
     c: &mut Conn,
     workspace: WorkspaceId,
-    user: UserId,
-    name: &str,
+    new: &Newcomer<'_>,
     role: Role,
 ) -> Result<Member, AuthError> {
+    let user = new.user;
     if let Some(member) = find_member(c, workspace, user).await? {
         return Ok(member);
     }
-    let handle = handles::claim_from_name(c, workspace, name, user.0).await?;
+    let handle = new.claim_handle(c, workspace).await?;
     insert(c, workspace, user, role, &handle).await?;
     let member = announce(c, workspace, user, EventType::MemberJoined).await?;
     let channels: Vec<(ChannelId,)> = c
@@ -271,9 +290,7 @@ async fn set_handle(
 ) -> Result<(), AuthError> {
     let (workspace, user) = (actor.workspace, member.user_id);
     handles::release(c, workspace, user.0).await?;
-    if !handles::claim(c, workspace, handle, handles::OwnerType::Person, user.0).await? {
-        return Err(AuthError::HandleTaken(handle.to_owned()));
-    }
+    handles::claim_chosen(c, workspace, handle, user.0).await?;
     c.q("update members set handle = $3 where workspace_id = $1 and user_id = $2")
         .bind(workspace)
         .bind(user)

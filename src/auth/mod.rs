@@ -37,6 +37,7 @@ pub use events::AuthEvent;
 pub use invites::Invite;
 pub use keys::ApiKey;
 pub use limits::{AnswerSize, Limits, RateClass, SocketPermit};
+pub(crate) use members::Newcomer;
 pub use members::{
     Member, MemberEvent, check_not_last_admin, find_member, get_member, list_members, remove_member,
 };
@@ -49,8 +50,9 @@ pub use users::{
     KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, mark_names_changed,
     name_of, reset_password, sign_up,
 };
+pub(crate) use workspaces::add_creator;
 pub use workspaces::{
-    MyWorkspace, Workspace, WorkspaceEvent, add_creator, announce as announce_workspace,
+    MyWorkspace, Workspace, WorkspaceEvent, announce as announce_workspace,
     check_room as check_room_for_workspace, create_workspace, get_workspace,
     ids_of as workspaces_of, list_mine as list_my_workspaces, may_create as may_create_workspace,
 };

@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::{
     AuthError, Caller, DisplayName, Hasher,
     events::{self, AuthEventKind, Device},
-    invites, keys,
+    handles, invites, keys,
     look_alikes::Skeletons,
+    members::Newcomer,
     password::{StoredPassword, check_password},
     sessions, shown_names, workspaces,
 };
@@ -89,7 +90,7 @@ async fn insert_user(
 /// `setup_token` is the token that is needed for the first account, if the server requires one.
 ///
 /// # Errors
-/// `Invalid`, `EmailTaken`, `SignupClosed`, `SetupToken`, `InviteNotFound`, `InviteForAnother`.
+/// `Invalid`, `EmailTaken`, `HandleTaken`, `SignupClosed`, `SetupToken`, `InviteNotFound`, `InviteForAnother`.
 pub async fn sign_up(
     db: &Db,
     hasher: &Hasher,
@@ -100,6 +101,13 @@ pub async fn sign_up(
     let email = parse_email(&form.email)?;
     let name = DisplayName::parse(&form.name, "name")?;
     check_password(&form.password, &name.0, &email)?;
+    if let Some(handle) = &form.handle {
+        handles::check(handle, "handle")?;
+        if form.invite.is_none() {
+            let text = "a handle belongs to a workspace: send it with an invite, or to create the workspace";
+            return Err(AuthError::Invalid(text.to_owned(), "handle"));
+        }
+    }
     // Reject early, before the expensive hash.
     let invite = may_sign_up(
         &mut db.read().await?,
@@ -126,7 +134,14 @@ pub async fn sign_up(
                 .await?;
         }
         let workspace = match invite {
-            Some(invite) => Some(invites::accept(c, &invite, user.id, &user.name).await?.0),
+            Some(invite) => {
+                let new = Newcomer {
+                    user: user.id,
+                    name: &user.name,
+                    handle: form.handle.as_deref(),
+                };
+                Some(invites::accept(c, &invite, &new).await?.0)
+            }
             None => None,
         };
         Ok(NewAccount { user, workspace })
@@ -140,6 +155,8 @@ pub struct SignUp {
     pub name: String,
     pub password: String,
     pub invite: Option<String>,
+    /// Handle in the workspace of the invite.
+    pub handle: Option<String>,
     pub setup_token: Option<String>,
 }
 

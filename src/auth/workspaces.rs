@@ -3,7 +3,7 @@
 use crate::time::Timestamp;
 use serde::Serialize;
 
-use super::{Actor, AuthError, DisplayName, Role, handles, slugify};
+use super::{Actor, AuthError, DisplayName, Role, members::Newcomer, slugify};
 use crate::{
     db::{Conn, Json, now},
     ids::{AgentId, UserId, WorkspaceId},
@@ -174,14 +174,16 @@ pub async fn create_workspace(
 }
 
 /// Adds the creator of a workspace as its first member and admin.
-pub async fn add_creator(
+///
+/// # Errors
+/// `Invalid` or `HandleTaken` for a chosen handle.
+pub(crate) async fn add_creator(
     c: &mut Conn,
     id: WorkspaceId,
-    creator: UserId,
-    name: &str,
+    creator: &Newcomer<'_>,
 ) -> Result<(), AuthError> {
-    let handle = handles::claim_from_name(c, id, name, creator.0).await?;
-    super::members::insert(c, id, creator, Role::Admin, &handle).await
+    let handle = creator.claim_handle(c, id).await?;
+    super::members::insert(c, id, creator.user, Role::Admin, &handle).await
 }
 
 /// # Errors

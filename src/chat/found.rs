@@ -7,24 +7,31 @@ use super::{
 };
 use crate::{
     agents::seeds,
-    auth::{self, AuthError, Caller, DisplayName, Workspace},
+    auth::{self, AuthError, Caller, DisplayName, Newcomer, Workspace},
     chat::rows::channel::ChannelKind,
     config::Signup,
     db::{Conn, Db},
     ids::WorkspaceId,
 };
 
+/// A workspace to create.
+pub struct NewWorkspace {
+    pub name: DisplayName,
+    pub slug: Option<String>,
+    /// Handle of its creator.
+    pub handle: Option<String>,
+}
+
 /// # Errors
-/// `NotAuthenticated` if the creator's session has ended, `WorkspaceCreationClosed`, `SlugTaken` or
-/// `Invalid` for a requested slug, `TooManyWorkspaces` if the creator is already a member of `max`
+/// `NotAuthenticated` if the creator's session has ended, `WorkspaceCreationClosed`, `SlugTaken`, `HandleTaken`, or
+/// `Invalid` for a requested slug or handle, `TooManyWorkspaces` if the creator is already a member of `max`
 /// workspaces.
 pub async fn found_workspace(
     db: &Db,
     caller: Caller,
     signup: Signup,
     max: i64,
-    name: DisplayName,
-    slug: Option<String>,
+    new: NewWorkspace,
     named: Vec<String>,
 ) -> Result<Workspace, ChatError> {
     let id = WorkspaceId::new();
@@ -35,11 +42,16 @@ pub async fn found_workspace(
             return Err(AuthError::WorkspaceCreationClosed.into());
         }
         auth::check_room_for_workspace(c, creator, max).await?;
-        auth::create_workspace(c, id, &name, slug.as_deref(), &named).await?;
+        auth::create_workspace(c, id, &new.name, new.slug.as_deref(), &named).await?;
         // Agents get their handles before people do, because a person's handle is derived from the name, with a number if it is
         // taken.
         seeds::seed(c, id).await?;
-        auth::add_creator(c, id, creator, &caller.name).await?;
+        let first = Newcomer {
+            user: creator,
+            name: &caller.name,
+            handle: new.handle.as_deref(),
+        };
+        auth::add_creator(c, id, &first).await?;
         for (channel, topic) in [
             ("general", "Announcements and topics for everyone"),
             ("random", "Everything else"),

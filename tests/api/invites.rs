@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{TestApp, id, list, sign_up, team, text, visitor};
+use crate::support::{PASSWORD, Reply, TestApp, id, list, sign_up, team, text, visitor};
 
 #[tokio::test]
 async fn an_invite_is_a_link_that_is_shown_once() {
@@ -187,4 +187,124 @@ async fn an_invite_that_breaks_a_rule_is_rejected() {
         1,
         "only the invite that Bo used"
     );
+}
+
+/// Signs up with an invite; `handle` is sent if it is given.
+async fn sign_up_as(base: &str, invite: &str, name: &str, handle: Option<&str>) -> Reply {
+    let form = json!({
+        "email": format!("{}@example.org", name.to_lowercase()), "password": PASSWORD, "name": name, "invite": invite,
+        "handle": handle,
+    });
+    visitor(base).post("/v1/auth/signup", form).await
+}
+
+#[tokio::test]
+async fn new_members_choose_their_handles() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let ada = app.founder("Ada").await;
+    let token = text(&ada.post("/v1/invites", json!({})).await.is(201), "/token");
+    sign_up_as(&app.base, &token, "Cy", Some("cyclone"))
+        .await
+        .is(201);
+    let dee = sign_up(&app.base, "Dee", None).await;
+    let accept = format!("/v1/invites/{token}/accept");
+    let joined = dee
+        .post(&accept, json!({"handle": "dee-dee"}))
+        .await
+        .is(200);
+    assert_eq!(joined["member"]["handle"], "dee-dee");
+    let again = dee.post(&accept, json!({"handle": "other"})).await.is(200);
+    assert_eq!(
+        again["member"]["handle"], "dee-dee",
+        "members stay as they are"
+    );
+    let made = dee
+        .post("/v1/workspaces", json!({"name": "Fair", "handle": "boss"}))
+        .await
+        .is(201);
+    let there = dee.in_workspace(&id(&made));
+    let members = list(&there.get("/v1/members").await.ok(), "/data");
+    assert_eq!(members[0]["handle"], "boss");
+    let members = list(&ada.get("/v1/members").await.ok(), "/data");
+    assert_eq!(members[1]["handle"], "cyclone");
+}
+
+#[tokio::test]
+async fn a_handle_that_is_taken_or_invalid_creates_nothing() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let ada = app.founder("Ada").await;
+    let made = ada.post("/v1/invites", json!({})).await.is(201);
+    let token = text(&made, "/token");
+    for (handle, status, code) in [
+        ("ada", 409, "handle_taken"),
+        ("vibe", 409, "handle_taken"),
+        ("Cy", 422, "invalid_value"),
+        ("everyone", 422, "invalid_value"),
+        ("", 422, "invalid_value"),
+    ] {
+        let reply = sign_up_as(&app.base, &token, "Cy", Some(handle)).await;
+        assert_eq!(reply.json()["error"]["param"], "handle");
+        assert_eq!(reply.refused(status), code, "{handle}");
+    }
+    let form =
+        json!({"email": "cy@example.org", "password": PASSWORD, "name": "Cy", "handle": "cy"});
+    let visitor = visitor(&app.base);
+    let reply = visitor.post("/v1/auth/signup", form).await;
+    assert_eq!(
+        reply.json()["error"]["param"],
+        "handle",
+        "no workspace to be known in"
+    );
+    reply.refused(422);
+    let invites = list(&ada.get("/v1/invites").await.ok(), "/data");
+    assert_eq!(invites[0]["uses"], 0, "no use was counted");
+
+    let cy = sign_up(&app.base, "Cy", None).await;
+    let accept = format!("/v1/invites/{token}/accept");
+    cy.post(&accept, json!({"handle": "ada"}))
+        .await
+        .refused(409);
+    let form = json!({"name": "Fair", "handle": "coder"});
+    assert_eq!(
+        cy.post("/v1/workspaces", form).await.refused(409),
+        "handle_taken"
+    );
+    let mine = list(&cy.get("/v1/workspaces").await.ok(), "/data");
+    assert!(mine.is_empty(), "neither joined nor created");
+    let joined = cy.act(&accept).await.is(200);
+    assert_eq!(joined["member"]["handle"], "cy");
+}
+
+#[tokio::test]
+async fn a_new_member_gets_the_handle_that_was_suggested() {
+    let t = team().await;
+    let made = t.ada.post("/v1/invites", json!({})).await.is(201);
+    let token = text(&made, "/token");
+    let nobody = visitor(&t.app.base);
+    let suggest = async |form: Value| nobody.post("/v1/auth/handle", form).await;
+    for (name, email, here, elsewhere) in [
+        ("Bo", "bo2@example.org", "bo-2", "bo"),
+        (
+            "李小龍",
+            "li.xiaolong+chat@example.org",
+            "li-xiaolong",
+            "li-xiaolong",
+        ),
+        ("李", "李@example.org", "member", "member"),
+        ("Main", "x@example.org", "main-2", "main-2"),
+    ] {
+        let mut form = json!({"name": name, "email": email});
+        assert_eq!(suggest(form.clone()).await.ok()["handle"], elsewhere);
+        form["invite"] = token.as_str().into();
+        assert_eq!(suggest(form.clone()).await.ok()["handle"], here, "{name}");
+        form["password"] = PASSWORD.into();
+        nobody.post("/v1/auth/signup", form).await.is(201);
+        let members = list(&t.ada.get("/v1/members?limit=100").await.ok(), "/data");
+        let new = members
+            .iter()
+            .find(|m| m["name"] == name && m["email"] == email);
+        assert_eq!(new.unwrap()["handle"], here);
+    }
+    let unknown = json!({"name": "Cy", "email": "", "invite": "made-up"});
+    assert_eq!(suggest(unknown).await.refused(404), "invite_not_found");
 }

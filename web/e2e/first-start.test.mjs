@@ -16,6 +16,7 @@ import {
   startThread,
 } from './lib/browser.mjs';
 import { side, signIn } from './lib/parts.mjs';
+import { api } from './lib/team.mjs';
 import { Server } from './lib/server.mjs';
 
 let server;
@@ -63,6 +64,34 @@ test('an invite link adds the next person, who sees the same workspace', async (
   await startThread(ada.page, 'Welcome, Bo');
   await bo.page.getByRole('link', { name: 'Welcome, Bo' }).click();
   await message(bo.page, 'Welcome').waitFor();
+});
+
+test('a new person sees their handle before joining, and can choose another', async () => {
+  const li = await person(browser, server.base, { theme: 'light' });
+  await li.page.goto(new URL(link).pathname);
+  await box(li.page, 'Your name').fill('李小龍');
+  await box(li.page, 'Email').fill('li.xiaolong+chat@example.com');
+  await li.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
+  await li.page.getByText('People write @li-xiaolong').waitFor();
+  await accessible(li.page, 'a suggested handle');
+  await shot(li.page, '01-handle-light');
+  await button(li.page, 'Change handle').click();
+  await li.page.keyboard.type('bo-chen');
+  await button(li.page, 'Join Northwind').click();
+  await li.page.getByText('the handle `bo-chen` is taken').waitFor();
+  await accessible(li.page, 'a chosen handle');
+  await li.page.setViewportSize(PHONE);
+  await shot(li.page, '01-handle-taken-phone');
+  await box(li.page, 'Handle').fill('little-dragon');
+  await button(li.page, 'Join Northwind').click();
+  await box(li.page, 'Start a thread in #general').waitFor();
+  const { members } = await api(li, 'GET', 'snapshot');
+  assert.equal(members.find((m) => m.name === '李小龍').handle, 'little-dragon');
+  assert.deepEqual(
+    li.errors.filter((e) => !/409/.test(e)),
+    [],
+  );
+  await li.close();
 });
 
 test('a signed-in person joins with the same link in one click', async () => {

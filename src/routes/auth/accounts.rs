@@ -22,7 +22,7 @@ use crate::{
         Attempt, AuthError, AuthEvent, Caller, Credential, MyWorkspace, Session, Token, User,
         clients::{self, Client},
         events::{self, AuthEventKind, Device},
-        keys,
+        handles, invites, keys,
         password::{StoredPassword, check_password},
         sessions, users, workspaces,
     },
@@ -46,6 +46,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(setup))
         .routes(routes!(signup))
+        .routes(routes!(suggest_handle))
         .routes(routes!(login))
         .routes(routes!(logout))
         .routes(routes!(me, update_me))
@@ -220,6 +221,8 @@ struct SignupForm {
     name: String,
     /// Token of an invite link.
     invite: Option<String>,
+    /// Handle in the workspace of the invite; derived from the name, or else the email address, by default.
+    handle: Option<String>,
     /// Token from the link that the server printed at startup, if the server requires one.
     setup_token: Option<String>,
 }
@@ -241,6 +244,7 @@ async fn signup(
         name: form.name,
         password: form.password,
         invite: form.invite,
+        handle: form.handle,
         setup_token: form.setup_token,
     };
     let email = form.email.trim().to_lowercase();
@@ -264,6 +268,43 @@ async fn signup(
     state.limits.settle(&email, address.0, attempt, &new).await;
     let sign_in = SignIn::New(new?.user.id);
     signed_in(&state, StatusCode::CREATED, sign_in, &headers, &address).await
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct HandleForm {
+    name: String,
+    /// Used if no character of the name can be part of a handle.
+    #[serde(default)]
+    email: String,
+    /// Token of an invite link. Without it, the handle is for a new workspace.
+    invite: Option<String>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct SuggestedHandle {
+    handle: String,
+}
+
+/// Get the handle that a new member would get
+///
+/// The handle is not reserved: `POST /v1/auth/signup` with it can still return 409 `handle_taken`.
+#[utoipa::path(post, path = "/v1/auth/handle", tag = "accounts",
+    security(()),
+    request_body(content = HandleForm,
+        example = json!({"name": "李小龍", "email": "li.xiaolong@example.org"})),
+    responses((status = 200, body = SuggestedHandle)))]
+async fn suggest_handle(
+    axum::extract::State(state): St,
+    Body(form): Body<HandleForm>,
+) -> Result<Json<SuggestedHandle>, ApiError> {
+    let mut c = state.db.read().await?;
+    let workspace = match &form.invite {
+        Some(token) => Some(invites::find_open(&mut c, token, None).await?.workspace_id),
+        None => None,
+    };
+    let handle = handles::suggest(&mut c, workspace, &form.name, &form.email).await?;
+    Ok(Json(SuggestedHandle { handle }))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

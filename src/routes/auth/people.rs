@@ -11,14 +11,14 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{St, caller_at};
 use crate::{
     auth::{
-        AuditEntry, AuthError, Caller, Invite, Member, Role, Scope, Workspace, WorkspaceCaller,
-        audit, invites, members, users, workspaces,
+        AuditEntry, AuthError, Caller, Invite, Member, Newcomer, Role, Scope, Workspace,
+        WorkspaceCaller, audit, invites, members, users, workspaces,
     },
     chat::{ChatError, channels},
     db::Conn,
     http::{
         ApiError,
-        extract::{Body, NoFields, Path, Query},
+        extract::{Body, Path, Query},
         page::{Limit, List, PageQuery},
     },
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
@@ -280,16 +280,24 @@ struct Accepted {
     member: Member,
 }
 
-/// Join a workspace with an invite link
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct AcceptForm {
+    /// Your handle in the workspace; derived from your name, or else your email address, by default.
+    handle: Option<String>,
+}
+
+/// Join a workspace with an invite link; changes nothing for current members
 #[utoipa::path(post, path = "/v1/invites/{id}/accept", tag = "people",
     security(("session" = ["viewer"])),
     params(("id" = String, Path, description = "The token from the link")),
+    request_body(content = Option<AcceptForm>, example = json!({"handle": "ada"})),
     responses((status = 200, body = Accepted)))]
 async fn accept_invite(
     axum::extract::State(state): St,
     caller: Caller,
     Path(token): Path<String>,
-    _: NoFields,
+    Body(form): Body<AcceptForm>,
 ) -> Result<Json<Accepted>, ApiError> {
     caller.require_session()?;
     let max = state.config.workspaces_per_user;
@@ -310,7 +318,12 @@ async fn accept_invite(
             {
                 workspaces::check_room(c, caller.user, max).await?;
             }
-            let (id, member) = invites::accept(c, &invite, caller.user, &caller.name).await?;
+            let new = Newcomer {
+                user: caller.user,
+                name: &caller.name,
+                handle: form.handle.as_deref(),
+            };
+            let (id, member) = invites::accept(c, &invite, &new).await?;
             channels::restore_direct_channels(c, id, caller.user).await?;
             Ok::<_, ChatError>(Accepted {
                 workspace: workspaces::get_workspace(c, id).await?,

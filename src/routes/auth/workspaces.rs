@@ -9,7 +9,7 @@ use crate::{
     auth::{
         AuthError, Caller, DisplayName, MyWorkspace, Role, Workspace, WorkspaceCaller, workspaces,
     },
-    chat::found::found_workspace,
+    chat::found::{NewWorkspace, found_workspace},
     http::{
         ApiError,
         extract::{Body, Path, Query},
@@ -47,13 +47,15 @@ struct WorkspaceForm {
     name: String,
     /// Derived from the name by default.
     slug: Option<String>,
+    /// Your handle in the workspace; derived from your name, or else your email address, by default.
+    handle: Option<String>,
 }
 
 /// Create a workspace with #general, #random, and its first agents; its creator is an admin
 #[utoipa::path(post, path = "/v1/workspaces", tag = "workspaces",
     security(("session" = ["viewer"])),
     request_body(content = WorkspaceForm,
-        example = json!({"name": "Northwind", "slug": "northwind"})),
+        example = json!({"name": "Northwind", "slug": "northwind", "handle": "ada"})),
     responses((status = 201, body = WorkspaceAnswer)))]
 async fn create_workspace(
     axum::extract::State(state): St,
@@ -69,7 +71,12 @@ async fn create_workspace(
         .transpose()?;
     let (signup, max) = (state.config.signup, state.config.workspaces_per_user);
     let named = state.config.mcp_workspaces.clone();
-    let workspace = found_workspace(&state.db, caller, signup, max, name, slug, named).await?;
+    let new = NewWorkspace {
+        name,
+        slug,
+        handle: form.handle,
+    };
+    let workspace = found_workspace(&state.db, caller, signup, max, new, named).await?;
     Ok((
         StatusCode::CREATED,
         Json(WorkspaceAnswer {

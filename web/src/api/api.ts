@@ -69,6 +69,10 @@ export class Api {
   signUp(body: S['SignupForm']): Promise<Account> {
     return this.#take(this.#http.POST('/v1/auth/signup', { body }));
   }
+  /** Returns the handle that a new member would get. */
+  async suggestHandle(body: S['HandleForm']): Promise<string> {
+    return (await this.#take(this.#http.POST('/v1/auth/handle', { body }))).handle;
+  }
   signIn(email: string, password: string): Promise<Account> {
     return this.#take(this.#http.POST('/v1/auth/login', { body: { email, password } }));
   }
@@ -77,8 +81,8 @@ export class Api {
   }
 
   // workspaces and people
-  createWorkspace(name: string): Promise<Workspace> {
-    return this.#take(this.#http.POST('/v1/workspaces', { body: { name } }));
+  createWorkspace(body: S['WorkspaceForm']): Promise<Workspace> {
+    return this.#take(this.#http.POST('/v1/workspaces', { body }));
   }
   snapshot(): Promise<Snapshot> {
     return this.#take(this.#http.GET('/v1/snapshot'));
@@ -89,8 +93,8 @@ export class Api {
   previewInvite(token: string): Promise<InvitePreview> {
     return this.#take(this.#http.GET('/v1/invites/{id}', at({ id: token })));
   }
-  acceptInvite(token: string): Promise<{ workspace: Workspace; member: Member }> {
-    return this.#take(this.#http.POST('/v1/invites/{id}/accept', at({ id: token })));
+  acceptInvite(token: string, handle?: string): Promise<{ workspace: Workspace; member: Member }> {
+    return this.#take(this.#http.POST('/v1/invites/{id}/accept', { ...at({ id: token }), body: { handle } }));
   }
 
   // channels

@@ -781,6 +781,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/handle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get the handle that a new member would get
+         * @description The handle is not reserved: `POST /v1/auth/signup` with it can still return 409 `handle_taken`.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["suggest_handle"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/auth/login": {
         parameters: {
             query?: never;
@@ -1777,7 +1799,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Join a workspace with an invite link
+         * Join a workspace with an invite link; changes nothing for current members
          * @description **Access:** every role; with a session only, not a key.
          */
         post: operations["accept_invite"];
@@ -3665,6 +3687,10 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        AcceptForm: {
+            /** @description Your handle in the workspace; derived from your name, or else your email address, by default. */
+            handle?: string | null;
+        };
         /** @description Acceptance of a function by an admin. */
         Acceptance: {
             /** @description The definition that was accepted. */
@@ -5796,6 +5822,13 @@ export interface components {
          * @enum {string}
          */
         GroupBy: "person" | "agent" | "month" | "model";
+        HandleForm: {
+            name: string;
+            /** @description Used if no character of the name can be part of a handle. */
+            email?: string;
+            /** @description Token of an invite link. Without it, the handle is for a new workspace. */
+            invite?: string | null;
+        };
         Health: {
             status: components["schemas"]["Healthy"];
         };
@@ -9285,6 +9318,8 @@ export interface components {
             name: string;
             /** @description Token of an invite link. */
             invite?: string | null;
+            /** @description Handle in the workspace of the invite; derived from the name, or else the email address, by default. */
+            handle?: string | null;
             /** @description Token from the link that the server printed at startup, if the server requires one. */
             setup_token?: string | null;
         };
@@ -9514,6 +9549,9 @@ export interface components {
             message_id: components["schemas"]["MessageId"];
             /** Format: int64 */
             attempt: number;
+        };
+        SuggestedHandle: {
+            handle: string;
         };
         /** @description Totals of one group. */
         Sums: {
@@ -10801,6 +10839,8 @@ export interface components {
             name: string;
             /** @description Derived from the name by default. */
             slug?: string | null;
+            /** @description Your handle in the workspace; derived from your name, or else your email address, by default. */
+            handle?: string | null;
         };
         /** @description ID of a workspace: `ws_` and 26 base-32 characters */
         WorkspaceId: string;
@@ -14273,6 +14313,50 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    suggest_handle: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "li.xiaolong@example.org",
+                 *       "name": "李小龍"
+                 *     }
+                 */
+                "application/json": components["schemas"]["HandleForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "handle": "ada"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SuggestedHandle"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -19044,7 +19128,16 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "handle": "ada"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AcceptForm"] | null;
+            };
+        };
         responses: {
             /** @description Success */
             200: {
@@ -19080,6 +19173,7 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -27708,6 +27802,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
+                 *       "handle": "ada",
                  *       "name": "Northwind",
                  *       "slug": "northwind"
                  *     }

@@ -86,7 +86,13 @@ export class Session {
     this.#enter(await this.api.signIn(email, password));
   }
   /** Sign-up by invite or in open mode. Signs in immediately; the first account signs in after its workspace exists. */
-  async signUp(form: { name: string; email: string; password: string; invite?: string }): Promise<void> {
+  async signUp(form: {
+    name: string;
+    email: string;
+    password: string;
+    handle?: string;
+    invite?: string;
+  }): Promise<void> {
     this.#enter(await this.api.signUp(form));
   }
   /**
@@ -97,7 +103,7 @@ export class Session {
     name: string;
     email: string;
     password: string;
-    workspace: string;
+    workspace: { name: string; handle?: string };
     setup_token?: string;
   }): Promise<Workspace> {
     const { name, email, password, setup_token } = form;
@@ -107,12 +113,12 @@ export class Session {
     return workspace;
   }
   async createWorkspace(name: string): Promise<Workspace> {
-    const workspace = await this.api.createWorkspace(name);
+    const workspace = await this.api.createWorkspace({ name });
     await this.refresh();
     return workspace;
   }
-  async accept(token: string): Promise<string> {
-    const { workspace } = await this.api.acceptInvite(token);
+  async accept(token: string, handle?: string): Promise<string> {
+    const { workspace } = await this.api.acceptInvite(token, handle);
     await this.refresh();
     return workspace.slug;
   }
