@@ -119,6 +119,34 @@ async fn words_of_any_script_match_without_accents() {
 }
 
 #[tokio::test]
+async fn words_are_found_in_their_other_spellings() {
+    let t = said(&[
+        "Ship v2.10.3-rc.1 today",
+        "Roll back to 3.4 now",
+        "We don't need it",
+        "They dont mind",
+        "قرأت الكتاب أمس",
+        "فكرت بالكتاب",
+    ])
+    .await;
+    for (question, wanted) in [
+        ("2.10.3-rc.1", vec!["Ship v2.10.3-rc.1 today"]),
+        ("v2.10.3", vec!["Ship v2.10.3-rc.1 today"]),
+        ("v3.4", vec!["Roll back to 3.4 now"]),
+        ("dont", vec!["They dont mind", "We don't need it"]),
+        ("don’t", vec!["They dont mind", "We don't need it"]),
+        ("ship -2.10.3", vec![]),
+        ("كتاب", vec!["فكرت بالكتاب", "قرأت الكتاب أمس"]),
+    ] {
+        assert_eq!(found(&t.ada, question).await, wanted, "{question}");
+    }
+    let hit = hits(&t.ada, "2.10.3").await.remove(0);
+    assert_eq!(hit["highlight"], "Ship <mark>v2.10.3</mark>-rc.1 today");
+    let best = any(&t.ada, "كتاب", "").await;
+    assert_eq!(best.len(), 2, "agents search like this");
+}
+
+#[tokio::test]
 async fn operator_like_text_is_treated_as_words() {
     let t = said(&["cats AND dogs", "50% off: a_b", "NEAR the end"]).await;
     for (question, wanted) in [

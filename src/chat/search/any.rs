@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::{
     index, irregular,
+    spellings::with_articles,
     stems::{QUERY_WORDS_MAX, Stemmed, query_words},
     words::words,
 };
@@ -399,6 +400,7 @@ pub(super) fn shown_phrases(text: &str) -> Vec<Phrase> {
             words: shown.into_iter().map(|word| word.text).collect(),
         });
         phrases.extend(irregular::other_forms(&word.word).map(Phrase::word));
+        phrases.extend(with_articles(&word.word).map(Phrase::word));
     }
     phrases
 }
@@ -438,8 +440,8 @@ async fn hits(
         .map(|Wanted { word, .. }| {
             let named = names.iter().filter(|(_, words)| words.contains(&word.word));
             let authors = named.map(|(author, _)| author.clone());
-            let stems = word.stems.iter();
-            let stems = stems.map(|stem| Phrase::word(index::stem_term(stem)));
+            let stems = word.stems.iter().cloned().chain(with_articles(&word.word));
+            let stems = stems.map(|stem| Phrase::word(index::stem_term(&stem)));
             stems.chain(authors).collect()
         })
         .collect();

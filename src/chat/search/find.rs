@@ -553,8 +553,7 @@ async fn apply_filters(
         what.all.push(named);
     }
     if !search.is_any {
-        let phrases = question.with.iter().map(|phrase| vec![phrase.clone()]);
-        what.all.extend(phrases);
+        what.all.extend(question.with.iter().cloned());
     }
     what.none.extend(question.without.iter().cloned());
     Ok(true)
@@ -630,10 +629,11 @@ pub async fn find(
         let bound = number_before(c, actor, since - CLOCKS_APART).await?;
         scope.above = scope.above.max(bound);
     }
-    let any = search
-        .is_any
-        .then(|| any::shown_phrases(&search.question.text));
-    let phrases = any.as_ref().unwrap_or(&search.question.with);
+    let phrases = if search.is_any {
+        any::shown_phrases(&search.question.text)
+    } else {
+        search.question.with.concat()
+    };
     let shown = usize::try_from(limit).unwrap_or(usize::MAX);
     let seqs = match from {
         Start::Newest { .. } | Start::Oldest { .. } => {
@@ -662,7 +662,7 @@ pub async fn find(
             ranked.into_iter().skip(first).take(shown).collect()
         }
     };
-    page.data = hits(c, actor, &seqs, phrases).await?;
+    page.data = hits(c, actor, &seqs, &phrases).await?;
     Ok(page)
 }
 
@@ -711,9 +711,9 @@ async fn by_relevance(
     c: &mut Conn,
     actor: &Actor<'_>,
     seqs: Vec<i64>,
-    phrases: &[Phrase],
+    groups: &[Vec<Phrase>],
 ) -> Result<Vec<i64>, DbError> {
-    if phrases.is_empty() {
+    if groups.is_empty() {
         return Ok(seqs);
     }
     let sql = sql_with_seqs!(
@@ -739,7 +739,7 @@ async fn by_relevance(
                 title: text.title.as_deref(),
                 is_result: text.kind == MessageKind::Resolution,
             };
-            (rank::score(&candidate, phrases), text.seq)
+            (rank::score(&candidate, groups), text.seq)
         })
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));

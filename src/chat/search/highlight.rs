@@ -197,7 +197,7 @@ mod tests {
     use crate::corpus;
 
     fn shown(text: &str, question: &str) -> String {
-        excerpt(text, &query::parse(question).with)
+        excerpt(text, &query::parse(question).with.concat())
     }
 
     #[test]
@@ -221,10 +221,13 @@ mod tests {
             assert_eq!(shown(text, question), wanted, "{text} {question}");
         }
         assert_eq!(
-            whole("The plan", &query::parse("plan").with).unwrap(),
+            whole("The plan", &query::parse("plan").with.concat()).unwrap(),
             "The <mark>plan</mark>"
         );
-        assert_eq!(whole("The plan", &query::parse("other").with), None);
+        assert_eq!(
+            whole("The plan", &query::parse("other").with.concat()),
+            None
+        );
     }
 
     #[test]
@@ -241,7 +244,7 @@ mod tests {
 
     #[test]
     fn terms_and_excerpts_take_linear_time() {
-        let question = query::parse("a b \"a a\" 東").with;
+        let question = query::parse("a b \"a a\" 東").with.concat();
         corpus::assert_linear(|text| {
             super::super::words::folded(text).len()
                 + excerpt(text, &question).len()

@@ -20,6 +20,7 @@ pub mod query;
 mod rank;
 pub mod rebuild;
 pub mod shared;
+mod spellings;
 mod stems;
 pub mod task;
 mod words;

@@ -2,7 +2,10 @@
 
 use chrono::NaiveDate;
 
-use super::words::{composed, words};
+use super::{
+    spellings::spellings,
+    words::{composed, words},
+};
 use crate::db::dialect::search::Phrase;
 
 /// Maximum length of a query in UTF-16 code units.
@@ -51,8 +54,8 @@ pub enum Filter {
 pub struct Question {
     /// The text to find, without filters or exclusions.
     pub text: String,
-    /// Phrases that must match.
-    pub with: Vec<Phrase>,
+    /// Groups of a phrase and its other spellings. One phrase of each group must match.
+    pub with: Vec<Vec<Phrase>>,
     /// Phrases that must not match.
     pub without: Vec<Phrase>,
     pub filters: Vec<Filter>,
@@ -119,6 +122,7 @@ fn quoted(text: &str) -> (&str, &str) {
 /// Parses a query. Every text is valid; unknown filters are treated as words.
 pub fn parse(text: &str) -> Question {
     let mut question = Question::default();
+    let mut with: Vec<Phrase> = Vec::new();
     // True while the last phrase of `with` can be the beginning of a longer word.
     let mut is_open = false;
     let mut rest = text.trim_start();
@@ -159,19 +163,20 @@ pub fn parse(text: &str) -> Question {
             }
         } else if let Some((phrase, ends_alone)) = phrase(word) {
             if is_negated {
-                question.without.push(phrase);
+                question.without.extend(spellings(phrase));
             } else {
                 question.text.push_str(word);
                 question.text.push(' ');
                 let letters = phrase.words.last().map_or(0, |w| w.chars().count());
                 is_open = !is_phrase && !ends_alone && letters >= PREFIX_CHARS_MIN;
-                question.with.push(phrase);
+                with.push(phrase);
             }
         }
     }
-    if let Some(last) = question.with.last_mut() {
+    if let Some(last) = with.last_mut() {
         last.is_prefix = is_open;
     }
+    question.with = with.into_iter().map(spellings).collect();
     question
 }
 
@@ -180,6 +185,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// The phrases as they were typed.
+    fn typed(groups: &[Vec<Phrase>]) -> Vec<String> {
+        shown(
+            &groups
+                .iter()
+                .map(|group| group[0].clone())
+                .collect::<Vec<_>>(),
+        )
+    }
 
     fn shown(phrases: &[Phrase]) -> Vec<String> {
         phrases
@@ -220,7 +235,7 @@ mod tests {
             ("from: x:y", vec!["from", "x y"], vec![]),
         ] {
             let question = parse(text);
-            assert_eq!(shown(&question.with), with, "{text}");
+            assert_eq!(typed(&question.with), with, "{text}");
             assert_eq!(shown(&question.without), without, "{text}");
             assert!(question.filters.is_empty(), "{text}");
         }
@@ -247,7 +262,7 @@ mod tests {
             question.excluded,
             [Filter::Has(Has::File), Filter::From("bo".to_owned())]
         );
-        assert_eq!(shown(&question.with), ["depl*"]);
+        assert_eq!(typed(&question.with), ["depl*"]);
     }
 
     #[test]
@@ -262,7 +277,7 @@ mod tests {
         #[test]
         fn search_input_contains_no_operators_of_the_engine(text in "(AND|OR|NOT|NEAR|from:|in:|has:|before:|[-\"“”:*()^+{}=&|!'\\\\<>@#a-zé東🎉0-9 \t\0]){0,40}") {
             let question = parse(&text);
-            for phrase in question.with.iter().chain(&question.without) {
+            for phrase in question.with.iter().flatten().chain(&question.without) {
                 prop_assert!(!phrase.words.is_empty());
                 for word in &phrase.words {
                     prop_assert!(word.chars().all(|c| !c.is_ascii() || c.is_ascii_alphanumeric()), "{word:?}");

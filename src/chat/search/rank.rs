@@ -24,43 +24,42 @@ const BEGINNING_WEIGHT: f64 = 0.6;
 /// Length of a text, in words, above which a match counts noticeably less.
 const USUAL_WORDS: f64 = 60.0;
 
-fn exact(phrase: &Phrase) -> Phrase {
-    Phrase {
+/// The phrases of a group without those that match only the beginning of a word.
+fn exact(group: &[Phrase]) -> Vec<Phrase> {
+    let exact = |phrase: &Phrase| Phrase {
         is_prefix: false,
         ..phrase.clone()
-    }
+    };
+    group.iter().map(exact).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of words are small")]
-fn of_words(words: &[Word], phrases: &[Phrase]) -> f64 {
+fn of_words(words: &[Word], groups: &[Vec<Phrase>]) -> f64 {
     let length = words.len() as f64 / USUAL_WORDS;
     let mut score = 0.0;
-    for phrase in phrases {
-        let one = std::slice::from_ref(phrase);
-        let all = matches(words, one).len() as f64;
+    for group in groups {
+        let all = matches(words, group).len() as f64;
         if all == 0.0 {
             continue;
         }
         // Each repeated match adds less than the previous one, and matches count less in a long
         // text.
         let saturated = all / (all + 0.5 + 0.5 * length);
-        let is_exact = !phrase.is_prefix || !matches(words, &[exact(phrase)]).is_empty();
+        let is_exact = !matches(words, &exact(group)).is_empty();
         score += saturated * if is_exact { 1.0 } else { BEGINNING_WEIGHT };
     }
     score
 }
 
-fn of_text(text: &str, phrases: &[Phrase]) -> f64 {
+fn of_text(text: &str, groups: &[Vec<Phrase>]) -> f64 {
     let text = composed(text);
     let found = words(&text);
-    let mut score = of_words(&found, phrases);
-    if phrases.len() > 1 {
+    let mut score = of_words(&found, groups);
+    if groups.len() > 1 {
+        let typed = || groups.iter().filter_map(|group| group.first());
         let together = Phrase {
-            words: phrases
-                .iter()
-                .flat_map(|phrase| phrase.words.iter().cloned())
-                .collect(),
-            is_prefix: phrases.last().is_some_and(|phrase| phrase.is_prefix),
+            words: typed().flat_map(|phrase| phrase.words.clone()).collect(),
+            is_prefix: typed().last().is_some_and(|phrase| phrase.is_prefix),
         };
         if !matches(&found, &[together]).is_empty() {
             score += TOGETHER_WEIGHT;
@@ -70,10 +69,11 @@ fn of_text(text: &str, phrases: &[Phrase]) -> f64 {
 }
 
 /// Relevance of a message; higher is better.
-pub(super) fn score(candidate: &Candidate<'_>, phrases: &[Phrase]) -> f64 {
-    let mut score = of_text(candidate.text, phrases);
+/// Groups consist of a phrase and its other spellings.
+pub(super) fn score(candidate: &Candidate<'_>, groups: &[Vec<Phrase>]) -> f64 {
+    let mut score = of_text(candidate.text, groups);
     if let Some(title) = candidate.title {
-        score += TITLE_WEIGHT * of_text(title, phrases);
+        score += TITLE_WEIGHT * of_text(title, groups);
     }
     if candidate.is_result {
         score += RESULT_WEIGHT;
