@@ -6,7 +6,11 @@ import { agentCard, agentTab as tab, dialog, editLink, inspect, main, side } fro
 import { api, startTeam } from './lib/team.mjs';
 import { fn, ToolServer } from './lib/tool-server.mjs';
 
-const { model, ada, bo } = await startTeam({ model: true, bo: { theme: 'light' } });
+const { model, ada, bo } = await startTeam({
+  env: { OPENVIBE_MCP_ALLOW: '127.0.0.1' },
+  model: true,
+  bo: { theme: 'light' },
+});
 const { workspace } = await api(ada, 'GET', 'snapshot');
 const AGENTS = '/northwind/settings/agents';
 const section = (p, name) => p.page.locator('form').getByRole('button', { name: new RegExp(`^${name}`) });
@@ -89,7 +93,7 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   await field(ada, 'Instructions').waitFor();
   assert.ok((await countFields(ada)) <= 10, `${await countFields(ada)} fields at first`);
   await section(ada, 'Based on').click();
-  await ada.page.getByLabel('Agent', { exact: true }).selectOption({ label: 'Desk (@desk), base only' });
+  await ada.page.getByLabel('Agent that it is based on').selectOption({ label: 'Desk (@desk), base only' });
   await main(ada).getByText('Inherited from Desk').waitFor();
   await told(ada).getByText('From the agent that it is based on, @desk').waitFor();
   await told(ada).getByText('Never share customer data.').waitFor();

@@ -65,5 +65,7 @@ export const runLines = lazyComponent(() => import('../runs/RunLines.svelte'));
 export const messageEdit = lazyComponent(() => import('./MessageEdit.svelte'));
 /** Loaded by the shell before anyone opens it. */
 export const quickSwitcher = lazyComponent(() => import('./QuickSwitcher.svelte'));
+/** Agent of a channel in its header, and the channel's menu. */
+export const channelAgent = lazyComponent(() => import('./ChannelAgent.svelte'));
 /** Page of an empty channel. */
 export const channelIntro = lazyComponent(() => import('./ChannelIntro.svelte'));
