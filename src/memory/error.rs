@@ -1,5 +1,7 @@
+use std::fmt;
+
 use crate::{
-    agents::AgentError,
+    agents::{AgentError, switch::SwitchLevel},
     auth::AuthError,
     chat::ChatError,
     db::DbError,
@@ -9,6 +11,40 @@ use crate::{
         user_file::{USER_FILE_BYTES_MAX, UserFile},
     },
 };
+
+/// A part of memory that a switch stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    pub(super) feature: &'static str,
+    pub(super) by: SwitchLevel,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let feature = self.feature;
+        match self.by {
+            SwitchLevel::Server => write!(
+                f,
+                "this server has turned memory off: its operator can turn it on with OPENVIBE_MEMORY"
+            ),
+            SwitchLevel::Workspace => write!(
+                f,
+                "the workspace has turned {feature} off: an admin can turn it on in Settings"
+            ),
+            SwitchLevel::Agent => write!(
+                f,
+                "the agent has {feature} turned off: one of its editors can turn it on"
+            ),
+            SwitchLevel::Person => write!(
+                f,
+                "you have turned {feature} off: turn it on in Settings first"
+            ),
+            SwitchLevel::Thread => {
+                write!(f, "{feature} is turned off: turn it on in the thread first")
+            }
+        }
+    }
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
@@ -26,8 +62,8 @@ pub enum MemoryError {
         "the text looks like a password, a key, or a card number, which agents must not remember: leave it out"
     )]
     LooksLikeSecret,
-    #[error("{0} is turned off: turn it on first")]
-    Off(&'static str),
+    #[error("{0}")]
+    Off(Stopped),
     #[error("the limit of {0} memories is reached: forget some first")]
     Full(i64),
     #[error("the memory has changed since you loaded it: reload it, and reapply your change")]

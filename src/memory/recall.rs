@@ -2,12 +2,12 @@
 //! read. Also finds old messages of the conversation.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
 use crate::{
-    agents::{policy, profiles::MemoryScopes},
+    agents::{policy, profiles::MemoryScopes, switch::SwitchLevel},
     chat::search::{
         any::{self, OldMatch, OldPart, freshness, is_rare, rarity},
         shared::{self, Readers},
@@ -18,7 +18,7 @@ use crate::{
             hexadecimal_ids,
             memory::{self as store, QueryWord, Use},
         },
-        now,
+        is_in_visible_channel, now,
     },
     ids::{AgentId, ApiKeyId, ChannelId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
     memory::{
@@ -81,6 +81,8 @@ pub struct Recalled {
     pub used: Vec<RecalledEntry>,
     /// Old messages of the conversation, best first.
     pub messages: Vec<OldMatch>,
+    /// The first level that stops all entries.
+    pub stopped_by: Option<SwitchLevel>,
 }
 
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
@@ -123,17 +125,16 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
     let Some(is_alone) = shared::is_alone(c, &readers).await? else {
         return Ok(none);
     };
-    if !place.is_remembered {
-        return Ok(none);
+    let switches = settings::Switches::find(c, of.workspace, of.requester).await?;
+    let switches = switches.with_agent(of.scopes);
+    let by_thread = (!place.is_remembered).then_some(SwitchLevel::Thread);
+    if let Some(level) = switches.all_stopped_by().or(by_thread) {
+        return Ok(Recalled {
+            stopped_by: Some(level),
+            ..none
+        });
     }
-    let mut scopes = settings::scopes_on(c, of.workspace, of.requester).await?;
-    if let Some(agent) = of.scopes {
-        scopes.conversation &= agent.conversation != Some(false);
-        scopes.user &= agent.user != Some(false);
-        scopes.persona &= agent.persona != Some(false);
-        scopes.agent &= agent.agent != Some(false);
-        scopes.organization &= agent.organization != Some(false);
-    }
+    let scopes = switches.scopes();
     let texts = texts(c, of, &place).await?;
     let messages = match of.window_start.filter(|_| scopes.conversation) {
         Some(below) => {
@@ -173,6 +174,7 @@ pub async fn recall(c: &mut Conn, of: &Recall<'_>) -> Result<Recalled, DbError> 
         considered,
         used: best(found, use_.now, of.summary),
         messages,
+        stopped_by: None,
     })
 }
 
@@ -335,6 +337,34 @@ fn narrowness(scope: MemoryScope) -> u8 {
         MemoryScope::Agent => 3,
         MemoryScope::Organization => 4,
     }
+}
+
+/// Channels of entries that come from a conversation, without those that a person cannot read.
+pub async fn readable_channels(
+    c: &mut Conn,
+    entries: &[MemoryId],
+    reader: UserId,
+) -> Result<HashMap<MemoryId, ChannelId>, DbError> {
+    if entries.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let sql = sql_with_ids!(
+        c,
+        concat!(
+            "select m.id, m.channel_id from memories m where m.channel_id is not null and ",
+            is_in_visible_channel!("m.channel_id", "$2"),
+            " and m.id in"
+        ),
+        1,
+        "order by m.id"
+    );
+    let rows: Vec<(MemoryId, ChannelId)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(entries.iter().map(|id| id.0)))
+        .bind(reader)
+        .all()
+        .await?;
+    Ok(rows.into_iter().collect())
 }
 
 /// Counts the use of entries by a completed reply.

@@ -4,12 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use super::change::require_own;
 use crate::{
-    agents::policy::{self, MemoryPolicy},
+    agents::{
+        policy::{self, MemoryPolicy},
+        profiles::MemoryScopes,
+        switch::SwitchLevel,
+    },
     auth::{Actor, Scope},
     chat::threads::ThreadMemory,
     db::{Conn, DbError, dialect::memory::UseScopes, now},
     ids::{ThreadId, UserId, WorkspaceId},
-    memory::{MemoryError, entry::MemoryScope},
+    memory::{MemoryError, entry::MemoryScope, error::Stopped},
     patch::present,
 };
 
@@ -104,28 +108,78 @@ pub async fn change(
     Ok(settings)
 }
 
+/// Switches of the server, the workspace, and a person, and those of an agent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Switches {
+    policy: MemoryPolicy,
+    own: MemorySettings,
+    agent: MemoryScopes,
+}
+
+impl Switches {
+    pub(super) async fn find(
+        c: &mut Conn,
+        workspace: WorkspaceId,
+        user: UserId,
+    ) -> Result<Self, DbError> {
+        Ok(Self {
+            policy: policy::find(c, workspace).await?.memory,
+            own: of(c, workspace, user).await?,
+            agent: MemoryScopes::default(),
+        })
+    }
+
+    /// Adds the switches of an agent's profile.
+    pub(super) fn with_agent(mut self, scopes: Option<&MemoryScopes>) -> Self {
+        self.agent = scopes.copied().unwrap_or_default();
+        self
+    }
+
+    /// The first level that stops entries of a scope; `None` if they are used.
+    pub(super) fn stopped_by(&self, scope: MemoryScope) -> Option<SwitchLevel> {
+        let (policy, own, agent) = (&self.policy, &self.own, &self.agent);
+        let (by_policy, by_agent, by_person) = match scope {
+            MemoryScope::Conversation => (true, agent.conversation, true),
+            MemoryScope::User => (policy.user, agent.user, own.enabled),
+            MemoryScope::Persona => (policy.persona, agent.persona, own.enabled && own.persona),
+            MemoryScope::Agent => (true, agent.agent, true),
+            MemoryScope::Organization => (policy.organization, agent.organization, true),
+        };
+        let levels = [
+            (SwitchLevel::Server, own.server_enabled),
+            (SwitchLevel::Workspace, policy.enabled && by_policy),
+            (SwitchLevel::Agent, by_agent != Some(false)),
+            (SwitchLevel::Person, by_person),
+        ];
+        let off = levels.into_iter().find(|(_, is_on)| !is_on);
+        off.map(|(level, _)| level)
+    }
+
+    /// The level at which the last scope is turned off; `None` if any scope is on.
+    pub(super) fn all_stopped_by(&self) -> Option<SwitchLevel> {
+        let levels = MemoryScope::ALL.iter().map(|scope| self.stopped_by(*scope));
+        levels.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    pub(super) fn scopes(&self) -> UseScopes {
+        let is_on = |scope| self.stopped_by(scope).is_none();
+        UseScopes {
+            conversation: is_on(MemoryScope::Conversation),
+            user: is_on(MemoryScope::User),
+            persona: is_on(MemoryScope::Persona),
+            agent: is_on(MemoryScope::Agent),
+            organization: is_on(MemoryScope::Organization),
+        }
+    }
+}
+
 /// The scopes that are turned on for a person.
 pub(super) async fn scopes_on(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<UseScopes, DbError> {
-    let MemoryPolicy {
-        enabled,
-        user: users,
-        persona,
-        organization,
-        ..
-    } = policy::find(c, workspace).await?.memory;
-    let own = of(c, workspace, user).await?;
-    let is_on = enabled && own.server_enabled;
-    Ok(UseScopes {
-        conversation: is_on,
-        user: is_on && users && own.enabled,
-        persona: is_on && persona && own.enabled && own.persona,
-        agent: is_on,
-        organization: is_on && organization,
-    })
+    Ok(Switches::find(c, workspace, user).await?.scopes())
 }
 
 /// Checks whether conversations are remembered once they are quiet.
@@ -154,30 +208,31 @@ pub(super) async fn check_thread_on(c: &mut Conn, thread: ThreadId) -> Result<()
         .await?;
     match memory {
         ThreadMemory::On => Ok(()),
-        ThreadMemory::Off => Err(MemoryError::Off("memory of this thread")),
+        ThreadMemory::Off => Err(MemoryError::Off(Stopped {
+            feature: "memory of this thread",
+            by: SwitchLevel::Thread,
+        })),
     }
 }
 
 /// Checks that memory of a scope is on for the actor.
 ///
 /// # Errors
-/// `Off` if entries of this scope are not used.
+/// `Off` with the first level that stops entries of this scope.
 pub(super) async fn check_on(
     c: &mut Conn,
     actor: &Actor<'_>,
     scope: MemoryScope,
 ) -> Result<(), MemoryError> {
-    let on = scopes_on(c, actor.workspace, actor.user).await?;
-    let (is_on, what) = match scope {
-        MemoryScope::Conversation => (on.conversation, "memory"),
-        MemoryScope::User => (on.user, "memory about you"),
-        MemoryScope::Persona => (on.persona, "memory of individual agents about you"),
-        MemoryScope::Agent => (on.agent, "memory"),
-        MemoryScope::Organization => (on.organization, "memory of the workspace"),
+    let switches = Switches::find(c, actor.workspace, actor.user).await?;
+    let feature = match scope {
+        MemoryScope::Conversation | MemoryScope::Agent => "memory",
+        MemoryScope::User => "memory about you",
+        MemoryScope::Persona => "memory of individual agents about you",
+        MemoryScope::Organization => "memory of the workspace",
     };
-    if is_on {
-        Ok(())
-    } else {
-        Err(MemoryError::Off(what))
+    match switches.stopped_by(scope) {
+        Some(by) => Err(MemoryError::Off(Stopped { feature, by })),
+        None => Ok(()),
     }
 }

@@ -64,7 +64,7 @@ impl Agency {
 }
 
 /// Kinds of memory that are enabled.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryScopes {
     pub conversation: Option<bool>,

@@ -172,8 +172,47 @@ async fn a_thread_that_is_not_remembered_keeps_its_entries_to_itself() {
 }
 
 #[tokio::test]
+async fn a_refusal_names_the_first_switch_and_who_can_turn_it_on() {
+    let t = team().await;
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let text_of = async |fields: Value| {
+        let mut form = json!({"text": "The harbor opens at nine", "kind": "fact"});
+        form.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        let reply = t.ada.post("/v1/memories", form).await;
+        text(&reply.json(), "/error/message")
+    };
+    let own = json!({"enabled": false});
+    t.ada.patch("/v1/memory-settings", own).await.is(200);
+    let person = "you have turned memory about you off: turn it on in Settings first";
+    assert_eq!(text_of(json!({})).await, person);
+    // The workspace's switch comes before the person's.
+    let off = json!({"memory": {"user": false}});
+    t.ada.patch(&policy, off).await.is(200);
+    let workspace =
+        "the workspace has turned memory about you off: an admin can turn it on in Settings";
+    assert_eq!(text_of(json!({})).await, workspace);
+    let off = json!({"memory": "off"});
+    t.ada
+        .patch(&format!("/v1/threads/{thread}"), off)
+        .await
+        .is(200);
+    assert_eq!(
+        text_of(json!({"thread_id": thread})).await,
+        "memory of this thread is turned off: turn it on in the thread first"
+    );
+}
+
+#[tokio::test]
 async fn the_server_can_turn_memory_off() {
     let t = team_with(&[("MEMORY", "off")]).await;
+    let reply = t
+        .ada
+        .post("/v1/memories", json!({"text": "Tea", "kind": "fact"}));
+    let message = text(&reply.await.json(), "/error/message");
+    assert!(message.contains("OPENVIBE_MEMORY"), "{message}");
     let switches = t.ada.get("/v1/memory-settings").await.ok();
     assert_eq!(switches["server_enabled"], false);
     assert_eq!(refused(&t.ada, json!({})).await, "409 memory_off");
