@@ -6,13 +6,13 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::{
     AgentError,
-    profiles::{self, Base, NewAgent},
+    profiles::{self, Base, NewAgent, Resolved},
     system::{self, SystemPart},
 };
 use crate::{
     auth::{Actor, Scope},
     db::Conn,
-    ids::AgentId,
+    ids::{AgentId, ChannelId},
     model::Provider,
 };
 
@@ -26,6 +26,9 @@ pub struct PreviewForm {
     /// The agent that the draft would change; its files are included.
     #[serde(default)]
     pub agent_id: Option<AgentId>,
+    /// Channel for whose new threads `sources` are listed; without it, they contain nothing from a conversation.
+    #[serde(default)]
+    pub channel_id: Option<ChannelId>,
     /// Fields as for `POST /v1/agents`; the name is optional.
     pub agent: UnnamedAgent,
 }
@@ -74,7 +77,7 @@ impl Preview {
     }
 }
 
-/// Previews a draft, without determining the model that would reply.
+/// Previews a draft, without determining the model that would reply. Also returns the draft as a version that could reply.
 ///
 /// # Errors
 /// Any error that creating such an agent returns, except those about its name, or an error from `Actor::require`.
@@ -82,10 +85,14 @@ pub async fn preview(
     c: &mut Conn,
     actor: &Actor<'_>,
     form: PreviewForm,
-) -> Result<Preview, AgentError> {
+) -> Result<(Preview, Resolved), AgentError> {
     actor.require(Scope::AgentsRead)?;
     let before = match form.agent_id {
         Some(id) => Some(profiles::get_visible_profile(c, actor, id).await?),
+        None => None,
+    };
+    let version = match form.agent_id {
+        Some(id) => profiles::newest_version(c, id).await?,
         None => None,
     };
     let UnnamedAgent(mut fields) = form.agent;
@@ -103,7 +110,15 @@ pub async fn preview(
     let (merged, resolved_from) =
         profiles::resolve_draft(c, actor.workspace, form.agent_id, &parts.profile).await?;
     let system = system::build(c, actor.workspace, Some(&own), &merged).await?;
-    Ok(Preview {
+    let draft = Resolved {
+        agent: form.agent_id.unwrap_or_else(AgentId::new),
+        version: version.unwrap_or_default(),
+        shown_name: merged.shown_name(&parts.name).to_owned(),
+        name: parts.name,
+        own_instructions: (!resolved_from.is_empty()).then_some(own),
+        profile: merged.clone(),
+    };
+    let preview = Preview {
         system: system.text(),
         tokens: system.tokens(),
         max_output_tokens: merged.output_tokens_max(),
@@ -113,5 +128,6 @@ pub async fn preview(
         top_p: merged.top_p,
         segments: system.parts,
         resolved_from,
-    })
+    };
+    Ok((preview, draft))
 }

@@ -28,8 +28,10 @@ text_enum! {
         /// Approved text of a persona; in replies and in calls by programs.
         Persona = "persona",
         Agency = "agency",
-        /// AGENTS.md, and then TOOLS.md.
-        Files = "files",
+        /// AGENTS.md of the agent, or that of the workspace.
+        AgentsMd = "agents_md",
+        /// TOOLS.md of the agent, or that of the workspace.
+        ToolsMd = "tools_md",
         /// Add-ons of the reply style.
         Addons = "addons",
         /// Fixed sentences about the requester; only the requester can see them.
@@ -121,7 +123,8 @@ pub async fn in_conversation(
         SystemPartName::Preamble,
         &preamble(&agent.shown_name, &agent.name),
     );
-    let rest = build(c, workspace, None, &agent.profile).await?;
+    let own = agent.own_instructions.as_deref();
+    let rest = build(c, workspace, own, &agent.profile).await?;
     system.parts.extend(rest.parts);
     Ok(system)
 }
@@ -213,9 +216,9 @@ pub(super) async fn build(
         let rules: &[String] = if delegates { rules } else { &[] };
         system.add(SystemPartName::Agency, &agency_text(agency, rules));
     }
-    for text in files::instruction_files(c, workspace, &merged.files).await? {
-        system.add(SystemPartName::Files, &text);
-    }
+    let [agents_md, tools_md] = files::instruction_files(c, workspace, &merged.files).await?;
+    system.add(SystemPartName::AgentsMd, &agents_md);
+    system.add(SystemPartName::ToolsMd, &tools_md);
     Ok(system)
 }
 

@@ -27,6 +27,7 @@ use crate::{
         prompt::{Part, Prompt, Source},
         requester::Requester,
         retry::{Failure, RetryCounts},
+        sources::Reasons,
     },
     tasks::{
         Lease, LeaseLost,
@@ -240,6 +241,7 @@ impl Calls<'_> {
             reserve: u64::from(OUTPUT_TOKENS_MAX + window.reasoning_tokens).min(window.tokens / 2),
             rounds: Vec::new(),
             authored: AuthoredTexts::default(),
+            reasons: Reasons::new(),
         };
         let record = AttemptRecord {
             attempt: self.attempt,

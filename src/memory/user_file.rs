@@ -96,22 +96,30 @@ pub(super) fn shown(row: Option<Row>) -> UserFile {
     }
 }
 
-/// Returns the USER.md of a requester if the agent can read it in this conversation. Returns `None` if the file is blank or absent.
-pub async fn about(
-    c: &mut Conn,
-    readers: &Readers,
-) -> Result<Option<(String, UserFileVisibility)>, DbError> {
+/// USER.md of a requester, for a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequesterFile {
+    /// The agent reads the file in this conversation.
+    Read(String, UserFileVisibility),
+    /// The file is shown only to the requester, and others can read the conversation.
+    Personal,
+    /// There is no text, or the requester cannot read the conversation.
+    Absent,
+}
+
+/// Returns the USER.md of a requester, if the agent can read it in this conversation.
+pub async fn about(c: &mut Conn, readers: &Readers) -> Result<RequesterFile, DbError> {
     let row = find(c, readers.workspace, readers.requester).await?;
     let written = row.and_then(|row| Some((row.content?, row.visibility)));
     let Some((content, visibility)) = written.filter(|(content, _)| !content.trim().is_empty())
     else {
-        return Ok(None);
+        return Ok(RequesterFile::Absent);
     };
     // Nothing is returned for former members, or for API keys that cannot read chats.
     let is_alone = shared::is_alone(c, readers).await?;
-    let is_read_here = match visibility {
-        UserFileVisibility::Direct => is_alone == Some(true),
-        UserFileVisibility::Workspace => is_alone.is_some(),
-    };
-    Ok(is_read_here.then_some((content, visibility)))
+    Ok(match (visibility, is_alone) {
+        (_, None) => RequesterFile::Absent,
+        (UserFileVisibility::Direct, Some(false)) => RequesterFile::Personal,
+        (_, Some(_)) => RequesterFile::Read(content, visibility),
+    })
 }

@@ -71,6 +71,8 @@ pub struct Fit {
     pub output_limit: u32,
     /// Messages that were dropped, oldest first.
     pub dropped: Vec<MessageId>,
+    /// The context as it was rendered.
+    pub context: Context,
 }
 
 /// Part of a prompt that does not fit even by itself.
@@ -157,6 +159,7 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
                 prompt,
                 tokens,
                 dropped,
+                context,
             });
         }
         let instructions = window.corrected(prompt.system.tokens());

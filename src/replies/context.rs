@@ -6,7 +6,9 @@ use crate::{
     agents::{
         derived::DELETED,
         files::{self, AuthoredFile, HEARTBEAT},
+        policy,
         profiles::{self, Compaction, MemoryScopes, Resolved, shown_name},
+        prompt_profiles::NONE,
         system::{self, System},
     },
     chat::{
@@ -21,11 +23,11 @@ use crate::{
     memory::{
         self,
         recall::{Recall, Recalled, RecalledEntry},
-        user_file::{self, UserFileVisibility},
+        user_file::{self, RequesterFile, UserFileVisibility},
     },
     realtime::hub::Conversation,
     replies::{
-        adaptation::{note::Adapting, state::StateKey},
+        adaptation::{note::Adapting, state::StateKey, switches},
         attached::{self, ReadableFile},
         authored::{self, AuthoredTexts},
         compaction::{
@@ -44,6 +46,7 @@ use crate::{
             Setting, fork_quote,
         },
         requester::{Requester, find_requester},
+        sources::{Because, Reasons, SourceName},
         workspace::{self, ContextPlace, WorkspaceContext},
     },
     schedules::Scheduled,
@@ -76,6 +79,8 @@ pub struct Loaded {
     /// Same as in `ToolTask`.
     pub typed: String,
     pub authored: AuthoredTexts,
+    /// Reasons why sources are missing.
+    pub reasons: Reasons,
 }
 
 /// Conversation and requester of a reply.
@@ -125,6 +130,21 @@ impl Trigger {
                 ..MessageMetadata::default()
             }),
         })
+    }
+
+    /// A message that the requester has not posted yet.
+    fn next(api_key: Option<ApiKeyId>) -> Self {
+        Self {
+            is_by_requester: true,
+            id: MessageId::new(),
+            seq: i64::MAX,
+            content: String::new(),
+            attachments: Json(Vec::new()),
+            metadata: Json(MessageMetadata {
+                api_key_id: api_key,
+                ..MessageMetadata::default()
+            }),
+        }
     }
 
     /// Returns the text if the requester wrote it in a browser; an empty text otherwise.
@@ -409,7 +429,18 @@ async fn load_alone(
             sent: authored::parts(c, agent.agent, agent.version).await?,
             ..AuthoredTexts::default()
         },
+        reasons: reasons_of_profile(agent),
     })
+}
+
+/// Loads what an agent would be told without a conversation. `c` must be a snapshot of the database.
+pub async fn load_without_conversation(
+    c: &mut Conn,
+    place: &ReplyPlace,
+    api_key: Option<ApiKeyId>,
+    agent: &Resolved,
+) -> Result<Loaded, DbError> {
+    load_alone(c, place, Trigger::next(api_key), agent).await
 }
 
 /// Loads the context of the reply to a message that the requester might post now. `c` must be a snapshot of the database.
@@ -420,17 +451,7 @@ pub async fn load_next(
     agent: &Resolved,
     settings: CompactionSettings,
 ) -> Result<Loaded, DbError> {
-    let trigger = Trigger {
-        is_by_requester: true,
-        id: MessageId::new(),
-        seq: i64::MAX,
-        content: String::new(),
-        attachments: Json(Vec::new()),
-        metadata: Json(MessageMetadata {
-            api_key_id: api_key,
-            ..MessageMetadata::default()
-        }),
-    };
+    let trigger = Trigger::next(api_key);
     let mut loaded = load_before(c, place, trigger, Order::default(), agent, settings).await?;
     let context = &mut loaded.context;
     let people = &mut context.setting.participants;
@@ -556,6 +577,14 @@ pub(super) fn memory_scopes(agent: &Resolved) -> Option<&MemoryScopes> {
     memory.and_then(|memory| memory.scopes.as_ref())
 }
 
+/// Reasons in an agent's profile why parts of its system text are missing.
+fn reasons_of_profile(agent: &Resolved) -> Reasons {
+    let profile = &agent.profile;
+    let is_unapproved = profile.persona_id.is_some() && profile.persona_text.is_none();
+    let reason = is_unapproved.then_some((SourceName::Persona, Because::NotApproved));
+    reason.into_iter().collect()
+}
+
 /// Parts of a context that do not come from its conversation.
 struct Surroundings {
     system: System,
@@ -564,6 +593,7 @@ struct Surroundings {
     workspace: Option<WorkspaceContext>,
     about: Option<About>,
     notes: Option<AuthoredFile>,
+    reasons: Reasons,
 }
 
 impl Surroundings {
@@ -593,13 +623,32 @@ impl Surroundings {
         let adapting = adapting(c, of, agent).await?;
         let sentences = adapting.as_ref().map_or("", |adapting| &adapting.text);
         let system = system::in_conversation(c, of.workspace, agent).await?;
+        let about = user_file::about(c, &readers).await?;
+        let policy = policy::find(c, of.workspace).await?;
+        let mut reasons = reasons_of_profile(agent);
+        if about == RequesterFile::Personal {
+            reasons.insert(SourceName::About, Because::Personal);
+        }
+        if adapting.is_none() {
+            let (workspace, user) = (of.workspace, of.requester);
+            let level = switches::stopped_by(c, &policy, workspace, user, &agent.profile).await?;
+            reasons.insert(SourceName::Adaptation, level.into());
+        }
+        if !policy.workspace_context.enabled {
+            reasons.insert(SourceName::Workspace, Because::OffWorkspace);
+        }
+        let prompting = agent.profile.prompting.as_ref();
+        if prompting.and_then(|prompting| prompting.profile.as_deref()) == Some(NONE) {
+            reasons.insert(SourceName::Addons, Because::OffAgent);
+        }
         Ok(Self {
             system: system.with_addons(&preset.text).with_adaptation(sentences),
             preset,
             workspace: workspace::load(c, &place).await?,
-            about: about(c, &readers).await?,
+            about: about_of(about, of.requester),
             notes,
             adapting,
+            reasons,
         })
     }
 }
@@ -656,7 +705,7 @@ async fn load_before(
 ) -> Result<Loaded, DbError> {
     let conversation = of.target.conversation();
     let place = StrategyPlace::of(of.workspace, &of.target);
-    let strategy = Strategy::of(c, settings, agent, place).await?;
+    let (strategy, uncompacted_by) = Strategy::find(c, settings, agent, place).await?;
     let sent =
         SentMessages::load(c, conversation, trigger.seq, agent.agent, strategy, &order).await?;
     let first_seq = sent.first_seq(trigger.seq);
@@ -675,6 +724,14 @@ async fn load_before(
     let left_out = sent.older();
     let (trigger_seq, api_key) = (trigger.seq, trigger.metadata.0.api_key_id);
     let typed = trigger.typed();
+    let mut reasons = around.reasons;
+    let levels = [
+        (SourceName::Summary, uncompacted_by),
+        (SourceName::Memories, recalled.stopped_by),
+    ];
+    for (source, level) in levels {
+        reasons.extend(level.map(|level| (source, Because::from(level))));
+    }
     let used = recalled.used.iter().map(|entry| entry.id);
     let authored = AuthoredTexts {
         sent: authored::parts(c, agent.agent, agent.version).await?,
@@ -727,6 +784,7 @@ async fn load_before(
         api_key,
         typed,
         authored,
+        reasons,
     })
 }
 
@@ -836,13 +894,14 @@ async fn with_next(
     Ok(all)
 }
 
-/// Loads USER.md of the requester, if the agent may read it in this conversation.
-async fn about(c: &mut Conn, readers: &Readers) -> Result<Option<About>, DbError> {
-    let file = user_file::about(c, readers).await?;
-    Ok(file.map(|(text, visibility)| About {
-        text,
-        only_user: (visibility == UserFileVisibility::Direct).then_some(readers.requester),
-    }))
+fn about_of(file: RequesterFile, requester: UserId) -> Option<About> {
+    match file {
+        RequesterFile::Read(text, visibility) => Some(About {
+            text,
+            only_user: (visibility == UserFileVisibility::Direct).then_some(requester),
+        }),
+        RequesterFile::Absent | RequesterFile::Personal => None,
+    }
 }
 
 pub(super) fn remembered(entry: &RecalledEntry) -> Memory {

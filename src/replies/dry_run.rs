@@ -5,11 +5,13 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{
+    authored::{self, AuthoredTexts},
     budget::{Budget, TooLarge},
     compaction::{profile::CompactionSettings, store, window::STEP},
     context::{self, Loaded, ReplyPlace},
     fitted::Fitted,
     manifest::Manifest,
+    sources::{Because, SourceName},
     turn::{definitions_of, limit_definitions},
 };
 use crate::{
@@ -18,13 +20,16 @@ use crate::{
         profiles::{Compaction, Resolved},
     },
     db::{Conn, Db, DbError},
-    ids::{ApiKeyId, MessageId, TaskId},
+    ids::{ApiKeyId, MemoryId, MessageId, TaskId},
     memory::recall::Recalled,
-    model::Provider,
+    model::{Provider, Window},
     tasks::queue,
     time::Timestamp,
-    tools::runner::{Offer, ToolTask, Toolbox},
+    tools::runner::{NotOffered, Offer, ToolTask, Toolbox},
 };
+
+/// Window in which any agent's instructions fit.
+const WHOLE_TOKENS: u64 = 10_000_000;
 
 /// Compaction of a conversation for an agent.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -42,8 +47,34 @@ pub struct CompactionOutlook {
 /// A loaded context that has not been fitted into a window yet.
 pub struct Next {
     loaded: Loaded,
-    outlook: CompactionOutlook,
     task: ToolTask,
+    /// False if the prompt consists of the system text and the definitions of functions.
+    has_conversation: bool,
+}
+
+/// A prompt that has not been sent, and the state of compaction.
+pub struct NextPrompt {
+    pub manifest: Manifest,
+    /// True if older messages would be summarized before the reply.
+    pub is_compaction_due: bool,
+}
+
+impl CompactionOutlook {
+    /// # Errors
+    /// Only database errors.
+    pub async fn load(c: &mut Conn, place: &ReplyPlace, next: &Next) -> Result<Self, DbError> {
+        let conversation: Uuid = place.target.conversation().id();
+        let strategy = next.loaded.strategy;
+        Ok(Self {
+            profile: strategy.0,
+            is_due: next.loaded.view.is_due,
+            task_id: queue::active_compact(c, conversation)
+                .await?
+                .map(|task| task.id),
+            last_compacted_at: store::last_compacted_at(c, conversation).await?,
+            threshold: strategy.is_on().then_some(strategy.window() + STEP),
+        })
+    }
 }
 
 impl Next {
@@ -59,17 +90,29 @@ impl Next {
         settings: CompactionSettings,
     ) -> Result<Self, DbError> {
         let loaded = context::load_next(c, place, api_key, agent, settings).await?;
-        let conversation: Uuid = place.target.conversation().id();
-        let strategy = loaded.strategy;
-        let outlook = CompactionOutlook {
-            profile: strategy.0,
-            is_due: loaded.view.is_due,
-            task_id: queue::active_compact(c, conversation)
-                .await?
-                .map(|task| task.id),
-            last_compacted_at: store::last_compacted_at(c, conversation).await?,
-            threshold: strategy.is_on().then_some(strategy.window() + STEP),
-        };
+        Ok(Self::of(loaded, place, api_key, true))
+    }
+
+    /// Loads what the agent is told without a conversation.
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub async fn load_without_conversation(
+        c: &mut Conn,
+        place: &ReplyPlace,
+        api_key: Option<ApiKeyId>,
+        agent: &Resolved,
+    ) -> Result<Self, DbError> {
+        let loaded = context::load_without_conversation(c, place, api_key, agent).await?;
+        Ok(Self::of(loaded, place, api_key, false))
+    }
+
+    fn of(
+        loaded: Loaded,
+        place: &ReplyPlace,
+        api_key: Option<ApiKeyId>,
+        has_conversation: bool,
+    ) -> Self {
         // No task has this ID, so there are no earlier calls.
         let task = ToolTask {
             workspace: place.workspace,
@@ -85,11 +128,31 @@ impl Next {
             typed: String::new(),
             is_turn: false,
         };
-        Ok(Self {
+        Self {
             loaded,
-            outlook,
             task,
-        })
+            has_conversation,
+        }
+    }
+
+    /// Removes the authors of the parts that a draft changes.
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub async fn as_draft(mut self, c: &mut Conn, draft: &Resolved) -> Result<Self, DbError> {
+        self.loaded.authored.sent = authored::kept(c, draft).await?;
+        Ok(self)
+    }
+
+    /// Texts of the prompt that people wrote.
+    pub fn authored(&self) -> &AuthoredTexts {
+        &self.loaded.authored
+    }
+
+    /// IDs of the memory entries that match.
+    pub fn memory_ids(&self) -> Vec<MemoryId> {
+        let used = self.loaded.memories.used.iter();
+        used.map(|entry| entry.id).collect()
     }
 
     /// Returns the functions that would be offered to the model.
@@ -103,9 +166,12 @@ impl Next {
         provider: &dyn Provider,
         agent: &Resolved,
     ) -> Result<Offer, DbError> {
-        let model = provider.choose_model(agent.profile.model.as_deref()).await;
-        if agent.profile.reply_tools().is_empty() || !provider.takes_tools(&model) {
+        if agent.profile.reply_tools().is_empty() {
             return Ok(Offer::default());
+        }
+        let model = provider.choose_model(agent.profile.model.as_deref()).await;
+        if !provider.takes_tools(&model) {
+            return Ok(Offer::without(NotOffered::ByModel));
         }
         let policy = policy::find(&mut db.read().await?, self.task.workspace).await?;
         let mut offer = toolbox.offer(&self.task, &agent.profile, &policy).await?;
@@ -118,19 +184,57 @@ impl Next {
     /// # Errors
     /// `TooLarge` if the instructions do not fit.
     pub async fn fit(
-        mut self,
+        self,
         provider: &dyn Provider,
         agent: &Resolved,
         offer: &Offer,
-    ) -> Result<(Manifest, CompactionOutlook), TooLarge> {
+    ) -> Result<NextPrompt, TooLarge> {
+        let model = provider.choose_model(agent.profile.model.as_deref()).await;
+        let window = provider.window(&model).await;
+        self.fit_into(window, &model, provider, agent, offer)
+    }
+
+    /// Like `fit`, but shows the whole context if the instructions do not fit.
+    ///
+    /// # Errors
+    /// `TooLarge` if the instructions do not fit into the largest window.
+    pub async fn fit_or_show_whole(
+        self,
+        provider: &dyn Provider,
+        agent: &Resolved,
+        offer: &Offer,
+    ) -> Result<NextPrompt, TooLarge> {
+        let model = provider.choose_model(agent.profile.model.as_deref()).await;
+        let window = provider.window(&model).await;
+        let whole = Window {
+            tokens: WHOLE_TOKENS,
+            ..window
+        };
+        let again = Self {
+            loaded: self.loaded.clone(),
+            task: self.task.clone(),
+            ..self
+        };
+        match self.fit_into(window, &model, provider, agent, offer) {
+            Ok(prompt) => Ok(prompt),
+            Err(_) => again.fit_into(whole, &model, provider, agent, offer),
+        }
+    }
+
+    fn fit_into(
+        mut self,
+        window: Window,
+        model: &str,
+        provider: &dyn Provider,
+        agent: &Resolved,
+        offer: &Offer,
+    ) -> Result<NextPrompt, TooLarge> {
         if provider.is_offline() {
             // The built-in responder replies without the prompt, so memories and old messages are not part of it.
             self.loaded.memories = Recalled::default();
             self.loaded.context.memories.clear();
             self.loaded.context.old_messages.clear();
         }
-        let model = provider.choose_model(agent.profile.model.as_deref()).await;
-        let window = provider.window(&model).await;
         let definitions = definitions_of(offer);
         let budget = Budget {
             window,
@@ -141,11 +245,19 @@ impl Next {
         };
         let (context, left_out) = (self.loaded.context.clone(), self.loaded.left_out.clone());
         let fitted = Fitted::of(&self.loaded, context, left_out, budget)?;
-        self.outlook.is_due |= fitted.kept_by_size().is_some();
-        let manifest = Manifest {
+        let is_compaction_due = self.loaded.view.is_due || fitted.kept_by_size().is_some();
+        let mut manifest = Manifest {
             rounds: definitions.into_iter().collect(),
-            ..fitted.manifest(&self.loaded, &model, 1)
+            ..fitted.manifest(&self.loaded, model, 1)
         };
-        Ok((manifest, self.outlook))
+        let not_offered = offer.not_offered().map(Because::from);
+        manifest.add_reason(SourceName::Tools, not_offered);
+        if !self.has_conversation {
+            manifest.prompt.parts.clear();
+        }
+        Ok(NextPrompt {
+            manifest,
+            is_compaction_due,
+        })
     }
 }

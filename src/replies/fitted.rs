@@ -8,6 +8,8 @@ use super::{
     context::Loaded,
     manifest::{LeftOut, LeftOutReason, Manifest, OldMessageFacts},
     prompt::{Context, Source},
+    sources::{Because, Reasons, SourceName},
+    workspace::WorkspaceContext,
 };
 use crate::{db::now, ids::MessageId};
 
@@ -25,6 +27,45 @@ pub(super) struct Fitted {
     strategy: Strategy,
 }
 
+    reasons: Reasons,
+}
+
+/// Lists the sources of which the window has no room for all. `loaded` is the context before it was shortened in any way, and
+/// `limited` the one after the limits of its summaries.
+fn shortened(loaded: &Context, limited: &Context, sent: &Context) -> Vec<SourceName> {
+    let summaries = |context: &Context| {
+        let summaries = [&context.summary, &context.background_summary];
+        summaries.map(|summary| summary.as_ref().map(|summary| summary.tokens_max))
+    };
+    let is_whole =
+        |context: &WorkspaceContext| context.render().is_some_and(|rendered| !rendered.is_cut);
+    let recalled = |context: &Context| (context.memories.len(), context.old_messages.len());
+    let parts = [
+        (
+            SourceName::Workspace,
+            !sent.workspace.as_ref().is_none_or(is_whole) || {
+                sent.workspace.is_some() != loaded.workspace.is_some()
+            },
+        ),
+        (SourceName::Notes, sent.notes != loaded.notes),
+        (
+            SourceName::ForkHeader,
+            sent.fork_header != loaded.fork_header,
+        ),
+        (
+            SourceName::Summary,
+            sent.background != loaded.background || summaries(sent) != summaries(limited),
+        ),
+        (
+            SourceName::Messages,
+            sent.history != loaded.history || sent.root != loaded.root,
+        ),
+        (SourceName::About, sent.about != loaded.about),
+        (SourceName::Memories, recalled(sent) != recalled(limited)),
+        (SourceName::Files, sent.ask.files != loaded.ask.files),
+    ];
+    let parts = parts.into_iter().filter(|(_, is_shortened)| *is_shortened);
+    parts.map(|(name, _)| name).collect()
 impl Fitted {
     /// Fits a context, which may already have been shortened, into the budget.
     ///
@@ -47,6 +88,9 @@ impl Fitted {
         let fit = budget::fit(&context, &budget)?;
         if !fit.dropped.is_empty() {
             left_out.push(LeftOut::of(LeftOutReason::ContextBudget, &fit.dropped));
+        let mut reasons = loaded.reasons.clone();
+        let parts = shortened(&loaded.context, &context, &fit.context);
+        reasons.extend(parts.into_iter().map(|part| (part, Because::NoRoom)));
         }
         Ok(Self {
             context,
@@ -56,6 +100,7 @@ impl Fitted {
             strategy,
         })
     }
+            reasons,
 
     /// Checks whether messages were dropped or the prompt is longer than the strategy allows.
     pub(super) fn is_long(&self) -> bool {
@@ -112,3 +157,4 @@ impl Fitted {
         }
     }
 }
+            reasons: self.reasons.clone(),

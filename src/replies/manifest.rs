@@ -37,6 +37,7 @@ use crate::{
         preset::UsedPreset,
         prompt::{Author, Prompt, Source},
         requester::Requester,
+        sources::{Because, Reasons, SourceName},
     },
     tasks::{
         actions::texts,
@@ -112,6 +113,8 @@ pub struct Manifest {
     /// Tool definitions, and the earlier rounds of the task.
     pub rounds: Vec<RoundPart>,
     pub authored: AuthoredTexts,
+    /// Reasons why sources are missing or shortened.
+    pub reasons: Reasons,
 }
 
 /// Part of a request after the trigger message.
@@ -166,6 +169,13 @@ impl Manifest {
     pub fn tokens(&self) -> u64 {
         let rounds = self.rounds.iter().map(|part| part.tokens);
         self.prompt.tokens() + rounds.sum::<u64>()
+    }
+
+    /// Records why a source is missing or shortened.
+    pub fn add_reason(&mut self, source: SourceName, reason: Option<Because>) {
+        if let Some(reason) = reason {
+            self.reasons.insert(source, reason);
+        }
     }
 
     /// The memory entries that the prompt contains.
@@ -235,6 +245,9 @@ struct Facts {
     memories: Vec<MemoryFacts>,
     #[serde(default)]
     old_messages: Vec<OldMessageFacts>,
+    /// `None` in records written by earlier versions.
+    #[serde(default)]
+    reasons: Option<Reasons>,
 }
 
 /// An old message in a prompt, without its text.
@@ -274,6 +287,7 @@ impl Facts {
             considered: manifest.memories.considered.clone(),
             memories: manifest.memories().collect(),
             old_messages: manifest.old_messages.clone(),
+            reasons: Some(manifest.reasons.clone()),
         }
     }
 }
@@ -687,6 +701,8 @@ pub struct Sent {
     pub considered: BTreeMap<MemoryScope, i64>,
     pub memories: Vec<MemoryFacts>,
     pub old_messages: Vec<OldMessageFacts>,
+    /// Reasons why sources are missing or shortened; `None` in records written by earlier versions.
+    pub reasons: Option<Reasons>,
     /// In prompt order; parts of the block `System` come first.
     pub parts: Vec<SentPart>,
     pub attempts: Vec<AttemptRecord>,
@@ -745,6 +761,7 @@ impl Sent {
             considered: facts.considered,
             memories: facts.memories,
             old_messages: facts.old_messages,
+            reasons: facts.reasons,
             attempts: Vec::new(),
         }
     }
@@ -776,12 +793,14 @@ pub enum SentText {
     Rewritten,
     /// No task has used the text for `OPENVIBE_CONTEXT_RETENTION`.
     Expired,
+    /// The reader may not see the text; a note replaces it.
+    Hidden(String),
 }
 
 impl SentText {
     pub fn shown(&self) -> &str {
         match self {
-            Self::Kept(text) => text,
+            Self::Kept(text) | Self::Hidden(text) => text,
             Self::Deleted => DELETED,
             Self::Rewritten => REWRITTEN,
             Self::Expired => "(no longer kept)",
@@ -894,6 +913,7 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
         considered: facts.considered,
         memories: facts.memories,
         old_messages: facts.old_messages,
+        reasons: facts.reasons,
         parts: rows.into_iter().filter_map(Row::part).collect(),
         attempts,
     }))

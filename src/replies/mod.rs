@@ -25,6 +25,7 @@ pub mod replay;
 pub mod requester;
 pub mod results;
 pub mod retry;
+pub mod sources;
 pub mod taint;
 pub mod turn;
 pub mod utility;

@@ -87,6 +87,8 @@ pub struct RenderedContext {
     /// Estimated number of tokens of each part that fits.
     pub parts: Vec<(ContextPart, u64)>,
     pub cites: Vec<SourceId>,
+    /// True if lines do not fit.
+    pub is_cut: bool,
 }
 
 impl WorkspaceContext {
@@ -102,6 +104,7 @@ impl WorkspaceContext {
             text: WORKSPACE.to_owned(),
             parts: Vec::new(),
             cites: Vec::new(),
+            is_cut: false,
         };
         let mut left = self.tokens_max;
         for section in &self.sections {
@@ -128,6 +131,7 @@ impl WorkspaceContext {
                 rendered.parts.push((section.part, used));
             }
             if is_cut {
+                rendered.is_cut = true;
                 break;
             }
         }

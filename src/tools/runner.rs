@@ -10,7 +10,7 @@ use super::{decide::is_offered, function::ToolFunction, output::ToolOutput};
 use crate::{
     agents::{
         policy::Policy,
-        profiles::{Profile, Tool},
+        profiles::{Profile, Tool, ToolKind},
     },
     db::DbError,
     ids::{
@@ -135,6 +135,22 @@ pub struct Offer {
     functions: Vec<(usize, ToolFunction)>,
     /// Tools of the agent's profile.
     tools: Vec<Tool>,
+    not_offered: Option<NotOffered>,
+}
+
+/// Reason why functions of an agent's tools are not offered to its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotOffered {
+    /// The model does not take functions.
+    ByModel,
+    /// The operator has not configured a runner for code.
+    ByServer,
+    /// The workspace's policy allows none of them.
+    ByPolicy,
+    /// No admin has accepted a function of the agent's servers.
+    NotAccepted,
+    /// The definitions exceed their share of the window.
+    NoRoom,
 }
 
 impl Offer {
@@ -144,6 +160,19 @@ impl Offer {
 
     pub fn functions(&self) -> impl Iterator<Item = &ToolFunction> + '_ {
         self.functions.iter().map(|(_, function)| function)
+    }
+
+    /// An offer without functions.
+    pub fn without(reason: NotOffered) -> Self {
+        Self {
+            not_offered: Some(reason),
+            ..Self::default()
+        }
+    }
+
+    /// Reason why functions are missing; `None` if all are offered, or if the agent has no tools.
+    pub fn not_offered(&self) -> Option<NotOffered> {
+        self.not_offered
     }
 
     /// Tools of the agent's profile that the workspace allows.
@@ -168,11 +197,14 @@ impl Offer {
 
     /// Keeps the first functions whose definitions together have at most `tokens_max` tokens.
     pub fn limit(&mut self, tokens_max: u64, size: impl Fn(&ToolFunction) -> u64) {
-        let mut tokens = 0;
+        let (mut tokens, count) = (0, self.functions.len());
         self.functions.retain(|(_, function)| {
             tokens += size(function);
             tokens <= tokens_max
         });
+        if self.functions.len() < count {
+            self.not_offered = Some(NotOffered::NoRoom);
+        }
     }
 }
 
@@ -204,16 +236,26 @@ impl Toolbox {
         policy: &Policy,
     ) -> Result<Offer, DbError> {
         let mut tools = profile.reply_tools();
+        let has_tools = !tools.is_empty();
         tools.retain(|tool| policy.allows(tool.kind()));
-        let mut offer = Offer::default();
+        let (mut offer, mut is_withheld) = (Offer::default(), has_tools && tools.is_empty());
         for (at, runner) in self.runners.iter().enumerate() {
             for function in runner.functions(task, &tools).await? {
-                if is_offered(&function, policy.trust_level)
-                    && offer.find(function.name()).is_none()
-                {
+                let is_allowed = is_offered(&function, policy.trust_level);
+                is_withheld |= !is_allowed;
+                if is_allowed && offer.find(function.name()).is_none() {
                     offer.functions.push((at, function));
                 }
             }
+        }
+        if offer.functions.is_empty() {
+            let has = |kind| tools.iter().any(|tool| tool.kind() == kind);
+            offer.not_offered = match () {
+                () if is_withheld => Some(NotOffered::ByPolicy),
+                () if has(ToolKind::Mcp) => Some(NotOffered::NotAccepted),
+                () if has(ToolKind::CodeInterpreter) => Some(NotOffered::ByServer),
+                () => None,
+            };
         }
         offer.tools = tools;
         Ok(offer)

@@ -131,6 +131,7 @@ mod security;
 mod shapes;
 mod shared_database;
 mod socket;
+mod sources;
 mod sql_words;
 mod streams;
 mod support;

@@ -21,7 +21,7 @@ pub(in crate::agents) async fn instruction_files(
     c: &mut Conn,
     workspace: WorkspaceId,
     own: &BTreeMap<String, String>,
-) -> Result<Vec<String>, DbError> {
+) -> Result<[String; 2], DbError> {
     let rows: Vec<Row> = c
         .q("select path, content, version, updated_by, updated_at from agent_files \
             where owner_id = $1 and path in ('AGENTS.md', 'TOOLS.md') and content is not null order by path limit 2")
@@ -32,11 +32,7 @@ pub(in crate::agents) async fn instruction_files(
         let shared = || rows.iter().find(|row| row.path == path)?.content.clone();
         own.get(path).cloned().or_else(shared)
     };
-    Ok(SHARED
-        .into_iter()
-        .filter_map(text_of)
-        .filter(|text| !text.trim().is_empty())
-        .collect())
+    Ok(SHARED.map(|path| text_of(path).unwrap_or_default()))
 }
 
 /// Lists the files that the workspace defines for all of its agents.

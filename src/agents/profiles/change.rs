@@ -16,7 +16,7 @@ use super::{
 use crate::agents::AgentError;
 use crate::{
     auth::{self, Actor, Scope, handles, look_alikes::Skeletons, shown_names},
-    db::{Conn, Json, dialect::lock_workspace},
+    db::{Conn, DbError, Json, dialect::lock_workspace},
     files,
     ids::AgentId,
     realtime::EventType,
@@ -144,6 +144,21 @@ pub(super) async fn get_editable_row(
         Ok(row)
     } else {
         Err(AgentError::NotEditor)
+    }
+}
+
+/// Returns true if the actor can change the agent.
+///
+/// # Errors
+/// Only database errors.
+pub async fn is_editable(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
+    if !actor.scopes.has(Scope::AgentsWrite) {
+        return Ok(false);
+    }
+    match get_editable_row(c, actor, &id.to_string()).await {
+        Ok(_) => Ok(true),
+        Err(AgentError::Db(e)) => Err(e),
+        Err(_) => Ok(false),
     }
 }
 

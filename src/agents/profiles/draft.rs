@@ -57,6 +57,7 @@ pub async fn resolve_trial(
         version: row.version,
         name: parts.name,
         shown_name,
+        own_instructions: (!merged.bases.is_empty()).then_some(profile.instructions),
         profile: merged.profile,
     })
 }

@@ -22,6 +22,8 @@ pub struct Resolved {
     /// The agent's current display name.
     pub shown_name: String,
     pub profile: Profile,
+    /// The agent's own instructions, if those of its bases come before them in `profile`.
+    pub own_instructions: Option<String>,
 }
 
 /// An agent that can be invoked, with the version that an unbound mention uses.
@@ -330,6 +332,7 @@ pub async fn find_resolved(
         name: row.name,
         shown_name: row.shown_name,
         profile: row.merged.profile(),
+        own_instructions: row.merged.own_instructions(),
     }))
 }
 

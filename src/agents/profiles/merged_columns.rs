@@ -14,6 +14,11 @@ pub(super) struct MergedColumns {
 }
 
 impl MergedColumns {
+    /// The agent's own instructions, if the version stores them apart from those of its bases.
+    pub(super) fn own_instructions(&self) -> Option<String> {
+        self.own_text.clone()
+    }
+
     pub(super) fn profile(&self) -> Profile {
         let mut profile = self.resolved.0.clone();
         if let Some(own) = &self.own_text {

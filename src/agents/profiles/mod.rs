@@ -88,8 +88,8 @@ pub use authored::{
 };
 pub use authors::{AgentPart, Authors};
 pub use change::{
-    CopyForm, accept_agent, create_agent, duplicate_agent, make_default, patch_agent, put_agent,
-    rollback_agent,
+    CopyForm, accept_agent, create_agent, duplicate_agent, is_editable, make_default, patch_agent,
+    put_agent, rollback_agent,
 };
 pub(in crate::agents) use change::{get_editable, put_file, see_base};
 pub use draft::{TrialProfile, resolve_trial};

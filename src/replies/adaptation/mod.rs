@@ -19,7 +19,7 @@ mod recent;
 pub mod reflect;
 mod rules;
 pub mod state;
-mod switches;
+pub mod switches;
 mod traits;
 
 pub use error::AdaptationError;

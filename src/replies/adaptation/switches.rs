@@ -2,9 +2,13 @@
 //! that run with an earlier version of the agent.
 
 use crate::{
-    agents::profiles::{Profile, Reflection, Sentiment, SentimentSettings},
+    agents::{
+        policy::Policy,
+        profiles::{Profile, Reflection, Sentiment, SentimentSettings},
+        switch::SwitchLevel,
+    },
     db::{Conn, DbError, Json, is_in_visible_channel},
-    ids::ChannelId,
+    ids::{ChannelId, UserId, WorkspaceId},
 };
 
 use super::state::StateKey;
@@ -14,6 +18,34 @@ type CurrentRow = (
     Option<Json<Option<Sentiment>>>,
     Option<Json<Option<Reflection>>>,
 );
+
+/// Returns the first level that stops an agent's adaptation to a person, for a reply that is not adapted.
+pub async fn stopped_by(
+    c: &mut Conn,
+    policy: &Policy,
+    workspace: WorkspaceId,
+    user: UserId,
+    profile: &Profile,
+) -> Result<SwitchLevel, DbError> {
+    if !policy.adaptation_allowed {
+        return Ok(SwitchLevel::Workspace);
+    }
+    if Allowed::of(profile).is_none() {
+        return Ok(SwitchLevel::Agent);
+    }
+    let is_allowed: bool = c
+        .q("select exists (select 1 from memory_settings where workspace_id = $1 and user_id = $2 and adapt)")
+        .bind(workspace)
+        .bind(user)
+        .value()
+        .await?;
+    // Otherwise, the current version does not adapt, or the agent is archived.
+    Ok(if is_allowed {
+        SwitchLevel::Agent
+    } else {
+        SwitchLevel::Person
+    })
+}
 
 /// Settings of an agent for people who allow adaptation.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -9,6 +9,7 @@ use crate::{
     agents::{
         policy,
         profiles::{self, Compaction, Resolved},
+        switch::SwitchLevel,
     },
     config::Config,
     db::{Conn, DbError},
@@ -89,25 +90,33 @@ impl Strategy {
         agent: &Resolved,
         place: StrategyPlace,
     ) -> Result<Self, DbError> {
-        let summaries = agent
-            .profile
-            .memory
-            .as_ref()
-            .and_then(|memory| memory.summary_enabled);
-        if !settings.is_on || summaries == Some(false) {
-            return Ok(Self(Compaction::Off));
-        }
-        if let Some(own) = agent
-            .profile
-            .prompting
-            .as_ref()
-            .and_then(|prompting| prompting.compaction)
-        {
-            return Ok(Self(own));
-        }
-        let mode = mode_of(c, &agent.name, place.channel, place.is_fork).await?;
-        let policy = policy::find(c, place.workspace).await?;
-        Ok(Self(policy.compaction.of(&mode)))
+        let (strategy, _) = Self::find(c, settings, agent, place).await?;
+        Ok(strategy)
+    }
+
+    /// Like `of`, with the level at which compaction is turned off.
+    pub async fn find(
+        c: &mut Conn,
+        settings: CompactionSettings,
+        agent: &Resolved,
+        place: StrategyPlace,
+    ) -> Result<(Self, Option<SwitchLevel>), DbError> {
+        let memory = agent.profile.memory.as_ref();
+        let summaries = memory.and_then(|memory| memory.summary_enabled);
+        let prompting = agent.profile.prompting.as_ref();
+        let own = prompting.and_then(|prompting| prompting.compaction);
+        let (compaction, level) = match (summaries, own) {
+            _ if !settings.is_on => (Compaction::Off, SwitchLevel::Server),
+            (Some(false), _) => (Compaction::Off, SwitchLevel::Agent),
+            (_, Some(own)) => (own, SwitchLevel::Agent),
+            _ => {
+                let mode = mode_of(c, &agent.name, place.channel, place.is_fork).await?;
+                let policy = policy::find(c, place.workspace).await?;
+                (policy.compaction.of(&mode), SwitchLevel::Workspace)
+            }
+        };
+        let is_off = compaction == Compaction::Off;
+        Ok((Self(compaction), is_off.then_some(level)))
     }
 
     /// Returns the strongest strategy among this agent and the others that have replied in the conversation. An agent whose strategy

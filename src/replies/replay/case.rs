@@ -81,7 +81,10 @@ impl KeptPrompt {
                 SentText::Deleted | SentText::Rewritten if is_trigger => {
                     return Err(SkipReason::Deleted);
                 }
-                SentText::Kept(_) | SentText::Deleted | SentText::Rewritten => {}
+                SentText::Kept(_)
+                | SentText::Hidden(_)
+                | SentText::Deleted
+                | SentText::Rewritten => {}
             }
             has_trigger |= is_trigger;
             if let Some((_, Author::Agent { name, .. })) = &part.message

@@ -85,6 +85,7 @@ pub(super) async fn find_case(
             name: draft.name,
             shown_name: draft.shown_name,
             profile: draft.profile,
+            own_instructions: None,
         };
         (reply, agent)
     }))

@@ -57,7 +57,7 @@ use crate::{
         guard, handles, hash,
         output::{ToolOutput, failure_text},
         requests::{CALLS_IN_ROUND_MAX, CALLS_MAX, Requests, Start},
-        runner::{CallError, Offer, ToolRun, ToolTask},
+        runner::{CallError, NotOffered, Offer, ToolRun, ToolTask},
         taint,
     },
     workflows::run,
@@ -640,10 +640,12 @@ impl ReplyHandler {
             is_turn: ask.turn.is_some(),
         };
         // In a run without a channel, nobody could approve calls.
-        let has_tools = (of.is_turn || !agent.profile.reply_tools().is_empty())
-            && offered != Offered::None
-            && task.channel_id.is_some();
-        let model = model.filter(|model| has_tools && self.provider.takes_tools(model));
+        let has_tools =
+            (of.is_turn || !agent.profile.reply_tools().is_empty()) && task.channel_id.is_some();
+        let takes_tools = |model: &&str| {
+            has_tools && offered != Offered::None && self.provider.takes_tools(model)
+        };
+        let model = model.filter(takes_tools);
         let toolbox = self.tools.for_run();
         let offer = match model {
             Some(model) => {
@@ -656,6 +658,7 @@ impl ReplyHandler {
                 limit_definitions(&mut offer, window);
                 offer
             }
+            None if has_tools => Offer::without(NotOffered::ByModel),
             None => Offer::default(),
         };
         Ok(Requests {

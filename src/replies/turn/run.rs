@@ -21,6 +21,7 @@ use crate::{
         manifest::{LeftOut, LeftOutReason, Manifest},
         prompt::{self, Context, DONE_LINE},
         retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step},
+        sources::{Because, SourceName},
     },
     tasks::{FailCode, Lease, LeaseLost, Task, TaskKind, worker::Abort},
     tools::{builtin::done, requests::Requests, runner::Offer},
@@ -253,6 +254,8 @@ impl<'a> RunningReply<'a> {
             } = &self.reply;
             let mut manifest = fitted.manifest(loaded, model, task.attempt);
             manifest.rounds = parts;
+            let not_offered = self.requests.offer.not_offered().map(Because::from);
+            manifest.add_reason(SourceName::Tools, not_offered);
             let outcome = self.answer(&manifest, &extras, &fitted).await?;
             let next = match outcome {
                 Ok(answer) => Box::pin(self.take_answer(manifest, answer)).await?,

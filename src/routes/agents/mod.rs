@@ -32,6 +32,7 @@ mod prompt_profiles;
 mod replays;
 mod rpc;
 mod runs;
+mod sources;
 mod task_context;
 mod usage;
 mod versions;

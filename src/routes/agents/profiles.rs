@@ -10,7 +10,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{AgentRef, St, add_runtime, answer, tagged};
+use super::{AgentRef, St, add_runtime, answer, sources::SourceSeen, tagged, task_context};
 use crate::{
     agents::{
         AgentError, policy,
@@ -411,19 +411,32 @@ async fn import_agent(
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
     request_body(content = PreviewForm,
         example = json!({"agent": {"name": "planner", "instructions": "You help the team with its plans."}})),
-    responses((status = 200, body = Preview)))]
+    responses((status = 200, body = PreviewSeen)))]
 async fn preview_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Body(form): Body<PreviewForm>,
-) -> Result<(Extension<ReadOnly>, Json<Preview>), ApiError> {
+) -> Result<(Extension<ReadOnly>, Json<PreviewSeen>), ApiError> {
+    let channel = form.channel_id;
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
-    let mut preview = preview::preview(&mut c, &actor, form).await?;
+    let (mut preview, draft) = preview::preview(&mut c, &actor, form).await?;
     drop(c);
     let provider = state.providers.of(member.workspace).await?;
     preview.set_effective_model(provider.as_ref()).await;
-    Ok((Extension(ReadOnly), Json(preview)))
+    let (caller, workspace) = (&member.caller, member.workspace);
+    let sources =
+        task_context::sources_of_draft(&state, caller, workspace, &draft, channel).await?;
+    Ok((Extension(ReadOnly), Json(PreviewSeen { preview, sources })))
+}
+
+/// The preview of a draft, and everything that the draft would be told.
+#[derive(Serialize, utoipa::ToSchema)]
+struct PreviewSeen {
+    #[serde(flatten)]
+    preview: Preview,
+    /// Everything that a prompt can contain, in the prompt's order, with the reason why something is missing.
+    sources: Vec<SourceSeen>,
 }
 
 /// List agent templates; post the fields of a template to create the agent

@@ -1,9 +1,6 @@
 //! HTTP routes for the context that a task's model received, or that an agent would receive now.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashSet},
-};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use axum::{Json, http::StatusCode};
 use futures::FutureExt;
@@ -11,25 +8,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::St;
+use super::{
+    St,
+    sources::{self, Owners, SourceSeen, turn_text},
+};
 use crate::{
     agents::{
         AgentError,
         profiles::{self, Resolved},
         system::{System, SystemPart, SystemPartName},
     },
-    auth::{Caller, Scope},
-    chat::{access, bindings, threads::ParticipantKind},
+    auth::{Actor, Caller, Scope},
+    chat::{ChatError, access, bindings, threads::ParticipantKind},
     db::Conn,
     http::{
         ApiError, ErrorCode,
         extract::{Path, Query},
     },
-    ids::{ActionId, AgentId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId},
-    memory::entry::MemoryScope,
+    ids::{
+        ActionId, AgentId, ChannelId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId,
+        WorkspaceId,
+    },
+    memory::{entry::MemoryScope, recall::readable_channels},
     model::{self, Provider},
     realtime::hub::Conversation,
     replies::{
+        authored::{self, AuthoredTexts},
         compaction::profile::CompactionSettings,
         context::ReplyPlace,
         dry_run::{CompactionOutlook, Next},
@@ -42,7 +46,7 @@ use crate::{
     },
     routes::chat::{ScannedObject, brief_reader_of, reader_of, scan_for, visible_task},
     server::State,
-    tasks::{TaskKind, TaskTarget, attempts::AttemptRecord, budgets::Price, costs},
+    tasks::{Task, TaskKind, TaskTarget, attempts::AttemptRecord, budgets::Price, costs},
     text_enum::text_enum,
     time::Timestamp,
     tools::{approvals, briefs, function::DELEGATE},
@@ -56,6 +60,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_task_context))
         .routes(routes!(get_thread_context))
         .routes(routes!(get_fork_context))
+        .routes(routes!(get_channel_context))
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -217,6 +222,8 @@ struct ContextSeen {
     turns: Vec<TurnSeen>,
     /// Definitions of the functions that were offered, as sent; empty if the system text is hidden.
     tools: Vec<ToolSeen>,
+    /// Everything that a prompt can contain, in the prompt's order, with the reason why something is missing.
+    sources: Vec<SourceSeen>,
     /// The included messages in order; the trigger message is last.
     messages: Vec<MessageSeen>,
     left_out: Vec<LeftOut>,
@@ -252,6 +259,8 @@ struct HiddenMemories {
 struct MemorySeen {
     id: MemoryId,
     scope: MemoryScope,
+    /// Channel of the entry's conversation; null for an entry without one, and if the caller cannot read the channel.
+    channel_id: Option<ChannelId>,
     /// Reason for including the entry, such as `3 matching words`.
     reason: String,
     /// Age of the entry in days when the prompt was built.
@@ -287,10 +296,15 @@ fn kept_text(part: &SentPart) -> Option<String> {
     }
 }
 
-fn memory_seen(memory: &MemoryFacts, part: &SentPart) -> MemorySeen {
+fn memory_seen(
+    memory: &MemoryFacts,
+    part: &SentPart,
+    channels: &HashMap<MemoryId, ChannelId>,
+) -> MemorySeen {
     MemorySeen {
         id: memory.id,
         scope: memory.scope,
+        channel_id: channels.get(&memory.id).copied(),
         reason: reason(memory.matched),
         age_days: age_days(memory.created_at, memory.used_at),
         text: kept_text(part),
@@ -332,7 +346,7 @@ fn hide_personal(
         let Some((_, name)) = part.only_user.take_if(|(user, _)| *user != caller) else {
             continue;
         };
-        part.text = SentText::Kept(format!("({name}'s {what} is hidden)"));
+        part.text = SentText::Hidden(format!("({name}'s {what} is hidden)"));
         if part.block != Block::About {
             // Adaptation sentences are fixed, so the token count would reveal which of them the prompt contains.
             part.tokens = 0;
@@ -364,7 +378,7 @@ fn hide_personal(
             }
             None => String::new(),
         };
-        part.text = SentText::Kept(line);
+        part.text = SentText::Hidden(line);
         part.memory = None;
     }
     people
@@ -378,7 +392,7 @@ fn hide_brief(sent: &mut Sent, kind: TaskKind) {
             Block::Round if kind == TaskKind::Delegate => "(the text is hidden)",
             _ => continue,
         };
-        part.text = SentText::Kept(note.to_owned());
+        part.text = SentText::Hidden(note.to_owned());
         part.tokens = 0;
     }
 }
@@ -446,18 +460,18 @@ fn system_of(parts: &[SentPart]) -> System {
 }
 
 /// Returns the memories and old messages of a prompt.
-fn memories_of(sent: &Sent, caller: UserId, hidden: Vec<HiddenMemories>) -> MemoriesSeen {
+fn memories_of(sent: &Sent, reading: &Reading<'_>, hidden: Vec<HiddenMemories>) -> MemoriesSeen {
     let used = sent.memories.iter().filter_map(|memory| {
         let mut parts = sent.parts.iter();
         let part = parts.find(|part| part.memory == Some(memory.id))?;
-        Some(memory_seen(memory, part))
+        Some(memory_seen(memory, part, &reading.channels))
     });
     let old_messages = sent.old_messages.iter().filter_map(|message| {
         let mut parts = sent.parts.iter();
         let part = parts.find(|part| part.old_message == Some(message.id))?;
         Some(old_message_seen(message, part))
     });
-    let is_requester = sent.requested_by.id == caller;
+    let is_requester = sent.requested_by.id == reading.caller;
     let mut considered = sent.considered.clone();
     considered.retain(|scope, _| is_requester || !scope.is_personal());
     MemoriesSeen {
@@ -468,34 +482,55 @@ fn memories_of(sent: &Sent, caller: UserId, hidden: Vec<HiddenMemories>) -> Memo
     }
 }
 
-/// Returns the definitions of a prompt, which are stored as one JSON object per line.
-fn tools_of(sent: &Sent, caller: UserId) -> Vec<ToolSeen> {
-    let of_tools = sent.parts.iter().filter(|part| part.block == Block::Tools);
-    let texts: Vec<String> = of_tools.filter_map(kept_text).collect();
-    let lines = texts.iter().flat_map(|text| text.lines());
-    let mut tools: Vec<ToolSeen> = lines
+/// Reads definitions, which are stored as one JSON object per line.
+fn definitions_in(text: &str) -> impl Iterator<Item = ToolSeen> {
+    text.lines()
         .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
-    if sent.requested_by.id != caller {
-        for tool in tools.iter_mut().filter(|tool| tool.name == DELEGATE) {
-            tool.description = None;
-        }
-    }
-    tools
 }
 
-/// Returns the text of a part as a turn shows it.
-fn turn_text(part: &SentPart) -> Cow<'_, str> {
-    let shown = part.text.shown();
-    match &part.function {
-        Some(function) if part.block == Block::Call => format!("{function} {shown}").into(),
-        _ => shown.into(),
+/// Returns the definitions of a prompt.
+fn tools_of(sent: &Sent) -> Vec<ToolSeen> {
+    let of_tools = sent.parts.iter().filter(|part| part.block == Block::Tools);
+    let texts: Vec<String> = of_tools.filter_map(kept_text).collect();
+    texts.iter().flat_map(|text| definitions_in(text)).collect()
+}
+
+/// Removes the description of `delegate`, which lists the agents that the requester can invoke.
+fn hide_agents(parts: &mut [SentPart]) {
+    for part in parts.iter_mut().filter(|part| part.block == Block::Tools) {
+        let SentText::Kept(text) = &mut part.text else {
+            continue;
+        };
+        let lines = definitions_in(text).filter_map(|mut tool| {
+            if tool.name == DELEGATE {
+                tool.description = None;
+            }
+            serde_json::to_string(&tool).ok()
+        });
+        *text = lines.collect::<Vec<_>>().join("\n");
     }
+}
+
+/// What a reader can see of a prompt.
+struct Reading<'a> {
+    caller: UserId,
+    /// Actions whose arguments and results the caller can read.
+    readable: &'a HashSet<ActionId>,
+    owners: Owners,
+    /// Channels of memory entries that the caller can read.
+    channels: HashMap<MemoryId, ChannelId>,
+    /// True if the caller cannot see what the agent is told.
+    is_agent_hidden: bool,
 }
 
 /// Returns a prompt as the caller can see it.
-fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> ContextSeen {
-    let hidden = hide_personal(&mut sent.parts, caller, readable);
+fn show(mut sent: Sent, reading: &Reading<'_>) -> ContextSeen {
+    let caller = reading.caller;
+    let hidden = hide_personal(&mut sent.parts, caller, reading.readable);
+    if sent.requested_by.id != caller {
+        hide_agents(&mut sent.parts);
+    }
+    let sources = sources::list(&sent, &reading.owners, reading.is_agent_hidden);
     let mut segments = segments_of(&sent.parts);
     let used = segments.iter().map(|segment| segment.tokens).sum();
     segments.push(Segment {
@@ -511,8 +546,9 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
         .filter(|p| !p.text.shown().is_empty());
     let texts: Vec<_> = texts.map(|part| (part.role, turn_text(part))).collect();
     let turns = prompt::joined(texts.iter().map(|(role, text)| (*role, text.as_ref())));
-    ContextSeen {
-        tools: tools_of(&sent, caller),
+    let mut seen = ContextSeen {
+        sources,
+        tools: tools_of(&sent),
         turns: turns
             .into_iter()
             .map(|t| TurnSeen {
@@ -521,7 +557,7 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
             })
             .collect(),
         messages: sent.parts.iter().filter_map(seen).collect(),
-        memories: memories_of(&sent, caller, hidden),
+        memories: memories_of(&sent, reading, hidden),
         window_source: Some(sent.window_source),
         budget: Budget {
             context_window: sent.context_window,
@@ -539,7 +575,11 @@ fn show(mut sent: Sent, caller: UserId, readable: &HashSet<ActionId>) -> Context
         requested_by: sent.requested_by,
         preset: sent.preset,
         left_out: sent.left_out,
+    };
+    if reading.is_agent_hidden {
+        seen.hide_system();
     }
+    seen
 }
 
 impl ContextSeen {
@@ -588,22 +628,52 @@ async fn read_context(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<TaskC
     if !briefs::are_visible(c, task.root_task_id, brief_reader_of(&actor)).await? {
         hide_brief(&mut sent, task.kind);
     }
-    let mut context = show(sent, actor.user, &readable);
     let is_hidden = match task.agent_id {
         Some(agent) => profiles::is_hidden(c, &actor, agent).await?,
         None => false,
     };
-    if is_hidden || !actor.scopes.has(Scope::AgentsRead) {
-        context.hide_system();
-    }
+    let entries: Vec<MemoryId> = sent.memories.iter().map(|memory| memory.id).collect();
+    let reading = Reading {
+        caller: actor.user,
+        readable: &readable,
+        channels: readable_channels(c, &entries, actor.user).await?,
+        owners: owners_of(c, &actor, &task).await?,
+        is_agent_hidden: is_hidden || !actor.scopes.has(Scope::AgentsRead),
+    };
     Ok(TaskContext {
         task_id: id,
         attempt,
-        context,
+        context: show(sent, &reading),
         attempts,
         estimated: task.token_usage.is_none_or(|usage| usage.estimated),
         expired,
     })
+}
+
+/// Finds the owners of the texts in the prompt of a task. Prompts of other tasks than replies contain no agent's texts.
+async fn owners_of(c: &mut Conn, actor: &Actor<'_>, task: &Task) -> Result<Owners, ApiError> {
+    let conversation = match (task.fork_id, task.thread_id) {
+        (Some(fork), _) => Some(Conversation::Fork(fork)),
+        (None, thread) => thread.map(Conversation::Thread),
+    };
+    let has_agent = matches!(
+        task.kind,
+        TaskKind::Reply | TaskKind::Delegate | TaskKind::Schedule
+    );
+    let version = task.agent_id.zip(task.agent_version);
+    let agent = match version.filter(|_| has_agent) {
+        Some((agent, version)) => profiles::find_resolved(c, agent, version).await?,
+        None => None,
+    };
+    let authored = match &agent {
+        Some(agent) => AuthoredTexts {
+            sent: authored::parts(c, agent.agent, agent.version).await?,
+            ..AuthoredTexts::default()
+        },
+        None => AuthoredTexts::default(),
+    };
+    let agent = agent.as_ref().map(|agent| (agent, &authored));
+    Ok(Owners::load(c, actor, agent, conversation).await?)
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -648,6 +718,140 @@ fn estimate(
     }
 }
 
+/// Place of a message that the caller might post, and the agent that would reply.
+struct NextPlace {
+    place: ReplyPlace,
+    agent: Resolved,
+    /// `None` for a new thread.
+    conversation: Option<Conversation>,
+    /// True if the caller can post there and invoke the agent.
+    may_ask: bool,
+}
+
+impl NextPlace {
+    async fn in_conversation(
+        c: &mut Conn,
+        caller: &Caller,
+        conversation: Conversation,
+        agent_id: AgentId,
+    ) -> Result<Self, ApiError> {
+        let access = access::find_conversation(c, caller, conversation)
+            .await?
+            .reading()?;
+        let may_write = access.clone().writing().is_ok();
+        let version = version_of(c, conversation, agent_id).await?;
+        let target = TaskTarget {
+            agent: agent_id,
+            agent_version: version,
+            channel: access.channel_access.channel,
+            thread: access.thread,
+            fork: access.fork_id(),
+        };
+        let actor = &access.channel_access.actor;
+        Self::of(c, caller, actor.workspace, target, may_write)
+            .await
+            .map(|place| Self {
+                conversation: Some(conversation),
+                ..place
+            })
+    }
+
+    async fn in_channel(
+        c: &mut Conn,
+        caller: &Caller,
+        channel: ChannelId,
+        agent_id: AgentId,
+    ) -> Result<Self, ApiError> {
+        let access = access::channel(c, caller, channel).await?.reading()?;
+        let may_write = access.clone().writing().is_ok();
+        let version = profiles::newest_version(c, agent_id).await?;
+        let target = TaskTarget {
+            agent: agent_id,
+            agent_version: version.ok_or(AgentError::NotFound)?,
+            channel,
+            // No thread has this ID.
+            thread: ThreadId::new(),
+            fork: None,
+        };
+        Self::of(c, caller, access.actor.workspace, target, may_write).await
+    }
+
+    async fn of(
+        c: &mut Conn,
+        caller: &Caller,
+        workspace: WorkspaceId,
+        target: TaskTarget,
+        may_write: bool,
+    ) -> Result<Self, ApiError> {
+        let actor = caller.enter(c, workspace).await?;
+        let id = target.agent;
+        if !profiles::is_visible(c, &actor, id).await? {
+            return Err(AgentError::NotFound.into());
+        }
+        let may_ask = may_write
+            && actor.scopes.has(Scope::AgentsUse)
+            && profiles::find_invocable(c, &actor, id).await?.is_some();
+        Ok(Self {
+            agent: profiles::get_resolved(c, id, target.agent_version).await?,
+            place: ReplyPlace {
+                workspace,
+                target,
+                requester: actor.user,
+            },
+            conversation: None,
+            may_ask,
+        })
+    }
+
+    /// Builds the prompt, without storing anything or calling a model.
+    async fn context(
+        self,
+        mut c: Conn,
+        state: &State,
+        caller: &Caller,
+    ) -> Result<Json<NextContext>, ApiError> {
+        let workspace = self.place.workspace;
+        let actor = caller.enter(&mut c, workspace).await?;
+        let settings = CompactionSettings::of(&state.config);
+        let (place, agent) = (&self.place, &self.agent);
+        let next = Next::load(&mut c, place, actor.key, agent, settings).await?;
+        let mut compaction = CompactionOutlook::load(&mut c, place, &next).await?;
+        let authored = next.authored();
+        let owners = Owners::load(&mut c, &actor, Some((agent, authored)), self.conversation);
+        let owners = owners.await?;
+        let shows_costs = costs::are_visible(&mut c, workspace, reader_of(&actor)).await?;
+        let channels = readable_channels(&mut c, &next.memory_ids(), actor.user).await?;
+        drop(c);
+        let provider = state.providers.of(workspace).await?;
+        let offer = next.offer(&state.db, &state.tools, &*provider, agent);
+        let offer = offer.await?;
+        let fitted = next.fit(&*provider, agent, &offer).await;
+        let fitted = fitted.map_err(|too_large| {
+            ApiError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::ContextTooLarge,
+                too_large.notice(&agent.shown_name),
+            )
+        })?;
+        compaction.is_due = fitted.is_compaction_due;
+        let reading = Reading {
+            caller: actor.user,
+            readable: &HashSet::new(),
+            owners,
+            channels,
+            is_agent_hidden: !actor.scopes.has(Scope::AgentsRead),
+        };
+        Ok(Json(NextContext {
+            dry_run: true,
+            estimated: true,
+            may_ask: self.may_ask,
+            compaction,
+            estimate: estimate(&*provider, agent, &fitted.manifest, shows_costs),
+            context: show(Sent::preview(&fitted.manifest), &reading),
+        }))
+    }
+}
+
 async fn next_context(
     state: &State,
     caller: &Caller,
@@ -655,63 +859,62 @@ async fn next_context(
     agent_id: AgentId,
 ) -> Result<Json<NextContext>, ApiError> {
     let mut c = scan_for(state, caller, ScannedObject::Conversation(conversation)).await?;
-    let access = access::find_conversation(&mut c, caller, conversation)
-        .await?
-        .reading()?;
-    let workspace = access.channel_access.actor.workspace;
+    let place = NextPlace::in_conversation(&mut c, caller, conversation, agent_id).await?;
+    place.context(c, state, caller).await
+}
+
+/// Lists the sources of the prompt of a draft, in a new thread of a channel or without a conversation.
+pub(super) async fn sources_of_draft(
+    state: &State,
+    caller: &Caller,
+    workspace: WorkspaceId,
+    draft: &Resolved,
+    channel: Option<ChannelId>,
+) -> Result<Vec<SourceSeen>, ApiError> {
+    let mut c = state.db.scan(caller.share(workspace)).await?;
     let actor = caller.enter(&mut c, workspace).await?;
-    if !profiles::is_visible(&mut c, &actor, agent_id).await? {
-        return Err(AgentError::NotFound.into());
+    actor.require(Scope::AgentsRead)?;
+    if let Some(channel) = channel {
+        let access = access::channel(&mut c, caller, channel).await?.reading()?;
+        if access.actor.workspace != workspace {
+            return Err(ChatError::ChannelNotFound.into());
+        }
     }
-    let agent_version = version_of(&mut c, conversation, agent_id).await?;
-    let may_ask = access.clone().writing().is_ok()
-        && actor.scopes.has(Scope::AgentsUse)
-        && profiles::find_invocable(&mut c, &actor, agent_id)
-            .await?
-            .is_some();
-    let agent = profiles::get_resolved(&mut c, agent_id, agent_version).await?;
     let place = ReplyPlace {
         workspace,
         target: TaskTarget {
-            agent: agent_id,
-            agent_version,
-            channel: access.channel_access.channel,
-            thread: access.thread,
-            fork: access.fork_id(),
+            agent: draft.agent,
+            agent_version: draft.version,
+            channel: channel.unwrap_or_else(ChannelId::new),
+            thread: ThreadId::new(),
+            fork: None,
         },
         requester: actor.user,
     };
-    let settings = CompactionSettings {
-        is_on: state.config.compaction,
-        interval: state.config.compaction_interval,
+    let settings = CompactionSettings::of(&state.config);
+    let next = match channel {
+        Some(_) => Next::load(&mut c, &place, actor.key, draft, settings).await?,
+        None => Next::load_without_conversation(&mut c, &place, actor.key, draft).await?,
     };
-    let next = Next::load(&mut c, &place, actor.key, &agent, settings).await?;
-    let shows_costs = costs::are_visible(&mut c, workspace, reader_of(&actor)).await?;
+    let next = next.as_draft(&mut c, draft).await?;
+    let owners = Owners::load(&mut c, &actor, Some((draft, next.authored())), None).await?;
     drop(c);
     let provider = state.providers.of(workspace).await?;
-    let offer = next.offer(&state.db, &state.tools, &*provider, &agent);
+    let offer = next.offer(&state.db, &state.tools, &*provider, draft);
     let offer = offer.await?;
-    let fitted = next.fit(&*provider, &agent, &offer).await;
-    let (manifest, compaction) = fitted.map_err(|too_large| {
+    let fitted = next.fit_or_show_whole(&*provider, draft, &offer).await;
+    let fitted = fitted.map_err(|too_large| {
         ApiError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             ErrorCode::ContextTooLarge,
-            too_large.notice(&agent.shown_name),
+            too_large.notice(&draft.shown_name),
         )
     })?;
-    let estimate = estimate(&*provider, &agent, &manifest, shows_costs);
-    let mut context = show(Sent::preview(&manifest), actor.user, &HashSet::new());
-    if !actor.scopes.has(Scope::AgentsRead) {
-        context.hide_system();
-    }
-    Ok(Json(NextContext {
-        dry_run: true,
-        estimated: true,
-        may_ask,
-        compaction,
-        estimate,
-        context,
-    }))
+    Ok(sources::list(
+        &Sent::preview(&fitted.manifest),
+        &owners,
+        false,
+    ))
 }
 
 /// Get the context that an agent would receive if you posted in a thread now
@@ -742,6 +945,23 @@ async fn get_fork_context(
     Query(query): Query<NextContextQuery>,
 ) -> Result<Json<NextContext>, ApiError> {
     next_context(&state, &caller, Conversation::Fork(id), query.agent_id).await
+}
+
+/// Get the context that an agent would receive if you started a thread in a channel now
+///
+/// No model is called, and nothing is stored. Returns 404 for an agent that the caller cannot see.
+#[utoipa::path(get, path = "/v1/channels/{id}/context", tag = "channels",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ChannelId, Path), NextContextQuery), responses((status = 200, body = NextContext)))]
+async fn get_channel_context(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+    Query(query): Query<NextContextQuery>,
+) -> Result<Json<NextContext>, ApiError> {
+    let mut c = scan_for(&state, &caller, ScannedObject::Channel(id)).await?;
+    let place = NextPlace::in_channel(&mut c, &caller, id, query.agent_id).await?;
+    place.context(c, &state, &caller).await
 }
 
 #[cfg(test)]
