@@ -154,6 +154,10 @@ pub struct MessageMetadata {
     #[schema(nullable = false)]
     pub steps: Option<i64>,
     /// Messages that the reply cites, in the order of `n`.
+    /// Number of those actions that were denied, expired, were stopped, or failed; omitted if 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub steps_failed: Option<i64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<MessageSource>,
     /// Number of removed citations: those of unknown, deleted, or hidden messages, and those that do not support the sentence that

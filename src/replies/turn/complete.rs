@@ -77,6 +77,23 @@ struct Completion {
     hub: Arc<Hub>,
 }
 
+/// Numbers of a task's actions, for the reply.
+#[derive(Clone, Copy, Default)]
+struct Steps {
+    all: Option<i64>,
+    failed: Option<i64>,
+}
+
+impl Steps {
+    async fn of(c: &mut Conn, task: TaskId) -> Result<Self, DbError> {
+        let failed = actions::failed_count(c, task).await?;
+        Ok(Self {
+            all: Some(actions::call_count(c, task).await?),
+            failed: (failed > 0).then_some(failed),
+        })
+    }
+}
+
 impl Completion {
     /// Stores the reply and ends the task. Returns false if the owner of a schedule can no longer post the reply.
     async fn store(&self, c: &mut Conn) -> Result<bool, LeaseLost> {
@@ -86,8 +103,8 @@ impl Completion {
             return Ok(false);
         }
         let steps = match task.round {
-            0 => None,
-            _ => Some(actions::call_count(c, lease.task).await?),
+            0 => Steps::default(),
+            _ => Steps::of(c, lease.task).await?,
         };
         let cited = self.cited.at_end(c).await?;
         let reply = self.finish_reply(c, &task, &cited, steps).await?;
@@ -109,7 +126,7 @@ impl Completion {
         c: &mut Conn,
         task: &Task,
         cited: &CitedText,
-        steps: Option<i64>,
+        steps: Steps,
     ) -> Result<MessageId, LeaseLost> {
         let lease = &self.lease;
         let metadata = messages::MessageMetadata {
@@ -119,7 +136,8 @@ impl Completion {
             schedule_id: Scheduled::of(task).map(|scheduled| scheduled.schedule_id),
             run_id: task.run_id,
             truncated: self.truncated,
-            steps,
+            steps: steps.all,
+            steps_failed: steps.failed,
             sources: cited.sources.clone(),
             sources_removed: cited.removed,
             ..messages::MessageMetadata::default()

@@ -494,6 +494,14 @@ pub async fn call_count(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
         .await
 }
 
+/// Number of actions of a task that were denied, expired, were stopped, or failed.
+pub async fn failed_count(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
+    c.q("select count(*) from actions where task_id = $1 and state in ('denied', 'expired', 'cancelled', 'failed')")
+        .bind(task)
+        .value()
+        .await
+}
+
 /// Number of a task's calls that have the same function and arguments, compared by hash.
 pub async fn count_equal(c: &mut Conn, task: TaskId, call_hash: &str) -> Result<i64, DbError> {
     c.q("select count(*) from actions where task_id = $1 and call_hash = $2")

@@ -11,7 +11,6 @@ import {
   decisionText,
   doingText,
   firstOf,
-  otherPlacesText,
   postedIn,
   progressOf,
   runText,
@@ -247,19 +246,4 @@ test('progress never goes back', () => {
   ];
   const progress = order.map(progressOf);
   expect([...progress].sort((a, b) => a - b)).toEqual(progress);
-});
-
-test('what was sent from other conversations is named: results of searches, and memories', () => {
-  const read = search({ id: 'act_2', name: 'read', function: 'read_thread' });
-  const places = 'other threads, channels, or direct messages';
-  expect(otherPlacesText([action({ state: 'done' }), search({ state: 'running' })], 0)).toBe(
-    `No access to ${places}`,
-  );
-  expect(otherPlacesText([], 1)).toBe(`Nothing from ${places}, except for memories`);
-  expect(otherPlacesText([search({ state: 'done' })], 0)).toBe(
-    `Nothing from ${places}, except for the results of 1 tool call`,
-  );
-  expect(otherPlacesText([search({ state: 'done' }), { ...read, state: 'done' }], 3)).toBe(
-    `Nothing from ${places}, except for the results of 2 tool calls and memories`,
-  );
 });

@@ -10,6 +10,10 @@ export const isOpen = (a: Action): boolean => a.state === 'waiting' || a.state =
 /** True if the action is running, or is about to run. */
 export const isRunning = (a: Action): boolean => a.state === 'approved' || a.state === 'running';
 
+/** True if the action was refused, or did not succeed. */
+export const hasFailed = (a: Action): boolean =>
+  a.state === 'denied' || a.state === 'expired' || a.state === 'cancelled' || a.state === 'failed';
+
 /** Progress of an action, to detect a response that is older than an event. */
 export const progressOf = (a: Action): number => {
   const stage = { waiting: 0, approved: 1, running: 2, unknown: 3 }[a.state as string] ?? 4;
@@ -256,19 +260,4 @@ export function firstOf(rows: [string, string][], max: number): [string, string]
     name,
     value.length <= share ? value : `${value.slice(0, share).trimEnd()}… (${value.length - share} more)`,
   ]);
-}
-
-/** True for completed calls that return text from other conversations. */
-const isReading = (a: Action): boolean => (a.name === 'search' || a.name === 'read') && a.state === 'done';
-/**
- * Note about the material from other conversations that a reply used, according to the actions of its task.
- */
-export function otherPlacesText(actions: readonly Action[], memories: number): string {
-  const calls = actions.filter(isReading).length;
-  const sent = [
-    ...(calls ? [`the results of ${plural(calls, 'tool call')}`] : []),
-    ...(memories ? ['memories'] : []),
-  ];
-  const places = 'other threads, channels, or direct messages';
-  return sent.length ? `Nothing from ${places}, except for ${listed(sent)}` : `No access to ${places}`;
 }

@@ -4,8 +4,16 @@ import { chipText, waitText } from './chip';
 
 test('the chip shows the state of the task', () => {
   const now = Date.parse(AT) + 7200;
-  const textOf = (x: object, writing = false, steps = 0) =>
-    chipText(task(x), { now, writing, summarizing: false, steps, me: 'user_me', stopped: () => 'You' });
+  const textOf = (x: object, writing = false, steps = 0, failed = 0) =>
+    chipText(task(x), {
+      now,
+      writing,
+      summarizing: false,
+      steps,
+      failed,
+      me: 'user_me',
+      stopped: () => 'You',
+    });
   expect(textOf({})).toBe('Queued');
   expect(textOf({ status: 'running', started_at: AT })).toBe('Reading the thread');
   expect(textOf({ status: 'running', started_at: AT }, true)).toBe('Writing 7 s');
@@ -18,6 +26,8 @@ test('the chip shows the state of the task', () => {
   expect(textOf({ ...done, token_usage: usage })).toBe('6.4 s · $0.02');
   expect(textOf({ ...done, token_usage: usage }, false, 3)).toBe('6.4 s · 3 steps · $0.02');
   expect(textOf({ ...done, token_usage: { ...usage, cost_usd: null } })).toBe('6.4 s');
+  expect(textOf(done, false, 1, 1)).toBe('6.4 s · 1 step failed');
+  expect(textOf(done, false, 3, 1)).toBe('6.4 s · 3 steps · 1 step failed');
   expect(textOf({ retry_at: AT, wait_reason: 'budget' })).toBe('Waiting for budget');
   expect(textOf({ wait_reason: 'approval', round: 1 })).toBe('Waiting for approval');
   expect(textOf({ status: 'failed' })).toBe('Failed');

@@ -25,8 +25,16 @@ export interface ChipView {
   summarizing: boolean;
   /** Number of tool calls; 0 while it is unknown. */
   steps?: number;
+  /** Number of tool calls that were refused or failed. */
+  failed?: number;
   me: string;
   stopped: (user: string | null) => string;
+}
+
+/** Tool calls of a reply: "3 steps", "1 step failed"; blank if there are none. */
+function stepsText({ steps = 0, failed = 0 }: ChipView): string {
+  const all = steps > failed ? ` · ${plural(steps, 'step')}` : '';
+  return all + (failed ? ` · ${plural(failed, 'step')} failed` : '');
 }
 
 /** Text of the task chip. */
@@ -58,11 +66,7 @@ export function chipText(t: Task, view: ChipView): string {
           ? seconds(Math.max(0, Date.parse(t.completed_at) - Date.parse(t.started_at)))
           : 'Replied';
       const cost = t.token_usage?.cost_usd ?? null;
-      return (
-        took +
-        (view.steps ? ` · ${plural(view.steps, 'step')}` : '') +
-        (cost === null ? '' : ` · ${money(cost)}`)
-      );
+      return took + stepsText(view) + (cost === null ? '' : ` · ${money(cost)}`);
     }
   }
 }
