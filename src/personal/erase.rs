@@ -252,10 +252,10 @@ impl Eraser {
         self.db.write(erasure.workspace_id.0, command).await
     }
 
-    /// Turns all of the user's messages into anonymous tombstones and removes the user's reactions.
+    /// Turns all of the user's messages, and those that announce the user's runs, into anonymous tombstones, and removes the user's reactions.
     async fn take_messages(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
-            sql: "select seq, id, coalesce(author_id = $4 or CAST(reactions AS TEXT) like $5, FALSE) \
+            sql: "select seq, id, coalesce(author_id = $4 or CAST(reactions AS TEXT) like $5 or CAST(metadata AS TEXT) like $5, FALSE) \
                 from messages where workspace_id = $1 and seq > $2 order by seq limit $3",
             after: 0_i64,
             rows_max: ROWS_SCANNED_MAX,
@@ -636,14 +636,26 @@ async fn take_message(
     let message = messages::get_message(c, id).await?;
     let audience = queue::audience_of(c, message.channel_id).await?;
     messages::erase_reactions(c, &message, e.user_id, audience).await?;
-    if message.author.id.as_deref() != Some(e.user_id.to_string().as_str()) {
+    let start = message.metadata.run_start.as_ref();
+    // The message that announces a run contains the name of its requester, and the input.
+    let is_run_of_user = start.is_some_and(|start| start.requested_by == e.user_id);
+    if is_run_of_user {
+        let mut metadata = message.metadata.clone();
+        metadata.run_start = None;
+        c.q("update messages set metadata = $2 where id = $1")
+            .bind(id)
+            .bind(Json(metadata))
+            .run()
+            .await?;
+    } else if message.author.id.as_deref() == Some(e.user_id.to_string().as_str()) {
+        c.q("update messages set author_id = $2, client_id = null where id = $1")
+            .bind(id)
+            .bind(e.alias_id)
+            .run()
+            .await?;
+    } else {
         return Ok(());
     }
-    c.q("update messages set author_id = $2, client_id = null where id = $1")
-        .bind(id)
-        .bind(e.alias_id)
-        .run()
-        .await?;
     if message.deleted_at.is_some() {
         // No event announces the new author of a tombstone.
         auth::mark_names_changed(c).await?;

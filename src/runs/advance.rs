@@ -142,6 +142,10 @@ async fn advance(c: &mut Conn, lease: &Lease, around: Surroundings) -> Result<()
     if let Some((code, message)) = work.obstacle(c).await? {
         return Ok(work.fail(c, lease, code, message).await?);
     }
+    if work.content.posts() && work.run.channel_id.is_some() {
+        // If the thread cannot be started, the first step that posts fails for the same reason.
+        let _ = work.ensure_thread(c).await?;
+    }
     Box::pin(work.settle(c)).await?;
     let end = Box::pin(work.move_on(c)).await?;
     if let Some(search) = work.search.take() {

@@ -82,7 +82,7 @@ impl Work {
         if goal.trim().is_empty() {
             return Ok(Err("its goal is blank".to_owned()));
         }
-        if let Err(fault) = self.ensure_thread(c, &goal).await? {
+        if let Err(fault) = self.ensure_thread(c).await? {
             return Ok(Err(fault));
         }
         let (fork, task) = match self.open(c, step, work, agents.as_slice(), goal).await {

@@ -6,7 +6,8 @@ use crate::{
     auth::quota,
     chat::{
         ChatError, access,
-        messages::{Message, MessageMetadata, ReplyText},
+        follows::{FollowCause, follow_as_member},
+        messages::{Message, MessageMetadata, ReplyText, RunStart},
         post::{self, AgentPost},
     },
     db::{Conn, DbError},
@@ -73,15 +74,23 @@ impl From<DbError> for PostFault {
     }
 }
 
-/// Posts a message of a run, in the run's thread or as the first message of a new thread.
+/// A message of a run.
+pub(super) struct RunPost {
+    pub agent: AgentId,
+    pub agent_version: i64,
+    pub channel: ChannelId,
+    pub content: String,
+    /// Set for the message that announces the start of the run.
+    pub start: Option<RunStart>,
+}
+
+/// Posts a message of a run, in the run's thread or as the first message of a new thread, which the requester then follows.
 pub(super) async fn post(
     c: &mut Conn,
     run: &mut WorkflowRun,
-    agent: AgentId,
-    agent_version: i64,
-    channel: ChannelId,
-    content: String,
+    new: RunPost,
 ) -> Result<Message, PostFault> {
+    let (channel, content) = (new.channel, new.content);
     if content.trim().is_empty() {
         return Err(PostFault::Refused("its message is blank"));
     }
@@ -104,18 +113,23 @@ pub(super) async fn post(
         thread: thread.unwrap_or_default(),
         starts_thread: thread.is_none(),
         fork: None,
-        agent,
+        agent: new.agent,
         requester: run.requested_by,
         text: &text,
-        metadata: metadata(run.id, agent, agent_version),
+        metadata: MessageMetadata {
+            run_start: new.start,
+            ..metadata(run.id, new.agent, new.agent_version)
+        },
     };
     let message = post::post_as_agent(c, post).await.map_err(|e| match e {
         ChatError::Db(e) => PostFault::Db(e),
         _ => PostFault::Refused("the thread could not be started"),
     })?;
     if is_own_channel && run.thread_id.is_none() {
-        continue_in(c, run.id, message.thread_id).await?;
-        run.thread_id = Some(message.thread_id);
+        let (thread, requester) = (message.thread_id, run.requested_by);
+        continue_in(c, run.id, thread).await?;
+        follow_as_member(c, channel, thread, requester, FollowCause::Started).await?;
+        run.thread_id = Some(thread);
     }
     Ok(message)
 }

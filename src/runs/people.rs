@@ -5,14 +5,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    outputs::{self, PostFault},
+    outputs::{self, PostFault, RunPost},
     work::{Fault, Work},
 };
 use crate::{
-    chat::messages::Message,
+    chat::messages::{Message, RunStart},
     db::{Conn, Db, DbError, dialect::lock_workspace, now},
     ids::{ActionId, ChannelId, ForkId, RunId, TaskId, WorkspaceId},
     mcp::Effect,
+    replies::requester::find_requester,
+    schedules,
     tasks::{
         actions::{
             self, Action, ActionState, Need, NeededPerson,
@@ -28,7 +30,7 @@ use crate::{
     },
     workflows::{
         definition::{ApprovalStep, OutputStep, Step},
-        run::{RunStep, StepState},
+        run::{CauseType, RunStep, StepState},
     },
 };
 
@@ -56,11 +58,10 @@ pub(super) fn after(from: Timestamp, seconds: u32) -> Timestamp {
 }
 
 impl Work {
-    /// Starts a thread with this text if the run does not have a thread yet.
+    /// Starts a thread with a message that announces the run, if the run does not have a thread yet.
     pub(super) async fn ensure_thread(
         &mut self,
         c: &mut Conn,
-        text: &str,
     ) -> Result<Result<(), Fault>, DbError> {
         if self.run.thread_id.is_some() {
             return Ok(Ok(()));
@@ -68,8 +69,38 @@ impl Work {
         let Some(channel) = self.run.channel_id else {
             return Ok(Err("the run has no channel".to_owned()));
         };
-        let posted = self.post(c, channel, text.to_owned()).await?;
+        let content = self.start_text(c).await?;
+        let start = RunStart {
+            run_id: self.run.id,
+            workflow_id: self.run.workflow_id,
+            cause: self.run.cause.clone(),
+            requested_by: self.run.requested_by,
+        };
+        let posted = self.post_as(c, channel, content, Some(start)).await?;
         Ok(posted.map(|_| ()))
+    }
+
+    /// Text of the message that announces the run: its cause and, if a person started it, the input.
+    async fn start_text(&self, c: &mut Conn) -> Result<String, DbError> {
+        let (cause, name) = (&self.run.cause, &self.name);
+        let schedule = cause
+            .id
+            .as_ref()
+            .filter(|_| cause.kind == CauseType::Schedule);
+        if let Some(id) = schedule.and_then(|id| id.parse().ok()) {
+            let schedule = schedules::find_name(c, id).await?;
+            return Ok(match schedule {
+                Some(schedule) => format!("The schedule {schedule} started {name}."),
+                None => format!("A schedule started {name}."),
+            });
+        }
+        let person = find_requester(c, self.run.workspace_id, self.run.requested_by).await?;
+        let (person, input) = (person.name, self.run.input.trim());
+        Ok(if input.is_empty() {
+            format!("{person} started {name}.")
+        } else {
+            format!("{person} started {name}:\n\n{input}")
+        })
     }
 
     /// Posts a message as the default agent.
@@ -79,11 +110,28 @@ impl Work {
         channel: ChannelId,
         content: String,
     ) -> Result<Result<Message, Fault>, DbError> {
-        let (agent, version) = match self.agent(c, None).await? {
+        self.post_as(c, channel, content, None).await
+    }
+
+    async fn post_as(
+        &mut self,
+        c: &mut Conn,
+        channel: ChannelId,
+        content: String,
+        start: Option<RunStart>,
+    ) -> Result<Result<Message, Fault>, DbError> {
+        let (agent, agent_version) = match self.agent(c, None).await? {
             Ok(agent) => agent,
             Err(fault) => return Ok(Err(fault)),
         };
-        match outputs::post(c, &mut self.run, agent, version, channel, content).await {
+        let new = RunPost {
+            agent,
+            agent_version,
+            channel,
+            content,
+            start,
+        };
+        match outputs::post(c, &mut self.run, new).await {
             Ok(message) => Ok(Ok(message)),
             Err(PostFault::Refused(fault)) => Ok(Err(fault.to_owned())),
             Err(PostFault::Db(e)) => Err(e),
@@ -111,12 +159,10 @@ impl Work {
         .await
     }
 
-    /// Checks that somebody can approve, and starts a thread for the approval if the run does not have one. The message that starts
-    /// the thread does not contain values of variables, because only some people can see the approval.
+    /// Checks that somebody can approve, and starts a thread for the approval if the run does not have one.
     async fn prepare_to_ask(
         &mut self,
         c: &mut Conn,
-        step: &Step,
         need: &Need,
     ) -> Result<Result<(), Fault>, DbError> {
         let Some(channel) = self.run.channel_id else {
@@ -127,10 +173,7 @@ impl Work {
             let fault = "none of the possible approvers can read the run's channel";
             return Ok(Err(fault.to_owned()));
         }
-        let title = step.title.as_deref().map(|title| format!(": {title}"));
-        let title = title.unwrap_or_default();
-        let text = format!("Workflow {} asks for approval{title}", self.name);
-        self.ensure_thread(c, &text).await
+        self.ensure_thread(c).await
     }
 
     /// Requests an approval.
@@ -145,7 +188,7 @@ impl Work {
             user_id: work.user_id,
             ..Need::of(work.who)
         };
-        if let Err(fault) = self.prepare_to_ask(c, step, &need).await? {
+        if let Err(fault) = self.prepare_to_ask(c, &need).await? {
             return Ok(Err(fault));
         }
         let question = Question {
@@ -170,7 +213,7 @@ impl Work {
         content: String,
     ) -> Result<Result<(), Fault>, DbError> {
         let need = Need::of(NeededPerson::Requester);
-        if let Err(fault) = self.prepare_to_ask(c, step, &need).await? {
+        if let Err(fault) = self.prepare_to_ask(c, &need).await? {
             return Ok(Err(fault));
         }
         let question = Question {

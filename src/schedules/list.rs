@@ -29,6 +29,19 @@ pub struct ScheduleSlot {
     pub count: i64,
 }
 
+/// Name of a schedule; `None` if it was deleted.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_name(c: &mut Conn, id: ScheduleId) -> Result<Option<String>, DbError> {
+    let row: Option<(String,)> = c
+        .q("select name from schedules where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.map(|(name,)| name))
+}
+
 /// Workspace of a schedule; `None` if the schedule does not exist.
 pub async fn workspace_of(c: &mut Conn, id: ScheduleId) -> Result<Option<WorkspaceId>, DbError> {
     let row: Option<(WorkspaceId,)> = c

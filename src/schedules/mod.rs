@@ -24,7 +24,7 @@ pub use change::{CreatedSchedule, create, delete, erase_owner, patch};
 pub use error::ScheduleError;
 pub use fire::{StartedRun, delete_old_slots, fire_due, run_now};
 pub use form::{DeliveryForm, ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm};
-pub use list::{ScheduleSlot, get, list, list_slots, workspace_of};
+pub use list::{ScheduleSlot, find_name, get, list, list_slots, workspace_of};
 pub use outcome::{Scheduled, is_allowed, note_completed, note_end, note_failed};
 pub use paused::{PausedItem, list_paused};
 pub use row::{

@@ -175,6 +175,13 @@ pub struct WorkflowForm {
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     pub updated_at: IgnoredField,
+    /// Of a recipe.
+    #[serde(default)]
+    #[schema(value_type = serde_json::Value)]
+    pub needs_model: IgnoredField,
+    #[serde(default)]
+    #[schema(value_type = serde_json::Value)]
+    pub asks_for: IgnoredField,
 }
 
 /// Fields of `PATCH` requests for workflows: omitted fields are unchanged; `steps` is replaced as a whole.

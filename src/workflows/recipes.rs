@@ -20,13 +20,25 @@ struct File {
 struct RecipeForm {
     name: String,
     description: String,
-    /// IDs of steps in which the default agent takes part.
+    #[serde(default)]
+    needs_model: bool,
+    /// IDs of deep dives in which the default agent takes part.
     #[serde(default)]
     asks: Vec<String>,
-    /// The steps of `asks` that the agent `writer` starts.
+    /// IDs of steps for the agent `writer`.
     #[serde(default)]
     writes: Vec<String>,
+    #[serde(default)]
+    asks_for: Vec<WantedForm>,
     steps: Vec<StepForm>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WantedForm {
+    label: String,
+    field: String,
+    step: StepForm,
 }
 
 constant! { pub RecipeObject = "workflow_recipe" }
@@ -44,14 +56,32 @@ pub struct WorkflowRecipe {
     /// Always null.
     pub on_message: Option<OnMessage>,
     pub steps: Vec<Step>,
+    /// True if the workflow is of little use without a language model.
+    pub needs_model: bool,
+    /// Steps that belong at the end of `steps` if a person chooses a value for one of their fields.
+    pub asks_for: Vec<WantedValue>,
+}
+
+/// An optional step of a recipe, and the field whose value a person chooses.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct WantedValue {
+    /// Label of the field.
+    #[schema(example = "Post the summary in")]
+    pub label: String,
+    /// Name of the field in `step`.
+    #[schema(example = "channel_id")]
+    pub field: String,
+    pub step: Step,
 }
 
 /// A recipe, and the steps in which agents take part.
 struct Recipe {
     name: String,
     description: String,
+    needs_model: bool,
     asks: Vec<String>,
     writes: Vec<String>,
+    asks_for: Vec<WantedValue>,
     steps: Vec<Step>,
 }
 
@@ -67,30 +97,43 @@ static RECIPES: LazyLock<Vec<Recipe>> = LazyLock::new(|| {
 
 fn parse(text: &str) -> Result<Vec<Recipe>, String> {
     let file: File = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
-    file.recipes
-        .into_iter()
-        .map(|form| {
-            Ok(Recipe {
-                steps: parse_steps(&form.steps).map_err(|e| e.to_string())?,
-                name: form.name,
-                description: form.description,
-                asks: form.asks,
-                writes: form.writes,
-            })
-        })
-        .collect()
+    file.recipes.into_iter().map(Recipe::read).collect()
 }
 
 impl Recipe {
+    fn read(form: RecipeForm) -> Result<Self, String> {
+        let steps = |forms: &[StepForm]| parse_steps(forms).map_err(|e| e.to_string());
+        let all = steps(&form.steps)?;
+        let mut asks_for = Vec::with_capacity(form.asks_for.len());
+        for wanted in form.asks_for {
+            // The step can refer to the outputs of the others.
+            let with_others = [form.steps.as_slice(), &[wanted.step]].concat();
+            let step = steps(&with_others)?.pop().ok_or("a step is missing")?;
+            asks_for.push(WantedValue {
+                label: wanted.label,
+                field: wanted.field,
+                step,
+            });
+        }
+        Ok(Self {
+            steps: all,
+            name: form.name,
+            description: form.description,
+            needs_model: form.needs_model,
+            asks: form.asks,
+            writes: form.writes,
+            asks_for,
+        })
+    }
+
     fn with_agents(&self, main: AgentId, writer: Option<AgentId>) -> WorkflowRecipe {
         let writer = writer.filter(|writer| *writer != main && !self.writes.is_empty());
         let mut steps = self.steps.clone();
         for step in &mut steps {
-            if let StepWork::Fork(fork) = &mut step.work
-                && self.asks.contains(&step.id)
-            {
-                let first = writer.filter(|_| self.writes.contains(&step.id));
-                fork.agent_ids = first.into_iter().chain([main]).collect();
+            match &mut step.work {
+                StepWork::Fork(fork) if self.asks.contains(&step.id) => fork.agent_ids = vec![main],
+                StepWork::Agent(agent) if self.writes.contains(&step.id) => agent.agent_id = writer,
+                _ => {}
             }
         }
         WorkflowRecipe {
@@ -101,6 +144,8 @@ impl Recipe {
             agents: writer.into_iter().collect(),
             on_message: None,
             steps,
+            needs_model: self.needs_model,
+            asks_for: self.asks_for.clone(),
         }
     }
 }
@@ -131,30 +176,34 @@ mod tests {
                 "{}",
                 recipe.name
             );
-            for id in &recipe.asks {
-                let step = recipe.steps.iter().find(|step| step.id == *id);
-                assert!(step.is_some_and(|step| matches!(step.work, StepWork::Fork(_))));
-            }
-            assert!(recipe.writes.iter().all(|id| recipe.asks.contains(id)));
+            let find = |id: &String| recipe.steps.iter().find(|step| step.id == *id);
+            let is_fork = |id| find(id).is_some_and(|step| matches!(step.work, StepWork::Fork(_)));
+            let is_agent =
+                |id| find(id).is_some_and(|step| matches!(step.work, StepWork::Agent(_)));
+            assert!(recipe.asks.iter().all(is_fork), "{}", recipe.name);
+            assert!(recipe.writes.iter().all(is_agent), "{}", recipe.name);
+            let needs_model = ["review", "alert-triage"].contains(&&*recipe.name);
+            assert_eq!(recipe.needs_model, needs_model, "{}", recipe.name);
         }
     }
 
     #[test]
-    fn the_default_agent_reviews_what_a_writer_writes() {
+    fn the_default_agent_corrects_what_a_writer_writes() {
         let (main, writer) = (AgentId::new(), AgentId::new());
-        for (found, agents, collaborate) in [
-            (None, vec![], vec![main]),
-            (Some(main), vec![], vec![main]),
-            (Some(writer), vec![writer], vec![writer, main]),
+        for (found, agents, writes) in [
+            (None, vec![], None),
+            (Some(main), vec![], None),
+            (Some(writer), vec![writer], Some(writer)),
         ] {
             let recipes = all(main, found);
             let review = recipes.iter().find(|recipe| recipe.name == "review");
             let review = review.unwrap();
             assert_eq!(review.agents, agents);
-            let StepWork::Fork(fork) = &review.steps[0].work else {
-                panic!("{:?}", review.steps[0]);
-            };
-            assert_eq!(fork.agent_ids, collaborate);
+            let agents = review.steps.iter().filter_map(|step| match &step.work {
+                StepWork::Agent(agent) => Some(agent.agent_id),
+                _ => None,
+            });
+            assert_eq!(agents.collect::<Vec<_>>(), [writes, None]);
         }
     }
 }

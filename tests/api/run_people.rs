@@ -283,7 +283,11 @@ async fn branches_run_together_and_a_failed_one_is_resumed_alone() {
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(
         t.bo.contents(&text(&done, "/thread_id")).await,
-        ["Noted From Coder.", "From Vibe. From Coder."]
+        [
+            "Bo started both.",
+            "Noted From Coder.",
+            "From Vibe. From Coder."
+        ]
     );
     t.model()
         .script("vibe", [Answer::status(400, "{}"), Answer::text("Later.")]);
@@ -337,7 +341,7 @@ async fn a_message_to_another_channel_is_asked_for_in_a_thread_of_the_run() {
     let run = start(&t.bo, &flow, json!({"channel_id": private})).await;
     let waiting = reaches(&t.bo, &run, "waiting").await;
     let said = t.bo.contents(&text(&waiting, "/thread_id")).await;
-    assert_eq!(said, ["Workflow tell asks for approval: Tell all"]);
+    assert_eq!(said, ["Bo started tell."]);
     decide(&t.bo, &asked(&t.bo, &waiting).await, "approve").await;
     let done = reaches(&t.bo, &run, "completed").await;
     assert_eq!(done["steps"][0]["output"], "There.");

@@ -62,6 +62,35 @@ async fn without_a_model_nobody_replies_in_a_deep_dive_of_a_run() {
     assert!(list(&posted, "/tasks").is_empty(), "{posted}");
 }
 
+/// Body for `POST /v1/workflows` from a recipe.
+fn form_of(recipes: &Value, name: &str) -> Value {
+    let mut all = list(recipes, "/data").into_iter();
+    all.find(|form| form["name"] == name).unwrap()
+}
+
+#[tokio::test]
+async fn recipes_name_what_they_need() {
+    let t = team().await;
+    let recipes = t.bo.get("/v1/workflow-recipes").await.ok();
+    let all = list(&recipes, "/data");
+    let needing = all.iter().filter(|recipe| recipe["needs_model"] == true);
+    let needing: Vec<String> = needing.map(|recipe| text(recipe, "/name")).collect();
+    assert_eq!(needing, ["review", "alert-triage"]);
+    let incident = all
+        .iter()
+        .find(|recipe| recipe["name"] == "incident")
+        .unwrap();
+    let wanted = &list(incident, "/asks_for")[0];
+    assert_eq!(wanted["label"], "Post the summary in");
+    // The optional step is valid with a value for its field.
+    let mut form = form_of(&recipes, "incident");
+    let mut step = wanted["step"].clone();
+    step[text(wanted, "/field")] = json!(t.general);
+    form["steps"].as_array_mut().unwrap().push(step);
+    let made = t.bo.post("/v1/workflows", form).await.is(201);
+    assert_eq!(list(&made, "/steps").len(), 3);
+}
+
 #[tokio::test]
 async fn every_recipe_ends_without_a_model() {
     let t = team_with(&OFFLINE).await;
@@ -74,14 +103,10 @@ async fn every_recipe_ends_without_a_model() {
         ("stand-up", &["output", "fork"][..], "Bring a cake"),
         (
             "review",
-            &["fork", "approval", "output"],
-            "It was the disk.",
+            &["agent", "agent", "approval", "output"],
+            "Written without a model",
         ),
-        (
-            "incident",
-            &["output", "fork", "approval", "output"],
-            "It was the disk.",
-        ),
+        ("incident", &["output", "fork"], "It was the disk."),
         (
             "weekly-decisions",
             &["output", "condition", "fork"],
@@ -93,10 +118,7 @@ async fn every_recipe_ends_without_a_model() {
             "Written without a model",
         ),
     ] {
-        let form = list(&recipes, "/data")
-            .into_iter()
-            .find(|form| form["name"] == recipe)
-            .unwrap();
+        let form = form_of(&recipes, recipe);
         let made = t.bo.post("/v1/workflows", form).await.is(201);
         let found: Vec<String> = list(&made, "/steps")
             .iter()
@@ -112,6 +134,12 @@ async fn every_recipe_ends_without_a_model() {
             said.iter().any(|text| text.contains(says)),
             "{recipe}: {said:?}"
         );
+        let start = format!("Bo started {recipe}:\n\nthe disk is full");
+        assert_eq!(said[0], start);
+        let once: BTreeSet<&String> = said.iter().collect();
+        assert_eq!(once.len(), said.len(), "{recipe}: {said:?}");
+        let results = said.iter().filter(|text| text.contains("It was the disk."));
+        assert!(results.count() <= 1, "{recipe}: {said:?}");
         let last = t.bo.messages(&text(&done, "/thread_id")).await.pop();
         let kind = text(&last.unwrap(), "/kind");
         assert!(["text", "resolution"].contains(&kind.as_str()), "{recipe}");

@@ -91,10 +91,13 @@ async fn an_agent_answers_and_its_answer_starts_a_thread() {
     assert_eq!(done["cause"], json!({"type": "manual", "id": null}));
     let thread = text(&done, "/thread_id");
     let messages = t.ada.messages(&thread).await;
-    assert_eq!(messages.len(), 1);
-    assert_eq!(messages[0]["content"], "Result: Hello Cy.");
-    assert_eq!(messages[0]["author"]["type"], "agent");
-    assert_eq!(messages[0]["metadata"]["run_id"], json!(started));
+    assert_eq!(messages.len(), 2);
+    assert_eq!(messages[1]["content"], "Result: Hello Cy.");
+    for message in &messages {
+        assert_eq!(message["author"]["type"], "agent");
+        assert_eq!(message["metadata"]["run_id"], json!(started));
+    }
+    assert_eq!(messages[1]["metadata"]["run_start"], Value::Null);
     let asked = t.model().asked_once("vibe").await;
     let last = asked.turns().pop().unwrap();
     assert!(
@@ -119,6 +122,42 @@ async fn an_agent_answers_and_its_answer_starts_a_thread() {
     );
     let retry = format!("/v1/tasks/{}/retry", id(&root));
     assert_eq!(t.bo.act(&retry).await.refused(409), "not_retryable");
+}
+
+#[tokio::test]
+async fn a_run_without_a_thread_first_says_who_started_it() {
+    let t = team().await;
+    let steps = json!([
+        {"id": "think", "kind": "fork", "goal": "Talk about {{input}}.", "agent_ids": []},
+    ]);
+    let flow = flow(&t.bo, "talk", steps).await;
+    let wish = json!({"input": "the ferry", "channel_id": t.general});
+    let run = start(&t.bo, &flow, wish).await;
+    let waiting = reaches(&t.bo, &run, "waiting").await;
+    let thread = text(&waiting, "/thread_id");
+    let messages = t.bo.messages(&thread).await;
+    // The goal of the fork stands in the fork only.
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0]["content"], "Bo started talk:\n\nthe ferry");
+    let workflow = flow.rsplit_once('/').unwrap().1;
+    assert_eq!(
+        messages[0]["metadata"]["run_start"],
+        json!({"run_id": run, "workflow_id": workflow, "cause": {"type": "manual", "id": null}, "requested_by": t.bo.id})
+    );
+    let fork = text(&waiting, "/steps/0/fork_id");
+    assert_eq!(t.bo.fork(&fork).await["message_id"], messages[0]["id"]);
+    let followed = t.bo.get(&format!("/v1/threads/{thread}")).await.ok();
+    assert_eq!(
+        followed["follow"],
+        json!({"level": "all", "cause": "started"})
+    );
+    let others = t.ada.get(&format!("/v1/threads/{thread}")).await.ok();
+    assert_eq!(others["follow"]["level"], "mentions");
+    // A run in a thread announces nothing.
+    let own = t.bo.thread(&t.general, "Root").await;
+    let run = start(&t.bo, &flow, json!({"thread_id": own})).await;
+    reaches(&t.bo, &run, "waiting").await;
+    assert_eq!(t.bo.contents(&own).await, ["Root"]);
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ test('/run completes the name and starts a run, which everyone in the thread can
   await toast(ada, 'Started review');
   for (const p of [ada, bo]) {
     await message(p.page, 'A review of the launch').waitFor();
-    await line(p, 'Workflow review · step 2 of 4 · Ask Vibe').waitFor();
+    await line(p, 'review · step 2 of 4 · Ask Vibe').waitFor();
   }
   assert.equal(await composer(ada).inputValue(), '');
 });
@@ -94,20 +94,20 @@ test('/run completes the name and starts a run, which everyone in the thread can
 test('a reload in the middle keeps the line', async () => {
   await answers(ada, 'Vibe').filter({ hasText: 'We launch' }).waitFor();
   await ada.page.reload();
-  await line(ada, 'Workflow review · step 2 of 4 · Ask Vibe').waitFor();
+  await line(ada, 'review · step 2 of 4 · Ask Vibe').waitFor();
   await inspect(ada, 'runs-thread');
   model.release();
 });
 
 test('the run waits for an approval, in the thread, on its page, and in the inbox', async () => {
-  for (const p of [ada, bo]) await line(p, 'Workflow review · step 3 of 4 · Approve the draft').waitFor();
+  for (const p of [ada, bo]) await line(p, 'review · step 3 of 4 · Approve the draft').waitFor();
   await main(bo).getByText('Waiting for Ada Lindholm to approve: Approve the draft').waitFor();
   await card(ada, 'Approve the draft')
     .getByText('A workflow that runs for you needs your approval to go on.')
     .waitFor();
   await card(ada, 'Approve the draft').getByText(`Publish this? ${ANSWER}`).waitFor();
   await inspect(ada, 'runs-approval');
-  await line(ada, /^Workflow review/)
+  await line(ada, /^review · step/)
     .getByRole('link', { name: 'Show run' })
     .click();
   await main(ada).getByText('Waiting for you to approve step 3').waitFor();
@@ -155,10 +155,10 @@ test('the run waits for an approval, in the thread, on its page, and in the inbo
 
 test('anyone in the thread can stop a run', async () => {
   await command('/run review the fair');
-  for (const p of [ada, bo]) await line(p, 'Workflow review · step 2 of 4 · Ask Vibe').waitFor();
+  for (const p of [ada, bo]) await line(p, 'review · step 2 of 4 · Ask Vibe').waitFor();
   await answers(bo, 'Vibe').filter({ hasText: 'We launch' }).last().waitFor();
   await button(bo.page, 'Stop all').click();
-  for (const p of [ada, bo]) await line(p, /^Workflow review/).waitFor({ state: 'detached' });
+  for (const p of [ada, bo]) await line(p, /^review · step/).waitFor({ state: 'detached' });
   model.release();
   await ada.page.goto(PAGE);
   await rows(ada).first().getByText('Stopped').waitFor();

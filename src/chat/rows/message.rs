@@ -10,6 +10,7 @@ use crate::{
     realtime::hub::Conversation,
     text_enum::text_enum,
     time::Timestamp,
+    workflows::run::RunCause,
 };
 
 text_enum! {
@@ -153,11 +154,11 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub steps: Option<i64>,
-    /// Messages that the reply cites, in the order of `n`.
     /// Number of those actions that were denied, expired, were stopped, or failed; omitted if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub steps_failed: Option<i64>,
+    /// Messages that the reply cites, in the order of `n`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<MessageSource>,
     /// Number of removed citations: those of unknown, deleted, or hidden messages, and those that do not support the sentence that
@@ -169,6 +170,10 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub run_id: Option<crate::ids::RunId>,
+    /// Start of the workflow run that the message announces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub run_start: Option<RunStart>,
     /// The fork whose resolution this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -176,6 +181,16 @@ pub struct MessageMetadata {
     /// Users who are notified of a resolution message as if it mentioned them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,
+}
+
+/// Start of a workflow run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RunStart {
+    pub run_id: crate::ids::RunId,
+    pub workflow_id: crate::ids::WorkflowId,
+    pub cause: RunCause,
+    /// The run acts with this person's rights.
+    pub requested_by: UserId,
 }
 
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]

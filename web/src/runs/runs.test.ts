@@ -126,14 +126,17 @@ describe('a thread', () => {
   test('shows an active run until it ends, and what it asks', async () => {
     const root = rootTask();
     screen.ws.tasks.put(root);
-    backend().runs.set('run_1', run({ steps: steps('completed', 'waiting') }));
+    const asking = steps('completed', 'waiting').map((s) =>
+      s.state === 'waiting' ? { ...s, action_id: 'act_1' } : s,
+    );
+    backend().runs.set('run_1', run({ steps: asking }));
     backend().actions.set('act_1', approval);
     backend().waiting = waiting({ actions: [approval] });
     actionsOf(screen.ws, screen.app.ui);
     const posted = fromAgent({ content: 'A draft.', metadata: { task_id: 'task_1', run_id: 'run_1' } });
     backend().messages = [posted];
     await show();
-    const name = 'Workflow review · step 2 of 3 · Approve the draft';
+    const name = 'review · step 2 of 3 · Approve the draft · waits for you';
     const line = within(await page.findByRole('region', { name }));
     // The draft is not shown again below the messages of the run.
     await page.findByText('A draft.');
@@ -148,9 +151,9 @@ describe('a thread', () => {
   test('follows the run by its events', async () => {
     screen.ws.tasks.put(rootTask());
     await show();
-    expect(await page.findByText('Workflow review · step 1 of 3 · Ask Vibe')).toBeTruthy();
+    expect(await page.findByText('review · step 1 of 3 · Ask Vibe')).toBeTruthy();
     screen.scene.event('run.updated', { run: run({ steps: steps('completed', 'skipped', 'running') }) });
-    expect(await page.findByText('Workflow review · step 3 of 3 · Post a message')).toBeTruthy();
+    expect(await page.findByText('review · step 3 of 3 · Post a message')).toBeTruthy();
   });
   test('leads from the notice of a failed run to the run', async () => {
     screen.ws.tasks.put(rootTask({ status: 'failed' }));

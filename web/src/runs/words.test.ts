@@ -5,6 +5,7 @@ import { ask, names as others } from '../test/make-workflows';
 import {
   currentIndex,
   durationText,
+  forkToResolve,
   isStatus,
   lineText,
   resumeIndex,
@@ -12,6 +13,7 @@ import {
   stepNames,
   tookText,
   waitingText,
+  waitsForText,
 } from './words';
 
 const names = stepNames(workflow(), others);
@@ -56,10 +58,25 @@ test('a run is at its open step, or at the next one', () => {
   expect(currentIndex({ steps: parallel('running', 'completed', 'running') })).toBe(2);
 });
 test('the line in a thread has the workflow, the step, and its name', () => {
-  expect(lineText(run(), 'review', names)).toBe('Workflow review · step 1 of 3 · Ask Vibe');
+  const nobody = () => '';
+  expect(lineText(run(), 'review', names, nobody)).toBe('review · step 1 of 3 · Ask Vibe');
   const ended = run({ steps: steps('completed', 'skipped', 'completed') });
-  expect(lineText(ended, 'review', names)).toBe('Workflow review');
-  expect(lineText(run(), 'review', new Map())).toBe('Workflow review · step 1 of 3 · draft');
+  expect(lineText(ended, 'review', names, nobody)).toBe('review');
+  expect(lineText(run(), 'review', new Map(), nobody)).toBe('review · step 1 of 3 · draft');
+  const waiting = run({ steps: steps('completed', 'waiting') });
+  const line = 'review · step 2 of 3 · Approve the draft';
+  expect(lineText(waiting, 'review', names, () => 'Ada')).toBe(`${line} · waits for Ada`);
+  expect(lineText(waiting, 'review', names, nobody)).toBe(line);
+});
+test('a step waits for the people of its approval, or for a result', () => {
+  const approve = step({ id: 'approve', kind: 'approval', state: 'waiting', action_id: 'act_1' });
+  const asked = action({ requested_by: 'user_ada', needs: [need()] });
+  expect(waitsForText(approve, asked, nameOf)).toBe('Ada');
+  expect(waitsForText(approve, undefined, nameOf)).toBe('');
+  const dive = step({ kind: 'fork', fork_id: 'fork_1', state: 'waiting' });
+  expect(waitsForText(dive, undefined, nameOf)).toBe('a result');
+  expect(forkToResolve(run({ steps: [dive] }))).toBe('fork_1');
+  expect(forkToResolve(run({ steps: [approve] }))).toBeNull();
 });
 test('a run resumes with the step that failed', () => {
   const main = workflow().steps;

@@ -1,6 +1,6 @@
 import type { Action } from '../api/actions';
 import type { Definition, Run, RunStatus, RunStep, StepState, WorkflowStep } from '../api/runs';
-import { inSentence, waitsFor, type NameOf } from '../approvals/words';
+import { inSentence, isOpen as isOpenAction, waitsFor, type NameOf } from '../approvals/words';
 import { seconds } from '../lib/time';
 import { stepName, type Names } from '../workflows/words';
 
@@ -59,13 +59,28 @@ export function currentIndex({ steps }: Pick<Run, 'steps'>): number {
   const working = steps.findIndex((s) => isOpen(s) && s.kind !== 'parallel');
   return working >= 0 ? working : steps.findIndex((s) => isOpen(s) || s.state === 'pending');
 }
-/** "Workflow review · step 2 of 5 · Ask Coder". */
-export function lineText(run: Run, workflow: string, names: ReadonlyMap<string, string>): string {
+/** "review · step 3 of 4 · Approve the text · waits for Ada". `waits` names whom the step waits for. */
+export function lineText(
+  run: Run,
+  workflow: string,
+  names: ReadonlyMap<string, string>,
+  waits: (step: RunStep) => string,
+): string {
   const index = currentIndex(run);
   const step = run.steps[index];
-  const parts = step ? [`step ${index + 1} of ${run.steps.length}`, names.get(step.id) ?? step.id] : [];
-  return [`Workflow ${workflow}`, ...parts].join(' · ');
+  if (!step) return workflow;
+  const who = step.state === 'waiting' ? waits(step) : '';
+  const parts = [`step ${index + 1} of ${run.steps.length}`, names.get(step.id) ?? step.id];
+  return [workflow, ...parts, ...(who ? [`waits for ${who}`] : [])].join(' · ');
 }
+/** Whom a step waits for: "Ada", "a result"; blank while the action is not known. */
+export function waitsForText(step: RunStep, action: Action | undefined, nameOf: NameOf): string {
+  if (step.fork_id) return 'a result';
+  return action && isOpenAction(action) ? inSentence(waitsFor(action, nameOf)) : '';
+}
+/** The open step for which a person has to resolve a deep dive. */
+export const forkToResolve = ({ steps }: Pick<Run, 'steps'>): string | null =>
+  steps.find((s) => s.state === 'waiting' && s.fork_id)?.fork_id ?? null;
 
 /** Index of the step with which a failed run resumes: the failed one of the main list, else the next one. */
 export function resumeIndex({ steps }: Pick<Run, 'steps'>, main: WorkflowStep[]): number {

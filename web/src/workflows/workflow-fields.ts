@@ -35,6 +35,17 @@ export const fieldsOf = (w: Pick<Workflow, FieldKey>): WorkflowFields => ({
   on_message: w.on_message && { ...blankTrigger(w.on_message.channel_id), ...w.on_message },
   steps: w.steps,
 });
+/** A recipe with the steps for which the query has a value. */
+export const withChosen = (recipe: WorkflowRecipe, query: URLSearchParams): WorkflowRecipe => ({
+  ...recipe,
+  steps: [
+    ...recipe.steps,
+    ...recipe.asks_for.flatMap(({ step, field }) => {
+      const value = query.get(step.id);
+      return value ? [{ ...step, [field]: value }] : [];
+    }),
+  ],
+});
 export const blankTrigger = (channel: string): Trigger => ({
   channel_id: channel,
   from: 'people',
