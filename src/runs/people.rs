@@ -9,15 +9,17 @@ use super::{
     work::{Fault, Work},
 };
 use crate::{
+    agents::{policy, profiles},
     chat::messages::{Message, RunStart},
     db::{Conn, Db, DbError, dialect::lock_workspace, now},
     ids::{ActionId, ChannelId, ForkId, RunId, TaskId, WorkspaceId},
-    mcp::Effect,
+    mcp::{Effect, Risk},
+    model::FunctionTool,
     replies::requester::find_requester,
     schedules,
     tasks::{
         actions::{
-            self, Action, ActionState, Need, NeededPerson,
+            self, Action, ActionSource, ActionState, Need,
             approval::{self, NewApproval},
             texts,
         },
@@ -25,6 +27,8 @@ use crate::{
     },
     time::Timestamp,
     tools::{
+        decide::{self, Decision, Rules, Seen},
+        function::ToolFunction,
         hash::{self, HashedCall},
         taint,
     },
@@ -40,8 +44,9 @@ const DUE_AT_ONCE: i64 = 100;
 const APPROVAL: &str = "approval";
 /// Function name of the action that posts a message in a channel other than the run's.
 const POST_ELSEWHERE: &str = "post_elsewhere";
-/// Time limit in seconds for a decision about a message to another channel.
-const POST_TIMEOUT_S: u32 = 86_400;
+
+/// Reason why a message to another channel is not posted at a low trust level.
+const NOT_ALLOWED: &str = "the workspace does not allow agents to post in other channels";
 
 /// A request for approval.
 struct Question {
@@ -49,7 +54,7 @@ struct Question {
     title: String,
     effect: Effect,
     arguments: Value,
-    need: Need,
+    needs: Vec<Need>,
     timeout_s: u32,
 }
 
@@ -159,19 +164,56 @@ impl Work {
         .await
     }
 
+    /// Decides whether a message to another channel needs approvals, as for a function that writes inside the workspace.
+    async fn decide_to_post(&self, c: &mut Conn) -> Result<Decision, DbError> {
+        let policy = policy::find(c, self.run.workspace_id).await?;
+        let poster = self.run.agent(self.content.default_agent_id);
+        let profile = match poster {
+            Some((agent, version)) => profiles::find_resolved(c, agent, version).await?,
+            None => None,
+        };
+        let definition = FunctionTool {
+            name: POST_ELSEWHERE.to_owned(),
+            description: None,
+            parameters: None,
+            strict: None,
+        };
+        let function = ToolFunction {
+            effect: Effect::Write,
+            risk: Risk::Approve,
+            ..ToolFunction::built_in(POST_ELSEWHERE, "Post in another channel", definition)
+        };
+        let rules = Rules {
+            level: policy.trust_level,
+            rules: &policy.approval_rules,
+            trust: profile
+                .as_ref()
+                .and_then(|agent| agent.profile.trust.as_ref()),
+        };
+        let read = taint::list(c, self.run.root()).await?;
+        let seen = if read.iter().any(ActionSource::counts) {
+            Seen::Tainted
+        } else {
+            Seen::Clean
+        };
+        Ok(decide::decide(&function, &rules, seen))
+    }
+
     /// Checks that somebody can approve, and starts a thread for the approval if the run does not have one.
     async fn prepare_to_ask(
         &mut self,
         c: &mut Conn,
-        need: &Need,
+        needs: &[Need],
     ) -> Result<Result<(), Fault>, DbError> {
         let Some(channel) = self.run.channel_id else {
             return Ok(Err("the run has no channel".to_owned()));
         };
         let (workspace, requester) = (self.run.workspace_id, self.run.requested_by);
-        if !approval::has_approver(c, workspace, channel, requester, need).await? {
-            let fault = "none of the possible approvers can read the run's channel";
-            return Ok(Err(fault.to_owned()));
+        for need in needs {
+            if !approval::has_approver(c, workspace, channel, requester, need).await? {
+                let fault = "none of the possible approvers can read the run's channel";
+                return Ok(Err(fault.to_owned()));
+            }
         }
         self.ensure_thread(c).await
     }
@@ -188,7 +230,8 @@ impl Work {
             user_id: work.user_id,
             ..Need::of(work.who)
         };
-        if let Err(fault) = self.prepare_to_ask(c, &need).await? {
+        let needs = vec![need];
+        if let Err(fault) = self.prepare_to_ask(c, &needs).await? {
             return Ok(Err(fault));
         }
         let question = Question {
@@ -196,7 +239,7 @@ impl Work {
             title: self.shown(c, step).await?,
             effect: Effect::Read,
             arguments: json!({"text": outputs::cut(text)}),
-            need,
+            needs,
             timeout_s: work.timeout_s,
         };
         let action = self.question(c, question).await?;
@@ -204,16 +247,31 @@ impl Work {
         Ok(Ok(()))
     }
 
-    /// Requests the requester's approval before a message leaves the conversation of the run.
-    pub(super) async fn ask_to_post(
+    /// Posts a message in another channel, or requests the approvals that this needs.
+    pub(super) async fn post_elsewhere(
         &mut self,
         c: &mut Conn,
         step: &Step,
         channel: ChannelId,
         content: String,
     ) -> Result<Result<(), Fault>, DbError> {
-        let need = Need::of(NeededPerson::Requester);
-        if let Err(fault) = self.prepare_to_ask(c, &need).await? {
+        let question = match self.decide_to_post(c).await? {
+            Decision::NotOffered => {
+                return Ok(Err(NOT_ALLOWED.to_owned()));
+            }
+            Decision::Granted => {
+                return Ok(match self.post(c, channel, content).await? {
+                    Ok(message) => {
+                        let output = self.store(c, message.content, Some(message.id)).await?;
+                        self.complete(c, &step.id, output, None).await?;
+                        Ok(())
+                    }
+                    Err(fault) => Err(fault),
+                });
+            }
+            Decision::Asks(question) => question,
+        };
+        if let Err(fault) = self.prepare_to_ask(c, &question.needs).await? {
             return Ok(Err(fault));
         }
         let question = Question {
@@ -221,8 +279,8 @@ impl Work {
             title: self.shown(c, step).await?,
             effect: Effect::Write,
             arguments: json!({"channel_id": channel, "content": outputs::cut(content)}),
-            need,
-            timeout_s: POST_TIMEOUT_S,
+            needs: question.needs,
+            timeout_s: question.timeout_s,
         };
         let action = self.question(c, question).await?;
         self.wait(c, &step.id, None, Some(action), None).await?;
@@ -254,7 +312,7 @@ impl Work {
             call_hash: hash::call_hash(None, question.name, &arguments.text),
             arguments_id: arguments.text_id,
             sources: taint::list(c, root).await?,
-            needs: vec![question.need],
+            needs: question.needs,
             timeout_s: question.timeout_s,
             expires_at: after(now(), question.timeout_s),
         };
@@ -316,6 +374,10 @@ impl Work {
             let fault = "its message to another channel was not approved";
             return self.fail_step(c, &step.id, fault).await;
         };
+        // The policy may have changed since the approval.
+        if self.decide_to_post(c).await? == Decision::NotOffered {
+            return self.fail_step(c, &step.id, NOT_ALLOWED).await;
+        }
         approval::use_up(c, action.id, self.audience).await?;
         match self.post(c, channel, content).await? {
             Ok(message) => {

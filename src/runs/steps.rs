@@ -252,7 +252,7 @@ impl Work {
         };
         let content = self.render(&work.content);
         if self.run.channel_id != Some(channel) && !matches!(self.audience, Audience::Public(_)) {
-            return self.ask_to_post(c, step, channel, content).await;
+            return self.post_elsewhere(c, step, channel, content).await;
         }
         let message = match self.post(c, channel, content).await? {
             Ok(message) => message,

@@ -330,6 +330,47 @@ async fn a_message_to_another_channel_needs_an_approval_outside_of_public_channe
 }
 
 #[tokio::test]
+async fn the_trust_level_and_rules_decide_on_messages_to_other_channels() {
+    let t = team().await;
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let private = t.ada.private_channel("secret", &[&t.bo]).await;
+    let steps =
+        json!([{"id": "there", "kind": "output", "content": "There.", "channel_id": t.general}]);
+    let flow = flow(&t.ada, "tell", steps).await;
+    let set = async |patch: Value| {
+        t.ada.patch(&policy, patch).await.is(200);
+        start(&t.ada, &flow, json!({"channel_id": private})).await
+    };
+    for level in [0, 1] {
+        let run = set(json!({"trust_level": level})).await;
+        let failed = reaches(&t.ada, &run, "failed").await;
+        let error = text(&failed, "/steps/0/error");
+        assert!(error.contains("does not allow"), "{error}");
+    }
+    let run = set(json!({"trust_level": 3})).await;
+    let done = reaches(&t.ada, &run, "completed").await;
+    assert_eq!(done["steps"][0]["action_id"], Value::Null);
+    assert_eq!(done["steps"][0]["output"], "There.");
+    // A rule asks for an admin in addition, also at this level.
+    let rules = json!([{"action": "post_elsewhere", "requires": "admin", "timeout_s": 60}]);
+    let run = set(json!({"approval_rules": rules})).await;
+    let waiting = reaches(&t.ada, &run, "waiting").await;
+    let action = asked(&t.ada, &waiting).await;
+    let needs: Vec<String> = list(&action, "/needs")
+        .iter()
+        .map(|need| text(need, "/who"))
+        .collect();
+    assert_eq!(needs, ["requester", "admin"]);
+    // The level is checked again when the message is posted.
+    t.ada
+        .patch(&policy, json!({"trust_level": 1}))
+        .await
+        .is(200);
+    decide(&t.ada, &action, "approve").await;
+    reaches(&t.ada, &run, "failed").await;
+}
+
+#[tokio::test]
 async fn a_message_to_another_channel_is_asked_for_in_a_thread_of_the_run() {
     let t = team().await;
     let private = t.bo.private_channel("secret", &[]).await;
