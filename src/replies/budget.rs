@@ -198,9 +198,10 @@ fn is_asked(source: &Source) -> bool {
     )
 }
 
-/// Number of the most recent messages that fit into half of the room; at least 1.
-pub fn kept(context: &Context, budget: &Budget) -> usize {
-    let mut left = budget.window.estimate_for(budget.room() / 2);
+/// Number of the most recent messages that fit into half of the room, or of `tokens_max` if that is smaller; at least 1.
+pub fn kept(context: &Context, budget: &Budget, tokens_max: u64) -> usize {
+    let room = budget.room().min(tokens_max);
+    let mut left = budget.window.estimate_for(room / 2);
     let newest = context.history.iter().rev();
     let kept = newest.take_while(|message| {
         let tokens = estimate_tokens(&message.content) + LABEL_TOKENS;
@@ -209,6 +210,14 @@ pub fn kept(context: &Context, budget: &Budget) -> usize {
         fits
     });
     kept.count().max(1)
+}
+
+/// Size of the messages before the `kept` most recent ones, in tokens, corrected for the model.
+pub fn tokens_before(context: &Context, budget: &Budget, kept: usize) -> u64 {
+    let older = context.history.len().saturating_sub(kept);
+    let sizes = context.history[..older].iter();
+    let sizes = sizes.map(|message| estimate_tokens(&message.content) + LABEL_TOKENS);
+    budget.window.corrected(sizes.sum())
 }
 
 /// Removes the middle of messages and files that are longer than `tokens_max`.

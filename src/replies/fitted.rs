@@ -13,8 +13,10 @@ use super::{
 };
 use crate::{db::now, ids::MessageId};
 
-/// Minimum number of messages that a pass must be able to summarize to run because of the prompt's size.
+/// Minimum number of messages that a pass must be able to summarize to run because of the prompt's size, and their minimum size as a
+/// fraction (1/`SIZE_TOKENS_SHARE`) of the prompt's maximum size. One of them is enough.
 const SIZE_MESSAGES_MIN: usize = 12;
+const SIZE_TOKENS_SHARE: u64 = 5;
 /// Maximum size of a thread's summary in a fork, in tokens.
 const BACKGROUND_SUMMARY_TOKENS_MAX: u64 = 900;
 
@@ -25,8 +27,6 @@ pub(super) struct Fitted {
     pub fit: Fit,
     left_out: Vec<LeftOut>,
     strategy: Strategy,
-}
-
     reasons: Reasons,
 }
 
@@ -66,6 +66,8 @@ fn shortened(loaded: &Context, limited: &Context, sent: &Context) -> Vec<SourceN
     ];
     let parts = parts.into_iter().filter(|(_, is_shortened)| *is_shortened);
     parts.map(|(name, _)| name).collect()
+}
+
 impl Fitted {
     /// Fits a context, which may already have been shortened, into the budget.
     ///
@@ -86,11 +88,11 @@ impl Fitted {
             })
         });
         let fit = budget::fit(&context, &budget)?;
-        if !fit.dropped.is_empty() {
-            left_out.push(LeftOut::of(LeftOutReason::ContextBudget, &fit.dropped));
         let mut reasons = loaded.reasons.clone();
         let parts = shortened(&loaded.context, &context, &fit.context);
         reasons.extend(parts.into_iter().map(|part| (part, Because::NoRoom)));
+        if !fit.dropped.is_empty() {
+            left_out.push(LeftOut::of(LeftOutReason::ContextBudget, &fit.dropped));
         }
         Ok(Self {
             context,
@@ -98,9 +100,9 @@ impl Fitted {
             fit,
             left_out,
             strategy,
+            reasons,
         })
     }
-            reasons,
 
     /// Checks whether messages were dropped or the prompt is longer than the strategy allows.
     pub(super) fn is_long(&self) -> bool {
@@ -110,11 +112,12 @@ impl Fitted {
     /// Returns the number of most recent messages that a pass should keep if the prompt is long. Returns `None` if no pass is due:
     /// compaction is off, the prompt is not long, or too few older messages remain.
     pub(super) fn kept_by_size(&self) -> Option<usize> {
-        let keep = budget::kept(&self.context, &self.budget);
-        let is_due = self.strategy.is_on()
-            && self.is_long()
-            && self.context.history.len() >= keep + SIZE_MESSAGES_MIN;
-        is_due.then_some(keep)
+        let tokens_max = self.strategy.prompt_tokens_max();
+        let keep = budget::kept(&self.context, &self.budget, tokens_max);
+        let older = budget::tokens_before(&self.context, &self.budget, keep);
+        let is_worth_it = self.context.history.len() >= keep + SIZE_MESSAGES_MIN
+            || older >= tokens_max / SIZE_TOKENS_SHARE;
+        (self.strategy.is_on() && self.is_long() && is_worth_it).then_some(keep)
     }
 
     /// Lists the old messages from which the prompt contains passages.
@@ -154,7 +157,7 @@ impl Fitted {
             reserve: self.budget.reserve(),
             rounds: Vec::new(),
             authored: loaded.authored.clone(),
+            reasons: self.reasons.clone(),
         }
     }
 }
-            reasons: self.reasons.clone(),

@@ -737,6 +737,34 @@ async fn messages_that_do_not_fit_are_summarized_before_the_reply() {
 }
 
 #[tokio::test]
+async fn a_prompt_above_the_figure_of_its_strategy_makes_one_pass_in_a_large_window() {
+    // 18 messages of about 2,500 tokens, and 8 of about 5,000; the figure is 24,000 tokens.
+    for (count, words) in [(18, 2_000), (8, 4_000)] {
+        let t = with_sage(&[
+            ("COMPACTION_INTERVAL", "0s"),
+            ("MODEL", "house"),
+            ("CONTEXT_WINDOW", "200000"),
+            ("RATE_LIMITS", "off"),
+        ])
+        .await;
+        let thread = t.ada.thread(&t.general, "Root").await;
+        for n in 0..count {
+            let words = "word ".repeat(words);
+            t.ada.say(&thread, &format!("message {n} {words}")).await;
+        }
+        t.model()
+            .script("summary", [segment("They wrote words.", &[])]);
+        answered(&t.ada, &thread, "@sage sum up").await;
+        let passes = compacted(&t.ada, &thread).await;
+        assert_eq!(passes.len(), 1, "{count}: {passes:?}");
+        assert_eq!(passes[0]["input"]["options"]["trigger"], "size");
+        let prompt = t.model().asked_once("sage").await.all();
+        assert!(prompt.contains("They wrote words."), "{count}");
+        assert!(!prompt.contains("message 0 "), "{count}");
+    }
+}
+
+#[tokio::test]
 async fn canceling_a_reply_cancels_the_pass_that_it_waits_for() {
     let t = sage_team().await;
     let (thread, _) = long_thread(&t.ada, &t.general, 50).await;
