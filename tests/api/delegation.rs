@@ -217,7 +217,16 @@ async fn a_task_delegates_in_as_many_rounds_as_its_tool_allows() {
     t.model().script("lead", answers);
     let (_, task) = asked(&t, "@lead go").await;
     let found = actions(&t.bo, &task).await;
-    assert_eq!(errors(&found), json!([null, "too_many_calls"]));
+    assert_eq!(errors(&found), json!([null, "no_such_function"]));
+    // After the last round, the function is no longer offered.
+    let offered: Vec<bool> = t
+        .model()
+        .asked("lead", 3)
+        .await
+        .iter()
+        .map(|request| request.offered().contains(&"delegate".to_owned()))
+        .collect();
+    assert_eq!(offered, [true, false, false]);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::{
-        profiles::{self, Profile, Resolved},
+        profiles::{self, Profile, Resolved, Tool},
         segments::{CompactionTrigger, PassOptions},
     },
     chat::messages::MessageSource,
@@ -23,8 +23,8 @@ use crate::{
         retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step},
         sources::{Because, SourceName},
     },
-    tasks::{FailCode, Lease, LeaseLost, Task, TaskKind, worker::Abort},
-    tools::{builtin::done, requests::Requests, runner::Offer},
+    tasks::{FailCode, Lease, LeaseLost, Task, TaskKind, actions, worker::Abort},
+    tools::{builtin::done, function::DELEGATE, requests::Requests, runner::Offer},
 };
 
 use super::{
@@ -288,6 +288,32 @@ impl<'a> RunningReply<'a> {
             .done_summary(&self.requests.task, task.round)
             .await?;
         self.rounds = handler.rounds(task.id).await?;
+        self.limit_delegations().await
+    }
+
+    /// Stops offering `delegate` after the maximum number of rounds with delegations.
+    async fn limit_delegations(&mut self) -> Result<(), DbError> {
+        let LoadedReply {
+            handler,
+            task,
+            agent,
+            ..
+        } = &self.reply;
+        if self.requests.offer.find(DELEGATE).is_none() {
+            return Ok(());
+        }
+        let tools = agent.profile.reply_tools();
+        let rounds_max = tools.iter().find_map(|tool| match tool {
+            Tool::Delegate(tool) => Some(tool.rounds_max()),
+            _ => None,
+        });
+        let mut c = handler.db.read().await?;
+        let rounds = actions::delegating_rounds(&mut c, task.id, i64::MAX, DELEGATE).await?;
+        if rounds_max.is_some_and(|max| rounds >= max) {
+            self.requests
+                .offer
+                .keep(|function| function.name() != DELEGATE);
+        }
         Ok(())
     }
 
@@ -376,6 +402,7 @@ impl<'a> RunningReply<'a> {
         };
         self.reply.counts.offered = fewer;
         self.requests = self.reply.requests().await?;
+        self.limit_delegations().await?;
         Ok(true)
     }
 
