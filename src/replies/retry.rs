@@ -41,6 +41,8 @@ pub enum Failure {
     OverBudget(OverBudget),
     /// The `usd_max` of a delegation does not allow the call, so it was not made.
     OverDelegation {
+        /// The limit in billionths of a US dollar.
+        nano_usd_max: i64,
         /// True if the call is prevented only by reservations of running calls.
         can_wait: bool,
         at: Timestamp,
@@ -288,7 +290,7 @@ pub fn next_step(
         Failure::Model(ModelError::Auth(_)) => fail(FailCode::Auth),
         Failure::Timeout => fail(FailCode::Timeout),
         Failure::OverBudget(over) => over_budget(counts, over.can_wait, over.at),
-        Failure::OverDelegation { can_wait, at } => over_budget(counts, *can_wait, *at),
+        Failure::OverDelegation { can_wait, at, .. } => over_budget(counts, *can_wait, *at),
         Failure::TreeLimit => fail(FailCode::TreeLimit),
     }
 }

@@ -14,6 +14,7 @@ use crate::{
         ToolCall, ToolCallPiece, ToolChoice, VendorMembers,
     },
     replies::{
+        delegation::options::DelegateOptions,
         manifest::{self, Manifest},
         retry::Failure,
         taint,
@@ -21,6 +22,7 @@ use crate::{
     tasks::{
         Lease, LeaseLost, Task, TaskKind,
         attempts::{AttemptOutcome, AttemptRecord},
+        budgets::nano_usd,
         calls::{CallRow, CallTask, NewCall, OpenCall, Purpose},
         queue::{self, DelegationRoom},
         worker::Abort,
@@ -170,7 +172,9 @@ async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), 
     if task.kind == TaskKind::Delegate {
         let room = queue::delegation_room(c, task.id, row.reserved_nano_usd()).await?;
         if room != DelegationRoom::Enough {
+            let usd_max = DelegateOptions::of(task).usd_max;
             return Ok(Err(Failure::OverDelegation {
+                nano_usd_max: usd_max.map_or(0, nano_usd),
                 can_wait: room == DelegationRoom::Later,
                 at: now(),
             }));

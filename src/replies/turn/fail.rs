@@ -42,6 +42,8 @@ struct FailCause {
     wait: Option<Duration>,
     too_large: Option<TooLarge>,
     over: Option<OverBudget>,
+    /// `usd_max` of the delegation, in billionths of a US dollar.
+    nano_usd_max: Option<i64>,
     /// Output limit of an answer that contained only reasoning.
     thought_tokens: Option<u32>,
     failed_at: Timestamp,
@@ -59,6 +61,10 @@ impl FailCause {
             wait: wait.filter(|wait| !wait.is_zero()),
             too_large,
             over: failure.and_then(over_budget).cloned(),
+            nano_usd_max: failure.and_then(|failure| match failure {
+                Failure::OverDelegation { nano_usd_max, .. } => Some(*nano_usd_max),
+                _ => None,
+            }),
             thought_tokens: failure.and_then(Failure::thought_tokens),
             failed_at: now(),
         }
@@ -67,6 +73,10 @@ impl FailCause {
     /// Returns the text of the notice.
     async fn message(&self, c: &mut Conn, lease: &Lease) -> Result<String, DbError> {
         let name = profiles::shown_name(c, lease.target.agent).await?;
+        if let Some(limit) = self.nano_usd_max {
+            let shows_costs = costs::are_visible(c, lease.workspace, CostReader::Other).await?;
+            return Ok(over_delegation_notice(&name, limit, shows_costs));
+        }
         Ok(match (self.wait, self.too_large, &self.over) {
             (_, _, Some(over)) => {
                 // The notice is visible to everyone in the conversation.
@@ -81,6 +91,24 @@ impl FailCause {
             (None, None, None) => notice_text(&name, self.code),
         })
     }
+}
+
+/// Notice about work that another agent passed on and whose costs would exceed the limit for it.
+fn over_delegation_notice(name: &str, nano_usd_max: i64, shows_costs: bool) -> String {
+    let stopped =
+        format!("{name} stopped: the work that was passed on would cost more than its limit");
+    if !shows_costs {
+        return format!("{stopped}.");
+    }
+    // Limits have at most four digits after the decimal point on screen.
+    let ten_thousandths = nano_usd_max / 100_000;
+    let (dollars, rest) = (ten_thousandths / 10_000, ten_thousandths % 10_000);
+    let digits = format!("{rest:04}");
+    let (cents, more) = digits.split_at(2);
+    format!(
+        "{stopped} of ${dollars}.{cents}{}.",
+        more.trim_end_matches('0')
+    )
 }
 
 /// Returns the budget that is exceeded by a call, or by the summary that the call needs.
@@ -283,5 +311,26 @@ impl ReplyHandler {
         let key = StateKey::of(&task, &target);
         let adapting = Adapting::find(&mut c, &key, target.channel, &agent.profile).await?;
         Ok(adapting.map(|adapting| adapting.note(&task.input.0.prompt, ReplyEnd::NoReply)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_passed_on_work_is_named_unless_costs_are_hidden() {
+        for (limit, wanted) in [
+            (500_000_000, "$0.50."),
+            (2_000_000_000, "$2.00."),
+            (12_300_000, "$0.0123."),
+        ] {
+            let text = over_delegation_notice("Coder", limit, true);
+            assert!(text.ends_with(wanted), "{text}");
+        }
+        assert_eq!(
+            over_delegation_notice("Coder", 1, false),
+            "Coder stopped: the work that was passed on would cost more than its limit."
+        );
     }
 }
