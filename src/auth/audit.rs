@@ -31,6 +31,7 @@ text_enum! {
         ModelRemoved = "model.removed",
         BudgetsChanged = "budgets.changed",
         MemoryPublished = "memory.published",
+        MemoryUnpublished = "memory.unpublished",
         MemoryDeleted = "memory.deleted",
         CompactionDeleted = "compaction.deleted",
         AgentCreated = "agent.created",

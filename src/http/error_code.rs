@@ -136,6 +136,7 @@ text_enum! {
         PersonaNotFound = "persona_not_found",
         PreconditionRequired = "precondition_required",
         PreviousResponseNotFound = "previous_response_not_found",
+        Published = "published",
         QuotaExceeded = "quota_exceeded",
         RangeNotSatisfiable = "range_not_satisfiable",
         RateLimitExceeded = "rate_limit_exceeded",

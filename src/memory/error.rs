@@ -78,6 +78,8 @@ pub enum MemoryError {
     UserFileStale(Box<UserFile>),
     #[error("nobody who can change the memory has allowed admins to share it with the workspace")]
     NotShared,
+    #[error("this is in the memory of the workspace: ask an admin to delete it")]
+    Published,
     #[error("only facts, people, projects, and decisions that people stated can be published")]
     KindNotAllowed,
     #[error(transparent)]
@@ -126,6 +128,7 @@ impl From<MemoryError> for ApiError {
             E::UserFileStale(file) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
                 .param("If-Match")
                 .with_current(&file),
+            E::Published => make(StatusCode::FORBIDDEN, ErrorCode::Published),
             E::NotShared => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotShared),
             E::KindNotAllowed => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::KindNotAllowed),
             E::Auth(e) => e.into(),

@@ -13,7 +13,11 @@ use crate::{
     chat::{ChatError, access},
     db::{Conn, Db, DbError, dialect, now},
     ids::{AgentId, MemoryId, ThreadId, UserId, WorkspaceId},
-    memory::{MemoryError, entry::MemoryOrigin, find},
+    memory::{
+        MemoryError,
+        entry::{Entry, MemoryOrigin},
+        find,
+    },
     sql_with_ids,
     time::Timestamp,
 };
@@ -29,10 +33,48 @@ pub struct Remaining {
     pub contexts: i64,
 }
 
-/// Deletes an entry and its text from all records, and counts what remains.
+/// Lists the published copies of an entry.
+async fn published_copies(c: &mut Conn, id: MemoryId) -> Result<Vec<MemoryId>, DbError> {
+    let copies: Vec<(MemoryId,)> = c
+        .q("select p.id from citations k join memories p on p.id = k.owner_id where k.owner_type = 'memory' \
+            and k.source_type = 'memory' and k.source_id = $1 and p.scope = 'organization' and p.forgotten_at is null order by p.id")
+        .bind(id)
+        .all()
+        .await?;
+    Ok(copies.into_iter().map(|(copy,)| copy).collect())
+}
+
+/// Checks that the actor can delete an entry that is published: admins, the person whom the entry is about, and the authors of its
+/// source messages can.
 ///
 /// # Errors
-/// `NotFound`, `FromFile`, `Stale`, or an error from the access checks.
+/// `Published`.
+async fn check_published(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    entry: &Entry,
+) -> Result<(), MemoryError> {
+    if actor.scopes.has(Scope::WorkspaceAdmin) || entry.about_user_id == Some(actor.user) {
+        return Ok(());
+    }
+    let is_author: bool = c
+        .q("select exists (select 1 from citations k join messages m on m.id = k.source_id where k.owner_type = 'memory' \
+            and k.owner_id = $1 and k.source_type = 'message' and m.author_type = 'human' and m.author_id = $2)")
+        .bind(entry.id)
+        .bind(actor.user)
+        .value()
+        .await?;
+    if is_author {
+        Ok(())
+    } else {
+        Err(MemoryError::Published)
+    }
+}
+
+/// Deletes an entry with its published copies, and their text from all records, and counts what remains.
+///
+/// # Errors
+/// `NotFound`, `FromFile`, `Published`, `Stale`, or an error from the access checks.
 pub async fn forget(
     c: &mut Conn,
     caller: &Caller,
@@ -49,6 +91,21 @@ pub async fn forget(
     }
     if expected.is_some_and(|expected| expected != entry.version) {
         return Err(MemoryError::Stale(Box::new(entry)));
+    }
+    let published = published_copies(c, id).await?;
+    if !published.is_empty() {
+        check_published(c, actor, &entry).await?;
+    }
+    for copy in published {
+        let data = serde_json::json!({"memory_id": id});
+        auth::record_audit(
+            c,
+            actor,
+            auth::AuditAction::MemoryUnpublished,
+            copy.to_string(),
+            data,
+        )
+        .await?;
     }
     // Records and copies are found first, because the deletion removes the citations that lead to them.
     let records: Vec<(uuid::Uuid,)> = c
@@ -110,6 +167,11 @@ pub async fn forget_some(
     const PERSONAL: &str = "select id from memories where workspace_id = $1 and user_id = $2 and forgotten_at is null order by id limit $3";
     const OF_THREAD: &str = "select id from memories where workspace_id = $1 and thread_id = $2 and scope = 'conversation' \
         and forgotten_at is null order by id limit $3";
+    // Only admins delete published entries in bulk.
+    const UNPUBLISHED_OF_THREAD: &str = "select o.id from memories o where o.workspace_id = $1 and o.thread_id = $2 \
+        and o.scope = 'conversation' and o.forgotten_at is null and not exists (select 1 from citations k \
+        join memories p on p.id = k.owner_id where k.owner_type = 'memory' and k.source_type = 'memory' and k.source_id = o.id \
+        and p.scope = 'organization' and p.forgotten_at is null) order by o.id limit $3";
     const OF_AGENT: &str = "select id from memories where workspace_id = $1 and agent_id = $2 and scope = 'agent' \
         and origin <> 'file' and forgotten_at is null order by id limit $3";
     dialect::lock_workspace(c, actor.workspace.0).await?;
@@ -128,7 +190,13 @@ pub async fn forget_some(
             if access.channel_access.actor.workspace != actor.workspace {
                 return Err(ChatError::ThreadNotFound.into());
             }
-            (OF_THREAD, thread.0)
+            let is_admin = actor.scopes.has(Scope::WorkspaceAdmin);
+            let sql = if is_admin {
+                OF_THREAD
+            } else {
+                UNPUBLISHED_OF_THREAD
+            };
+            (sql, thread.0)
         }
         Subject::Agent(agent) => {
             actor.require(Scope::AgentsWrite)?;

@@ -387,6 +387,37 @@ async fn an_admin_publishes_what_may_be_shared() {
 }
 
 #[tokio::test]
+async fn a_published_original_is_deleted_only_by_admins_its_person_and_its_authors() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let thread = t.bo.thread(&t.general, "Root").await;
+    let shared = json!({"share_with_organization": true});
+    let publish = async |words: &str| {
+        let source = t.bo.tell(&thread, words).await;
+        let fields = json!({"thread_id": thread, "source_message_ids": [source]});
+        let made = remember(&t.ada, words, fields).await;
+        t.ada.patch(&path(&made), shared.clone()).await.is(200);
+        (made.clone(), published(&t, &made).await.is(201))
+    };
+    let (porto, copy) = publish("The office is in Porto").await;
+    assert_eq!(cy.delete(&path(&porto)).await.refused(403), "published");
+    // Deleting everything of the thread leaves it, too.
+    let of_thread = format!("/v1/memories?thread_id={thread}");
+    cy.delete(&of_thread).await.is(200);
+    cy.get(&path(&copy)).await.is(200);
+    let gone = t.bo.delete(&path(&porto)).await.is(200);
+    assert_eq!(gone["remaining"]["rows"], 0);
+    cy.get(&path(&copy)).await.refused(404);
+    let audit = "/v1/audit-log?action=memory.unpublished";
+    let audit = t.ada.get(audit).await.ok();
+    assert_eq!(audit["data"][0]["target"], copy["id"]);
+    assert_eq!(audit["data"][0]["data"]["memory_id"], porto["id"]);
+    let (lisbon, copy) = publish("The office is in Lisbon").await;
+    t.ada.delete(&path(&lisbon)).await.is(200);
+    t.ada.get(&path(&copy)).await.refused(404);
+}
+
+#[tokio::test]
 async fn events_reach_those_who_see_the_entry() {
     let t = team().await;
     let closed = t.ada.private_channel("closed", &[]).await;

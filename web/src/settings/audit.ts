@@ -107,6 +107,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e) => `disconnected the model server ${text(e.data, 'base_url')}`,
   },
   'memory.published': { name: 'Memory published', describe: () => 'published a memory for the workspace' },
+  'memory.unpublished': {
+    name: 'Memory unpublished',
+    describe: () => 'deleted a memory that was published for the workspace',
+  },
   'memory.deleted': {
     name: 'Memories forgotten',
     describe: (e, n) =>
