@@ -10,7 +10,7 @@ use super::{
     profiles::{FirstVersion, NewAgent, Parts, Profile, Subject, insert_agent},
 };
 use crate::{
-    agents::profiles::AgentStatus,
+    agents::profiles::{AgentRole, AgentStatus},
     auth::{AuthError, DisplayName, Role, look_alikes::Skeletons},
     db::{Conn, DbError},
     ids::{AgentId, WorkspaceId},
@@ -66,6 +66,11 @@ fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
         if n == 0 && !is_active {
             return Err(at_line(
                 "the first agent is the default: make it active".to_owned(),
+            ));
+        }
+        if n > 0 && parts.profile.role == Some(AgentRole::Primary) {
+            return Err(at_line(
+                "the first agent is the default, so no other can have the role primary: choose another role".to_owned(),
             ));
         }
         if !names.insert(parts.name.clone()) {
@@ -223,6 +228,12 @@ mod tests {
         assert_eq!(
             parse(file).err().as_deref(),
             Some("line 7: status is `asleep`: use active or inactive")
+        );
+        let two = "agents:\n  - name: sage\n    status: active\n    role: primary\n    instructions: Help.\n  - name: moss\n    status: active\n    role: primary\n    instructions: Help.\n";
+        let second = parse(two).unwrap_err();
+        assert!(
+            second.starts_with("line 6: the first agent is the default"),
+            "{second}"
         );
         let broken = parse("agents:\n  - name: [").unwrap_err();
         assert!(broken.contains("line 3"), "{broken}");

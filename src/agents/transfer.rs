@@ -94,6 +94,7 @@ impl FileEffect {
             _ if files::SHARED.contains(&path) => {
                 "sent with every reply instead of the workspace's file"
             }
+            files::HEARTBEAT => "read by a regular check",
             _ if files::log_date(path).is_some() => "searched by paragraph",
             _ => "stored, but not used in replies",
         };

@@ -16,6 +16,8 @@ use serde_json::{Map, Value, json};
 
 use super::output::say;
 
+/// File about a person, which does not belong to an agent.
+const USER_FILE: &str = "USER.md";
 /// File with the other fields of a profile.
 const PROFILE: &str = "agent.json";
 const SOUL: &str = "SOUL.md";
@@ -178,6 +180,9 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
     let mut files = BTreeMap::new();
     if let Some(dir) = &import.dir {
         files = read_dir(dir)?;
+        if files.remove(USER_FILE).is_some() {
+            say("USER.md describes a person: add it in Settings › Memory");
+        }
         if let Some(text) = files.remove(PROFILE) {
             agent = serde_json::from_str(&text)
                 .with_context(|| format!("{} is not a JSON object", dir.join(PROFILE).display()))?;

@@ -103,7 +103,7 @@ impl AdaptationEvent {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sentiment {
-    /// False by default; true with a profile other than `off`.
+    /// False by default; true with a profile other than `off`. With `off`, messages are scored only if `presets` lists some.
     pub enabled: Option<bool>,
     pub profile: Option<SentimentProfile>,
     /// `lexicon` by default.
@@ -190,9 +190,15 @@ impl SentimentSettings {
 impl Sentiment {
     /// Returns true if messages of people who allow it are scored.
     pub fn is_on(&self) -> bool {
-        let profile = self.profile;
-        self.enabled
-            .unwrap_or_else(|| profile.is_some_and(|profile| profile != SentimentProfile::Off))
+        match (self.enabled, self.profile) {
+            (Some(false), _) | (None, None | Some(SentimentProfile::Off)) => false,
+            // Scores without a preset would be stored for nothing.
+            (Some(true), Some(SentimentProfile::Off)) => self
+                .presets
+                .as_ref()
+                .is_some_and(|presets| !presets.is_empty()),
+            (Some(true), _) | (None, Some(_)) => true,
+        }
     }
 
     /// Returns the effective values; `None` if messages are not scored.
@@ -523,6 +529,7 @@ mod tests {
         };
         let all = SentimentPreset::EACH.to_vec();
         assert_eq!(settings(json!({"profile": "off"})), None);
+        assert_eq!(settings(json!({"enabled": true, "profile": "off"})), None);
         assert_eq!(settings(json!({})), None);
         for (fields, method, threshold, presets) in [
             (
@@ -548,12 +555,6 @@ mod tests {
                 SentimentMethod::Lexicon,
                 0.2,
                 vec![Frustration, Confusion, Satisfaction],
-            ),
-            (
-                json!({"enabled": true, "profile": "off"}),
-                SentimentMethod::Lexicon,
-                0.3,
-                Vec::new(),
             ),
             (json!({"enabled": true}), SentimentMethod::Lexicon, 0.3, all),
         ] {

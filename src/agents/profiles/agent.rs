@@ -105,6 +105,11 @@ impl Profile {
                     .is_some_and(|role| role != AgentRole::Orchestrator),
             ),
             ("agency.delegation_rules", has_rules && !may_delegate),
+            // A function that needs no approval does not need to be listed.
+            (
+                "trust.autonomous",
+                (self.trust.as_ref()).is_some_and(|trust| !trust.autonomous.is_empty()),
+            ),
             // These fields of OpenAI's tools have no effect: the sandbox policy controls code, and the registry
             // describes servers.
             (
@@ -421,6 +426,14 @@ pub(in crate::agents) fn shown_role(is_default: bool, stored: Option<AgentRole>)
 }
 
 impl Agent {
+    /// Marks the agent's model as having no effect, because the server uses another one for all agents.
+    pub fn override_model(&mut self, model: &str) {
+        let own = self.summary.wanted_model.as_deref();
+        if own.is_some_and(|own| own != model) {
+            self.not_in_force.insert(0, "model");
+        }
+    }
+
     /// Marks tools that run code as available. The database does not record whether the operator configured a runner.
     pub fn permit_code(&mut self) {
         for shown in &mut self.tools {

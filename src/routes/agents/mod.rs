@@ -131,7 +131,12 @@ async fn add_runtime(state: &State, agent: &mut Agent) {
         agent.permit_code();
     }
     match state.providers.of(agent.workspace_id).await {
-        Ok(provider) => agent.summary.set_effective_model(provider.as_ref()).await,
+        Ok(provider) => {
+            if let Some(model) = provider.override_model() {
+                agent.override_model(model);
+            }
+            agent.summary.set_effective_model(provider.as_ref()).await;
+        }
         // The change is already stored, so the request must not fail here.
         Err(e) => {
             tracing::warn!(error = %e, "an agent is returned without its effective model");

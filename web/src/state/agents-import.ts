@@ -18,7 +18,7 @@ export interface Found {
 }
 /** Settings of an exported agent, next to its files. */
 export const SETTINGS_FILE = 'agent.json';
-const WANTED = /^(SOUL|IDENTITY|MEMORY|AGENTS|TOOLS)\.md$|^memory\/\d{4}-\d\d-\d\d\.md$/;
+const WANTED = /^(SOUL|IDENTITY|MEMORY|HEARTBEAT|AGENTS|TOOLS)\.md$|^memory\/\d{4}-\d\d-\d\d\.md$/;
 export const isWanted = (path: string): boolean => WANTED.test(path) || path === SETTINGS_FILE;
 
 /** Parent folders of the one with SOUL.md are ignored. */
