@@ -13,7 +13,7 @@ use crate::{
     ids::{ApiKeyId, MessageId, ThreadId, UserId, WorkspaceId},
     memory::{
         recall::{Recall, recall},
-        user_file,
+        user_file::{self, RequesterFile},
     },
     model::{Window, estimate_tokens},
     realtime::hub::Conversation,
@@ -77,7 +77,7 @@ impl Briefing {
             channel: NO_CHANNEL,
             question: MessageId(uuid::Uuid::nil()),
         };
-        if let Some((text, _)) = user_file::about(c, &readers).await? {
+        if let RequesterFile::Read(text, _) = user_file::about(c, &readers).await? {
             let tokens_max = ABOUT_TOKENS_MAX.min(window.tokens / ABOUT_SHARE);
             let text = beginning(&escape_lines(text.trim()), cap(tokens_max));
             briefing.add(&format!("{}\n{text}", about_heading(of.name)));

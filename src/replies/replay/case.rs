@@ -292,6 +292,7 @@ mod tests {
             considered: std::collections::BTreeMap::new(),
             memories: Vec::new(),
             old_messages: Vec::new(),
+            reasons: None,
             parts,
             attempts: Vec::new(),
         }
