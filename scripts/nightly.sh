@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs what takes too long for each change: everything from nothing, and chaos, kills, generated trees, and fuzzing with new seeds for
-# about 10 minutes each; then mutations and real model servers. Goes on after a failure; the last lines are the commands that failed,
-# with their seeds. SEED is the seed of all of them.
+# about 10 minutes each; then mutations, real model servers, and clients of other projects. Goes on after a failure; the last lines are
+# the commands that failed, with their seeds. SEED is the seed of all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -24,4 +24,5 @@ run make chaos NODES=3 SECONDS=600 SEED="$seed"
 run make test-fuzz CASES=40 SEED="$seed"
 run make mutations
 run make model-servers
+run scripts/test-published-clients.sh
 [ -z "$failed" ] || die "failed: $failed"
