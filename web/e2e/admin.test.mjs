@@ -75,8 +75,13 @@ test('in a narrow window, the list is a page with the state of each page, and Ba
   assert.equal(await tabs(ada).count(), 0);
   await page.getByRole('link', { name: 'Back' }).click();
   await tabs(ada).waitFor();
-  await page.setViewportSize(WIDE);
+  // From 1,100 px on, the list is beside the page.
+  await page.setViewportSize({ width: 1099, height: 800 });
+  assert.equal(await main(ada).getByRole('heading', { name: 'Profile', level: 2 }).count(), 0);
+  await page.setViewportSize({ width: 1100, height: 800 });
   await main(ada).getByRole('heading', { name: 'Profile', level: 2 }).waitFor();
+  await tabs(ada).waitFor();
+  await page.setViewportSize(WIDE);
 });
 
 test('the password is changed in a dialog', async () => {

@@ -43,7 +43,7 @@ test('a reload without a network shows unsent messages and a notice', async () =
   await ada.page.getByText('Waiting to send').nth(1).waitFor();
   await box(ada.page, REPLY_BOX).fill('Half a thought');
   await ada.page.reload();
-  await ada.page.getByText('You are offline.').waitFor();
+  await ada.page.getByText(/You are offline\.|The server cannot be reached\./).waitFor();
   await saved()
     .getByText('2 messages are saved in this browser and will be sent when you’re back online.')
     .waitFor();
@@ -95,7 +95,7 @@ test('after signing out, the caches and the offline page contain no personal dat
   for (const path of await stored()) assert.match(path, /^\/($|theme\.js$|favicon\.svg$|assets\/)/);
   await ada.context.setOffline(true);
   await ada.page.reload();
-  await ada.page.getByText('You are offline.').waitFor();
+  await ada.page.getByText(/You are offline\.|The server cannot be reached\./).waitFor();
   assert.equal(await saved().count(), 0);
   await ada.context.setOffline(false);
   await button(ada.page, 'Sign in').waitFor();

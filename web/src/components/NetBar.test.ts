@@ -25,12 +25,12 @@ async function bar(browserOnline: boolean): Promise<string> {
 
 test('a lost connection of an offline browser is the browser’s', async () => {
   expect(await bar(false)).toBe(
-    'You are offline. Your messages are saved and will be sent when you’re back online.',
+    'You are offline. Your messages are saved and will be sent when the connection is back.',
   );
 });
 test('a lost connection of an online browser is the server’s', async () => {
   screen.ws.workspace = { ...screen.ws.workspace, name: 'Harbour' };
   expect(await bar(true)).toBe(
-    'Cannot reach Harbour’s server. Your messages are saved and will be sent when it responds.',
+    'Cannot reach Harbour’s server. Your messages are saved and will be sent when the connection is back.',
   );
 });

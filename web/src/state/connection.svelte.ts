@@ -23,6 +23,10 @@ export class Connection {
     this.#browserOnline = browserOnline;
   }
 
+  /** Who is to blame for a lost connection: the browser, or the server of this workspace. */
+  cause(workspace: string): string {
+    return this.unreachable ? `Cannot reach ${workspace}’s server.` : 'You are offline.';
+  }
   socket(state: SocketState): void {
     this.live = state === 'live';
     if (this.live) this.#since = null;

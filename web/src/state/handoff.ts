@@ -22,7 +22,9 @@ export async function rebind(
   { ws, ui }: BindingDeps,
 ): Promise<boolean> {
   if (ws.connection.net === 'offline') {
-    ui.show('You are offline. You can change the agent when you’re back online.');
+    ui.show(
+      `${ws.connection.cause(ws.workspace.name)} You can change the agent when the connection is back.`,
+    );
     return false;
   }
   const { version } = ws.threads;

@@ -66,3 +66,14 @@ test('without storage, a window assumes that its user is current', () => {
   const session = new Session(new Api({ fetch, base: 'http://x' }), { ...store(), get: () => null });
   expect(session.isCurrent('ada')).toBe(true);
 });
+test.each([
+  [false, 'You are offline. The server cannot be reached.'],
+  [true, 'The server cannot be reached.'],
+])('without a response, the browser decides whether it is offline (online: %s)', async (onLine, problem) => {
+  vi.stubGlobal('navigator', { onLine });
+  const lost = new Api({ fetch: () => Promise.reject(new TypeError('lost')), base: 'http://x' });
+  const session = new Session(lost, store());
+  await session.start();
+  expect(session).toMatchObject({ status: 'unreachable', problem });
+  vi.unstubAllGlobals();
+});

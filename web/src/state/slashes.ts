@@ -108,7 +108,9 @@ function startNew(text: string, context: ComposerContext, { ws, ui, router, focu
   ws.outgoing.send(target, text, then, ws.uploads?.take(draftKeyOf(channel, context.conversation)));
   if (ws.connection.net === 'offline') {
     router.go(home); // the message waits there, where the user sees it
-    ui.show('You are offline. The new thread will start when you’re back online.');
+    ui.show(
+      `${ws.connection.cause(ws.workspace.name)} The new thread will start when the connection is back.`,
+    );
   }
   return true;
 }

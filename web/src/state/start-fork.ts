@@ -23,7 +23,9 @@ export const canFork = (m: Message, ws: WorkspaceState): boolean =>
 /** Starts a fork. Its panel opens immediately, while the server creates the fork. */
 export function startFork(m: Message, { ws, ui, router }: ForkDeps): void {
   if (ws.connection.net === 'offline')
-    return ui.show('You are offline. You can start a dive when you’re back online.');
+    return ui.show(
+      `${ws.connection.cause(ws.workspace.name)} You can start a dive when the connection is back.`,
+    );
   if (ws.forks.openIn(m.thread_id).length >= ACTIVE_MAX)
     return ui.show(`This thread has ${ACTIVE_MAX} open dives. Resolve or abandon one first.`);
   const id = ws.forkActions.start(m, (real, from) => settle(real, from, router));
