@@ -96,7 +96,7 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
             "{name} cannot start: this workspace has reached its storage limit. Please delete messages or uploads, and ask again."
         ),
         FailCode::BudgetExceeded => format!(
-            "{name} could not answer: a budget of this workspace is used up. Please ask an admin to raise it in Settings › Budgets."
+            "{name} could not answer: a budget of this workspace is used up. Please ask an admin to raise it in Settings › Costs."
         ),
         FailCode::NotAllowed => format!(
             "{name} was not asked: the person who started this can no longer ask {name} here. Please ask another agent."

@@ -268,7 +268,7 @@ async fn a_reply_without_budget_fails_at_once_with_a_notice() {
     assert_eq!(
         notice,
         format!(
-            "Vibe could not answer: the workspace has used its 1,000 tokens for {month}. An admin can raise it in Settings › Budgets."
+            "Vibe could not answer: the workspace has used its 1,000 tokens for {month}. An admin can raise it in Settings › Costs."
         )
     );
     assert_eq!(t.model().requests().len(), 0);

@@ -89,7 +89,7 @@ test('a reply without budget leaves a notice that says where to raise it', async
   const month = new Intl.DateTimeFormat('en-US', { month: 'long', timeZone: 'UTC' }).format(new Date());
   await messageList(bo)
     .getByText(
-      `Vibe could not answer: the workspace has used its 1,000 tokens for ${month}. An admin can raise it in Settings › Budgets.`,
+      `Vibe could not answer: the workspace has used its 1,000 tokens for ${month}. An admin can raise it in Settings › Costs.`,
     )
     .waitFor();
   await accessible(bo.page, 'the notice');

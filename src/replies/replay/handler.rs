@@ -54,7 +54,7 @@ fn message_of(code: FailCode) -> &'static str {
             "The prompt does not fit the model's context window. Shorten the instructions, or choose another model."
         }
         FailCode::BudgetExceeded => {
-            "A budget of this workspace is used up. Please ask an admin to raise it in Settings › Budgets."
+            "A budget of this workspace is used up. Please ask an admin to raise it in Settings › Costs."
         }
         FailCode::BadRequest | FailCode::Auth => {
             "The AI service refused the request. Please check the model of the agent."

@@ -208,7 +208,7 @@ impl OverBudget {
         };
         let period = self.period.shown(self.at);
         format!(
-            "{agent} could not answer: {whose} {limit} for {period}. An admin can raise it in Settings › Budgets."
+            "{agent} could not answer: {whose} {limit} for {period}. An admin can raise it in Settings › Costs."
         )
     }
 }
@@ -224,7 +224,7 @@ impl std::fmt::Display for OverBudget {
         let period = self.period.shown(self.at);
         write!(
             f,
-            "{whose} budget for {period}: ask an admin to raise it in Settings › Budgets"
+            "{whose} budget for {period}: ask an admin to raise it in Settings › Costs"
         )
     }
 }
@@ -248,7 +248,7 @@ mod tests {
             can_wait: false,
             at: at("2026-11-22T10:00:00.000Z"),
         };
-        let raise = "An admin can raise it in Settings › Budgets.";
+        let raise = "An admin can raise it in Settings › Costs.";
         assert_eq!(
             over.notice("Vibe", true),
             format!(
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(own.retry_after(), Duration::from_hours(14));
         assert_eq!(
             own.to_string(),
-            "you have used your budget for November 22: ask an admin to raise it in Settings › Budgets"
+            "you have used your budget for November 22: ask an admin to raise it in Settings › Costs"
         );
     }
 

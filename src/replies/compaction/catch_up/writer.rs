@@ -132,7 +132,7 @@ fn message_of(code: FailCode) -> &'static str {
             "The messages changed while the model read them. Please try again in a few minutes."
         }
         FailCode::BudgetExceeded => {
-            "A budget of this workspace is used up. Please ask an admin to raise it in Settings › Budgets."
+            "A budget of this workspace is used up. Please ask an admin to raise it in Settings › Costs."
         }
         _ => "The model did not answer. Please try again in a few minutes.",
     }
