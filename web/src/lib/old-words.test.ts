@@ -21,17 +21,8 @@ const OLD: [RegExp, string][] = [
   [/^Access$/, 'Who may ask it'],
   [/^Retention$/, 'Answers kept for programs'],
 ];
-/** Renamed with the pages that replace them: the agent's editor, the inspector, and the tools. */
 const FILES: Record<string, string> = import.meta.glob(
-  [
-    '../**/*.{svelte,ts}',
-    '!../**/*.test.ts',
-    '!../{agents,api,test}/**',
-    '!../components/InspectorText.svelte',
-    '!../state/agents-fields.ts',
-    '!../suggest/labeled-threads.ts',
-    '!../tools/{texts.ts,ServerSection.svelte}',
-  ],
+  ['../**/*.{svelte,ts}', '!../**/*.test.ts', '!../{api,test}/**', '!../suggest/labeled-threads.ts'],
   { query: '?raw', import: 'default', eager: true },
 );
 /** File names in code, which are not labels. */
