@@ -62,7 +62,9 @@ test('the editor sets who may change an agent', async () => {
   await main(ada)
     .getByRole('button', { name: /^Who may change it/ })
     .click();
-  await ada.page.getByLabel('Editors: add', { exact: true }).selectOption('Bo Chen (@bo)');
+  const { members } = await api(ada, 'GET', 'snapshot');
+  const member = members.find((m) => m.name === 'Bo Chen');
+  await ada.page.getByLabel('Editors: add', { exact: true }).selectOption({ value: member.user_id });
   await button(ada.page, 'Save').click();
   await ada.page.getByText('Saved as version 2').first().waitFor();
   await bo.page.goto(`${AGENTS}/${id}`);

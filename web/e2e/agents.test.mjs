@@ -551,8 +551,10 @@ test('the editor lets an agent use servers, and leaves other tools as they are',
   await inspect(ada, 'agents-can-do');
   await button(ada.page, 'Save').click();
   await ada.page.getByText('Saved as version 2').first().waitFor();
-  const allowed = { type: 'mcp', registry_id: id, allowed_tools: ['create', 'find'] };
-  assert.deepEqual(await tools(), [...before, JSON.stringify(allowed)]);
+  const saved = await tools();
+  assert.deepEqual(saved.slice(0, -1), before);
+  const allowed = { registry_id: id, server_label: 'tracker', allowed_tools: ['create', 'find'] };
+  assert.deepEqual(JSON.parse(saved.at(-1)), { type: 'mcp', ...allowed });
   await check(/^Search this workspace/).uncheck();
   await check(/^Search this workspace/).check();
   await check(/^Tracker/).uncheck();
@@ -564,7 +566,9 @@ test('the editor lets an agent use servers, and leaves other tools as they are',
   await ada.page.goto(`${AGENTS}/${(await byName('coder')).id}/edit`);
   await field(ada, 'Instructions').waitFor();
   const first = await countFields(ada);
-  for (const one of await main(ada).locator('h2 > button[aria-expanded="false"]').all()) await one.click();
+  const folded = main(ada).locator('h2 > button[aria-expanded="false"]');
+  await folded.evaluateAll((all) => all.forEach((one) => one.click()));
+  await folded.first().waitFor({ state: 'detached' });
   const opened = await countFields(ada);
   console.log(`fields of the editor: ${first} at first, ${opened} opened`);
   assert.ok(first <= 10 && opened <= 28, `${first} and ${opened} fields`);
