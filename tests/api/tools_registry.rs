@@ -655,7 +655,7 @@ async fn a_tool_that_an_agent_names_cannot_be_deleted() {
 }
 
 /// Creates an agent that uses a tool, with further fields, and returns its ID.
-async fn user_of(person: &Person, tool: &Value, name: &str, more: Value) -> String {
+async fn user_of(person: &Person, tool: &Value, name: &str, more: &Value) -> String {
     let mut form = json!({"name": name, "instructions": instructions_of(name),
         "tools": [{"type": "mcp", "registry_id": id(tool)}]});
     for (field, value) in more.as_object().unwrap() {
@@ -678,16 +678,16 @@ async fn a_server_lists_the_agents_that_use_it_also_through_a_base() {
             .await
             .is(200);
     }
-    let clerk = user_of(&t.ada, &tool, "clerk", json!({})).await;
+    let clerk = user_of(&t.ada, &tool, "clerk", &json!({})).await;
     let only = json!({"tools": [{"type": "mcp", "registry_id": id(&tool), "allowed_tools": ["find", "gone"]}]});
-    let finder = user_of(&t.ada, &tool, "finder", only).await;
+    let finder = user_of(&t.ada, &tool, "finder", &only).await;
     let child = json!({"tools": [], "base_profile_id": finder});
-    let heir = user_of(&t.ada, &tool, "heir", child).await;
+    let heir = user_of(&t.ada, &tool, "heir", &child).await;
     let own = json!({"base_profile_id": finder});
-    let owner = user_of(&t.ada, &tool, "owner", own).await;
+    let owner = user_of(&t.ada, &tool, "owner", &own).await;
     let closed =
         json!({"access_control": {"allowed_subjects": ["role:admin"], "denied_subjects": []}});
-    let spy = user_of(&t.ada, &tool, "spy", closed).await;
+    let spy = user_of(&t.ada, &tool, "spy", &closed).await;
     let user = |agent: &str, name, functions| json!({"agent_id": agent, "name": name, "functions": functions});
     let all = json!([
         user(&clerk, "clerk", 2),
