@@ -152,7 +152,8 @@ pub(crate) fn read(text: &str, names: &[Vec<String>], today: NaiveDate) -> Asked
     }
     // "What does Hetzner cost?" asks for an amount, too.
     match has("price") {
-        Some(phrase) => asked(Intent::Amount, phrase),
+        // The topic keeps the word, which tells that a price is asked for.
+        Some(_) => Asked { intent: Intent::Amount, topic: plain.to_owned() },
         None => Asked { intent: Intent::Other, topic: plain.to_owned() },
     }
 }

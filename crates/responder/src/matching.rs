@@ -26,6 +26,8 @@ pub(crate) struct Topic {
     /// Words of the topic that are in the conversation's title. Every statement counts as containing them.
     titled: BTreeSet<String>,
     sought: Sought,
+    /// True if the question asks for a price.
+    is_price: bool,
     language: Language,
 }
 
@@ -63,7 +65,8 @@ impl Topic {
             Intent::Why => Sought::Cause,
             _ => Sought::Anything,
         };
-        let mut topic = Self { words, titled: BTreeSet::new(), sought, language };
+        let is_price = topic.split(' ').any(is_kind);
+        let mut topic = Self { words, titled: BTreeSet::new(), sought, is_price, language };
         topic.titled = topic.in_text(title);
         topic
     }
@@ -115,12 +118,24 @@ impl Topic {
         let language =
             if self.language == Language::Other { Language::English } else { self.language };
         let values = values(text, language, day).into_iter();
-        let asked = values.filter(|value| kinds.contains(&value.kind));
+        let is_money = |text: &str| {
+            let text = text.to_lowercase();
+            let plain = normal(&text);
+            text.contains(['€', '$', '£']) || phrases("money").any(|unit| contains(&plain, unit))
+        };
+        let asked = values.filter(|value| {
+            kinds.contains(&value.kind)
+                && (!self.is_price || is_money(&value.text) || is_money(&value.unit))
+        });
         asked.map(|value| (value.kind, value.unit)).collect()
     }
 
     pub(crate) fn asks_for_value(&self) -> bool {
         matches!(self.sought, Sought::Values(_))
+    }
+
+    pub(crate) fn is_price(&self) -> bool {
+        self.is_price
     }
 
     /// The option of a question that names the topic and then its value: "the old school (750 EUR)".

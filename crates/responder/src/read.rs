@@ -375,7 +375,11 @@ impl<'a> Read<'a> {
         answers.extend(self.correct(&mut found));
         if self.topic.asks_for_value() {
             let has_value = found.values().any(|entry| self.has_value(entry));
-            found.retain(|at, entry| self.has_value(entry) || !has_value && answers.contains(at));
+            // An answer without a price does not answer a question about one.
+            let can_lack_value = !has_value && !self.topic.is_price();
+            found.retain(|at, entry| {
+                self.has_value(entry) || can_lack_value && answers.contains(at)
+            });
             self.replace_values(&mut found);
             if found.is_empty() {
                 found.extend(self.value());
