@@ -15,7 +15,7 @@ use super::{
     ForkError,
     content::content_of,
     draft,
-    drafts::{self, NewDraft},
+    drafts::{self, Content, NewDraft},
     event::announce_resolution,
     form::one_line,
     material::{self, ForkMaterial},
@@ -241,12 +241,13 @@ impl Resolver {
                 attempts::end_attempt(c, task.id, AttemptOutcome::Completed, None, 0, now())
                     .await?;
                 let card = if options.publish && draft.is_new {
+                    let undecided = read.reading.phrase("none-headline");
                     let author = Author::Agent {
                         agent: lease.target.agent,
                         version: lease.target.agent_version,
                         task: task.id,
                     };
-                    publish_if_open(c, &draft.resolution, author, lease, &hub).await?
+                    publish_if_open(c, &draft.resolution, undecided, author, lease, &hub).await?
                 } else {
                     None
                 };
@@ -366,11 +367,13 @@ async fn store_draft(
     }))
 }
 
-/// Publishes an unreviewed draft and returns its message. Returns `None` and keeps the draft if it cannot be published, for example
-/// because the thread or channel was archived in the meantime.
+/// Publishes an unreviewed draft and returns its message. A draft without a headline, because nothing was decided, gets `undecided` as
+/// its headline. Returns `None` and keeps the draft if it cannot be published, for example because the thread or channel was archived in
+/// the meantime.
 async fn publish_if_open(
     c: &mut Conn,
     draft: &Resolution,
+    undecided: &str,
     author: Author,
     lease: Lease,
     hub: &Hub,
@@ -381,7 +384,7 @@ async fn publish_if_open(
         .bind(draft.thread_id)
         .all()
         .await?;
-    if open.is_empty() || draft.headline.is_empty() {
+    if open.is_empty() {
         return Ok(None);
     }
     let fork = match forks::get_fork(c, draft.fork_id).await {
@@ -389,6 +392,14 @@ async fn publish_if_open(
         Err(ChatError::Db(e)) => return Err(LeaseLost::Db(e)),
         Err(_) => return Ok(None),
     };
+    if draft.headline.is_empty() {
+        let headline = undecided.to_owned();
+        let content = Content {
+            headline,
+            ..Content::from(draft)
+        };
+        drafts::replace_content(c, draft, &[], &content).await?;
+    }
     match publish_draft(c, &fork, draft.id, author, lease.audience, hub).await {
         Ok(published) => Ok(Some(published.message.id)),
         Err(ForkError::Db(e) | ForkError::Chat(ChatError::Db(e))) => Err(LeaseLost::Db(e)),

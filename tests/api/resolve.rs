@@ -722,6 +722,66 @@ async fn publish_true_posts_the_resolution_message_as_the_agent() {
     );
 }
 
+/// A fork in which Ada made a proposal, and Bo only asked something.
+async fn unsettled(t: &Team) -> TestFork {
+    let dive = t.dive().await;
+    t.ada
+        .tell_in(&dive.fork, "Let's ship on Monday, two quiet days.")
+        .await;
+    t.bo.tell_in(&dive.fork, "Who is on call on Monday?").await;
+    dive
+}
+
+#[tokio::test]
+async fn without_agreement_a_draft_has_no_headline_and_waits_for_one_from_a_person() {
+    let t = offline().await;
+    let dive = unsettled(&t).await;
+    let task = t.ada.resolve(&dive.fork).await;
+    t.ada.completed(&task).await;
+    let draft = t.ada.resolution(&dive.fork).await;
+    assert_eq!(
+        (&draft["headline"], &draft["conclusion"]),
+        (&json!(""), &json!("I found no clear decision."))
+    );
+    let points = list(&draft, "/key_points");
+    let proposal = points.last().unwrap();
+    assert!(
+        text(proposal, "/text").contains(": “Let's ship on Monday, two quiet days.”"),
+        "{points:?}"
+    );
+    let refused = t.ada.try_publish(&dive.fork, json!({})).await;
+    refused.refused(422);
+    let form = json!({"resolution": {"headline": "We ship on Monday"}});
+    t.ada.try_publish(&dive.fork, form).await.ok();
+    let result = t.bo.resolution(&dive.fork).await;
+    assert_eq!(
+        (&result["status"], &result["headline"]),
+        (&json!("published"), &json!("We ship on Monday"))
+    );
+}
+
+#[tokio::test]
+async fn an_unreviewed_result_without_agreement_states_that_there_is_no_decision() {
+    let t = offline().await;
+    let dive = unsettled(&t).await;
+    let answer = t
+        .ada
+        .try_resolve(&dive.fork, json!({"publish": true}))
+        .await
+        .is(202);
+    t.ada.completed(&text(&answer, "/task/id")).await;
+    let result = t.ada.resolution(&dive.fork).await;
+    assert_eq!(
+        (&result["status"], &result["headline"], &result["edited_by"]),
+        (&json!("published"), &json!("No clear decision"), &json!([]))
+    );
+    let card = t.ada.messages(&dive.thread).await.pop().unwrap();
+    assert!(
+        text(&card, "/content").contains("No clear decision"),
+        "{card}"
+    );
+}
+
 #[tokio::test]
 async fn a_publishing_resolve_leaves_a_draft_if_the_thread_is_archived_meanwhile() {
     let t = team().await;

@@ -36,18 +36,14 @@ pub fn trim(checked: Checked, material: &Material) -> Result<Outline, Unparsable
     Ok(fit(outline, material))
 }
 
-/// The extractor's draft, checked like a model's.
+/// The extractor's draft, checked like a model's. The headline is empty if nothing was decided.
 pub fn extracted(material: &Material, reading: &Reading) -> Outline {
     let mut outline = kept(check_extracted(material, reading));
-    let point = outline.key_points.first().map(|point| point.text.clone());
-    for (text, name) in [
-        (&mut outline.headline, "none-headline"),
-        (&mut outline.conclusion, "none"),
-    ] {
-        if text.is_empty() {
-            let point = point.clone();
-            *text = point.unwrap_or_else(|| reading.phrase(name).to_owned());
-        }
+    if outline.conclusion.is_empty() {
+        outline.conclusion = match outline.headline.as_str() {
+            "" => reading.phrase("none").to_owned(),
+            headline => headline.to_owned(),
+        };
     }
     fit(outline, material)
 }

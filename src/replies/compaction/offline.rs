@@ -241,9 +241,8 @@ fn quote(reading: &Reading, at: usize, line: &SourceLine) -> Option<Quote> {
     let acts = reading.acts(at);
     let has = |act: &[Act]| act.iter().any(|act| acts.contains(act));
     let is_decision = has(&[Act::Decision]) && reading.is_settled(at);
-    let is_useful = is_decision
-        || has(&[Act::Commitment, Act::Request, Act::Correction])
-        || has_value(&found);
+    let is_useful =
+        is_decision || has(&[Act::Commitment, Act::Request, Act::Correction]) || has_value(&found);
     if !is_useful
         || is_corrected(reading, &text, &[at])
         || is_doubtful(reading, at)
