@@ -6,9 +6,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::{ModelServer, Person, list, visitor};
+use crate::support::{ModelServer, Person, id, list, text, visitor};
 
 /// A temporary directory, removed on drop.
 struct Dir(PathBuf);
@@ -139,6 +139,49 @@ async fn the_demo_shows_people_threads_an_open_dive_and_a_result() {
         tasks.iter().all(|task| task["status"] == "completed"),
         "{tasks:?}"
     );
+}
+
+/// Expected answers to the questions in the demo, by the title of the thread.
+fn expected_answers() -> Vec<(String, String)> {
+    let story: Value = serde_yaml_ng::from_str(include_str!("../../seeds/demo.yaml")).unwrap();
+    let mut found = Vec::new();
+    for thread in list(&story, "/threads") {
+        let replies = thread["replies"].as_array().cloned().unwrap_or_default();
+        let answers = replies.iter().filter_map(|reply| reply["answer"].as_str());
+        found.extend(answers.map(|answer| (text(&thread, "/title"), answer.to_owned())));
+    }
+    found
+}
+
+#[tokio::test]
+async fn the_questions_in_the_demo_get_the_answers_in_its_file() {
+    let dir = Dir::new();
+    let demo = start(&dir.0).await;
+    let mara = demo.person().await;
+    let expected = expected_answers();
+    assert_eq!(expected.len(), 2);
+    let snapshot = mara.get("/v1/snapshot").await.ok();
+    for (title, answer) in expected {
+        let mut answers = Vec::new();
+        for channel in list(&snapshot, "/channels") {
+            let path = format!("/v1/channels/{}/threads?limit=50", id(&channel));
+            let threads = list(&mara.get(&path).await.ok(), "/data");
+            for thread in threads.iter().filter(|thread| thread["title"] == *title) {
+                let messages = mara.messages(&id(thread)).await;
+                let agents = messages
+                    .iter()
+                    .filter(|one| one["author"]["type"] == "agent");
+                answers.extend(agents.map(|one| text(one, "/content")));
+            }
+        }
+        assert_eq!(answers.len(), 1, "{title}");
+        let (said, intro) = answers[0].rsplit_once("\n\n").unwrap();
+        assert_eq!(said, answer.trim(), "{title}");
+        assert!(
+            intro.starts_with("I am OpenVibe's built-in responder"),
+            "{intro}"
+        );
+    }
 }
 
 #[tokio::test]

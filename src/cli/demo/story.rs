@@ -68,6 +68,9 @@ pub(super) struct File {
 pub(super) struct StoryMessage {
     pub(super) by: String,
     pub(super) say: String,
+    /// Answer of the built-in responder to a question to an agent.
+    #[expect(dead_code, reason = "a test compares it with the answer in the demo")]
+    pub(super) answer: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
