@@ -189,9 +189,10 @@ impl Thread {
         let unit = &self.units[at];
         let Some(weight) = self.weights[at].filter(|_| self.is_offered(at)) else { return false };
         if unit.is(Act::Question) {
-            let signs = [Cue::Propose, Cue::Or, Cue::Tag];
-            return signs.iter().any(|cue| unit.has(*cue))
-                || unit.tokens.len() <= OFFER_TOKENS_MAX && !unit.has(Cue::Fact);
+            // Whoever asks "Friday or Monday?" agrees to neither.
+            let is_sign = unit.has(Cue::Propose) || unit.has(Cue::Tag);
+            let is_short = unit.tokens.len() <= OFFER_TOKENS_MAX && !unit.has(Cue::Fact);
+            return !unit.has(Cue::Or) && (is_sign || is_short);
         }
         // A statement without any sign of a proposal is an option only if it answers a question.
         let is_choice = || self.topics[at].is_some_and(|topic| self.units[topic].has(Cue::Or));

@@ -166,6 +166,7 @@ fn a_result_is_the_sentence_that_states_it() {
             "",
         ),
         (&["What about backups?", "They run every night."], ""),
+        (&["Friday or Monday?", "Let's ship on Monday."], ""),
         (&["Let's charge 8 euros.", "+1", "No.", "I take that back, students can't pay 8."], ""),
     ] {
         let outline = outline(lines);
