@@ -212,7 +212,9 @@ impl Maker<'_> {
             let before =
                 self.thread.before(parts[0]).filter(|at| terms < 2 && self.is_context(*at));
             let asked = self.asked(parts[0]).or(before);
-            asked.into_iter().for_each(|at| parts.insert(0, at));
+            if let Some(at) = asked {
+                parts.insert(0, at);
+            }
         }
         // A message is quoted once.
         let is_stated = |at: usize| self.unit(at).line == self.unit(settled.stated).line;
@@ -273,7 +275,8 @@ impl Maker<'_> {
             let at = (0..points.len() - 1).min_by_key(length).unwrap_or(0);
             let next = points.remove(at + 1);
             let further = quotations.remove(at + 1);
-            quotations[at] += &format!(" {further}");
+            quotations[at].push(' ');
+            quotations[at].push_str(&further);
             let point = &mut points[at];
             point.text.clone_from(&quotations[at]);
             next.sources.into_iter().for_each(|line| add(&mut point.sources, line));

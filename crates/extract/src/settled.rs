@@ -229,7 +229,7 @@ impl Thread {
         })
     }
 
-    /// Checks whether a sentence that agrees to a proposal also states the result: "Agreed, we start with SQLite."
+    /// Checks whether a sentence that agrees to a proposal also states the result: "Agreed, the red one."
     fn states(&self, at: usize, target: usize) -> bool {
         let (unit, said) = (&self.units[at], &self.units[target]);
         let is_task = unit.is(Act::Commitment) || unit.is(Act::Request);
