@@ -1074,6 +1074,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/channels/{id}/context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the context that an agent would receive if you started a thread in a channel now
+         * @description No model is called, and nothing is stored. Returns 404 for an agent that the caller cannot see.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_channel_context"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/channels/{id}/join": {
         parameters: {
             query?: never;
@@ -4243,7 +4265,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
@@ -5025,6 +5047,8 @@ export interface components {
             turns: components["schemas"]["TurnSeen"][];
             /** @description Definitions of the functions that were offered, as sent; empty if the system text is hidden. */
             tools: components["schemas"]["ToolSeen"][];
+            /** @description Everything that a prompt can contain, in the prompt's order, with the reason why something is missing. */
+            sources: components["schemas"]["SourceSeen"][];
             /** @description The included messages in order; the trigger message is last. */
             messages: components["schemas"]["MessageSeen"][];
             left_out: components["schemas"]["LeftOut"][];
@@ -5419,7 +5443,7 @@ export interface components {
          * @description Machine-readable cause of an error, such as the rule that a request violates.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -6859,6 +6883,7 @@ export interface components {
         MemorySeen: {
             id: components["schemas"]["MemoryId"];
             scope: components["schemas"]["MemoryScope"];
+            channel_id: components["schemas"]["ChannelId"] | null;
             /** @description Reason for including the entry, such as `3 matching words`. */
             reason: string;
             /**
@@ -7011,6 +7036,11 @@ export interface components {
              * @description Number of actions of the reply's task; omitted if 0.
              */
             steps?: number;
+            /**
+             * Format: int64
+             * @description Number of those actions that were denied, expired, were stopped, or failed; omitted if 0.
+             */
+            steps_failed?: number;
             /** @description Messages that the reply cites, in the order of `n`. */
             sources?: components["schemas"]["MessageSource"][];
             /**
@@ -7021,6 +7051,8 @@ export interface components {
             sources_removed?: number;
             /** @description Workflow run that posted the message. */
             run_id?: components["schemas"]["RunId"];
+            /** @description Start of the workflow run that the message announces. */
+            run_start?: components["schemas"]["RunStart"];
             /** @description The fork whose resolution this message publishes. */
             fork_id?: components["schemas"]["ForkId"];
             /** @description Users who are notified of a resolution message as if it mentioned them. */
@@ -7631,6 +7663,15 @@ export interface components {
             /** @enum {string} */
             type: "follow.updated";
         };
+        /**
+         * @description `server`: This server; `id` and `name` are null.
+         *
+         *     `person`: The requester.
+         *
+         *     `conversation`: The thread or fork; `id` is null for a new thread, and `name` is null without a title.
+         * @enum {string}
+         */
+        OwnerType: "server" | "workspace" | "agent" | "person" | "conversation";
         ParallelStep: {
             branches: components["schemas"]["Step"][][];
         };
@@ -8053,8 +8094,14 @@ export interface components {
         /** @description Fields of `POST /v1/agents/preview`. */
         PreviewForm: {
             agent_id?: components["schemas"]["AgentId"] | null;
+            channel_id?: components["schemas"]["ChannelId"] | null;
             /** @description Fields as for `POST /v1/agents`; the name is optional. */
             agent: components["schemas"]["UnnamedAgent"];
+        };
+        /** @description The preview of a draft, and everything that the draft would be told. */
+        PreviewSeen: components["schemas"]["Preview"] & {
+            /** @description Everything that a prompt can contain, in the prompt's order, with the reason why something is missing. */
+            sources: components["schemas"]["SourceSeen"][];
         };
         /** @description A slot in a preview. */
         PreviewedSlot: {
@@ -8739,6 +8786,14 @@ export interface components {
         };
         /** @description ID of a run of a workflow: `run_` and 26 base-32 characters */
         RunId: string;
+        /** @description Start of a workflow run. */
+        RunStart: {
+            run_id: components["schemas"]["RunId"];
+            workflow_id: components["schemas"]["WorkflowId"];
+            cause: components["schemas"]["RunCause"];
+            /** @description The run acts with this person's rights. */
+            requested_by: components["schemas"]["UserId"];
+        };
         /**
          * @description Status of a run, which is derived from its root task.
          *
@@ -9095,7 +9150,7 @@ export interface components {
          */
         Sentiment: {
             /**
-             * @description False by default; true with a profile other than `off`.
+             * @description False by default; true with a profile other than `off`. With `off`, messages are scored only if `presets` lists some.
              * @default null
              */
             enabled?: boolean | null;
@@ -9391,6 +9446,50 @@ export interface components {
             label: string;
             author: components["schemas"]["AuthorLabel"] | null;
         };
+        /** @description Where the text of a source comes from. */
+        SourceOwner: {
+            type: components["schemas"]["OwnerType"];
+            id: string | null;
+            name: string | null;
+        };
+        /** @description A source of a prompt. */
+        SourceSeen: {
+            /**
+             * @description Part of a prompt, in the prompt's order.
+             *
+             *     `summary`: Summaries of older messages, the line that replaces them, and the thread before a fork.
+             *
+             *     `messages`: Messages of the conversation; the thread's first message comes before the workspace context.
+             *
+             *     `trigger`: The message that the agent replies to, or the brief of a task.
+             *
+             *     `tools`: Definitions of functions, and the calls so far.
+             * @enum {string}
+             */
+            name: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "agents_md" | "tools_md" | "addons" | "adaptation" | "conversation" | "workspace" | "notes" | "fork_header" | "summary" | "messages" | "about" | "memories" | "files" | "requester" | "trigger" | "tools";
+            owner: components["schemas"]["SourceOwner"];
+            /**
+             * @description `cut`: Sent in part, or left out because nothing of it fits.
+             *
+             *     `hidden`: The caller may not see the text, or whether there is one.
+             * @enum {string}
+             */
+            state: "sent" | "cut" | "empty" | "off" | "hidden";
+            /** @description Reason for the state; null for `sent`, and if it is not known. */
+            because: ("no_text" | "not_approved" | "no_room" | "personal" | "model_without_tools" | "off_server" | "off_workspace" | "off_agent" | "off_person" | "off_thread") | null;
+            /**
+             * Format: int64
+             * @description Estimated number of tokens. Those of all sources add up to `budget.used`.
+             */
+            tokens: number;
+            /** @description Text as sent, at most 8,000 characters; null if the caller may not read it. */
+            text: string | null;
+            author: components["schemas"]["UserId"] | null;
+            /** @description True if the caller can change the text. */
+            can_edit: boolean;
+            /** @description True if the source is also sent in calls of `/v1/responses`. */
+            by_api: boolean;
+        };
         /** @description A statement and its sources. */
         SourcedText: {
             text: string;
@@ -9595,14 +9694,16 @@ export interface components {
          *
          *     `persona`: Approved text of a persona; in replies and in calls by programs.
          *
-         *     `files`: AGENTS.md, and then TOOLS.md.
+         *     `agents_md`: AGENTS.md of the agent, or that of the workspace.
+         *
+         *     `tools_md`: TOOLS.md of the agent, or that of the workspace.
          *
          *     `addons`: Add-ons of the reply style.
          *
          *     `adaptation`: Fixed sentences about the requester; only the requester can see them.
          * @enum {string}
          */
-        SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "files" | "addons" | "adaptation";
+        SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "agents_md" | "tools_md" | "addons" | "adaptation";
         SystemSeen: {
             /** @description Text of the system prompt; empty if `hidden`. */
             text: string;
@@ -10652,6 +10753,20 @@ export interface components {
             /** @description Number of actions and drafts that wait for the caller. */
             count: number;
         };
+        /** @description An optional step of a recipe, and the field whose value a person chooses. */
+        WantedValue: {
+            /**
+             * @description Label of the field.
+             * @example Post the summary in
+             */
+            label: string;
+            /**
+             * @description Name of the field in `step`.
+             * @example channel_id
+             */
+            field: string;
+            step: components["schemas"]["Step"];
+        };
         /** @description A list of steps that people, messages, and schedules start. */
         Workflow: components["schemas"]["WorkflowContent"] & {
             id: components["schemas"]["WorkflowId"];
@@ -10723,6 +10838,9 @@ export interface components {
             version?: unknown;
             created_at?: unknown;
             updated_at?: unknown;
+            /** @description Of a recipe. */
+            needs_model?: unknown;
+            asks_for?: unknown;
         };
         /** @description ID of a workflow: `flow_` and 26 base-32 characters */
         WorkflowId: string;
@@ -10753,6 +10871,10 @@ export interface components {
             agents: components["schemas"]["AgentId"][];
             on_message: components["schemas"]["OnMessage"] | null;
             steps: components["schemas"]["Step"][];
+            /** @description True if the workflow is of little use without a language model. */
+            needs_model: boolean;
+            /** @description Steps that belong at the end of `steps` if a person chooses a value for one of their fields. */
+            asks_for: components["schemas"]["WantedValue"][];
         };
         WorkflowRollbackForm: {
             /** Format: int64 */
@@ -12557,13 +12679,30 @@ export interface operations {
                      *           "tokens": 0
                      *         }
                      *       ],
+                     *       "sources": [
+                     *         {
+                     *           "author": null,
+                     *           "because": null,
+                     *           "by_api": false,
+                     *           "can_edit": false,
+                     *           "name": "preamble",
+                     *           "owner": {
+                     *             "id": null,
+                     *             "name": null,
+                     *             "type": "server"
+                     *           },
+                     *           "state": "sent",
+                     *           "text": null,
+                     *           "tokens": 0
+                     *         }
+                     *       ],
                      *       "system": "…",
                      *       "temperature": null,
                      *       "tokens": 0,
                      *       "top_p": null
                      *     }
                      */
-                    "application/json": components["schemas"]["Preview"];
+                    "application/json": components["schemas"]["PreviewSeen"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -15211,6 +15350,174 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    get_channel_context: {
+        parameters: {
+            query: {
+                /** @description The agent that would reply. */
+                agent_id: components["schemas"]["AgentId"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
+                id: components["schemas"]["ChannelId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "budget": {
+                     *         "context_window": 0,
+                     *         "reserve": 0,
+                     *         "segments": [
+                     *           {
+                     *             "name": "system",
+                     *             "parts": [
+                     *               {
+                     *                 "name": "memories",
+                     *                 "tokens": 0
+                     *               }
+                     *             ],
+                     *             "tokens": 0
+                     *           }
+                     *         ],
+                     *         "used": 0
+                     *       },
+                     *       "compaction": {
+                     *         "is_due": false,
+                     *         "last_compacted_at": null,
+                     *         "profile": "off",
+                     *         "task_id": null,
+                     *         "threshold": null
+                     *       },
+                     *       "dry_run": false,
+                     *       "estimate": {
+                     *         "cost_usd_max": null,
+                     *         "input_tokens": 0
+                     *       },
+                     *       "estimated": false,
+                     *       "left_out": [
+                     *         {
+                     *           "count": 0,
+                     *           "message_ids": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "reason": "older_than_newest_50"
+                     *         }
+                     *       ],
+                     *       "may_ask": false,
+                     *       "memories": {
+                     *         "considered": {},
+                     *         "hidden": [
+                     *           {
+                     *             "count": 0,
+                     *             "name": "Ada",
+                     *             "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "messages": [
+                     *           {
+                     *             "age_days": 0,
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "reason": "…",
+                     *             "text": null
+                     *           }
+                     *         ],
+                     *         "used": [
+                     *           {
+                     *             "age_days": 0,
+                     *             "channel_id": null,
+                     *             "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "reason": "…",
+                     *             "scope": "conversation",
+                     *             "text": null
+                     *           }
+                     *         ]
+                     *       },
+                     *       "messages": [
+                     *         {
+                     *           "author": {
+                     *             "id": "…",
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           },
+                     *           "deleted": false,
+                     *           "excerpt": "…",
+                     *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "role": "user",
+                     *           "tokens": 0
+                     *         }
+                     *       ],
+                     *       "model": "claude-sonnet-4-5",
+                     *       "preset": null,
+                     *       "requested_by": {
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "role": "admin"
+                     *       },
+                     *       "sources": [
+                     *         {
+                     *           "author": null,
+                     *           "because": null,
+                     *           "by_api": false,
+                     *           "can_edit": false,
+                     *           "name": "preamble",
+                     *           "owner": {
+                     *             "id": null,
+                     *             "name": null,
+                     *             "type": "server"
+                     *           },
+                     *           "state": "sent",
+                     *           "text": null,
+                     *           "tokens": 0
+                     *         }
+                     *       ],
+                     *       "system": {
+                     *         "hidden": false,
+                     *         "parts": [
+                     *           {
+                     *             "name": "preamble",
+                     *             "tokens": 0
+                     *           }
+                     *         ],
+                     *         "text": "Monday: two quiet days before the fair.",
+                     *         "tokens": 0
+                     *       },
+                     *       "tools": [
+                     *         {
+                     *           "description": null,
+                     *           "name": "Ada",
+                     *           "parameters": null
+                     *         }
+                     *       ],
+                     *       "turns": [
+                     *         {
+                     *           "content": "Monday: two quiet days before the fair.",
+                     *           "role": "user"
+                     *         }
+                     *       ],
+                     *       "window_source": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NextContext"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     join_channel: {
         parameters: {
             query?: never;
@@ -15708,6 +16015,15 @@ export interface operations {
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_start": {
+                     *             "cause": {
+                     *               "id": null,
+                     *               "type": "manual"
+                     *             },
+                     *             "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -15720,6 +16036,7 @@ export interface operations {
                      *           ],
                      *           "sources_removed": 0,
                      *           "steps": 0,
+                     *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -15875,6 +16192,15 @@ export interface operations {
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_start": {
+                     *             "cause": {
+                     *               "id": null,
+                     *               "type": "manual"
+                     *             },
+                     *             "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -15887,6 +16213,7 @@ export interface operations {
                      *           ],
                      *           "sources_removed": 0,
                      *           "steps": 0,
+                     *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -17561,6 +17888,7 @@ export interface operations {
                      *         "used": [
                      *           {
                      *             "age_days": 0,
+                     *             "channel_id": null,
                      *             "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "reason": "…",
                      *             "scope": "conversation",
@@ -17589,6 +17917,23 @@ export interface operations {
                      *         "name": "Ada",
                      *         "role": "admin"
                      *       },
+                     *       "sources": [
+                     *         {
+                     *           "author": null,
+                     *           "because": null,
+                     *           "by_api": false,
+                     *           "can_edit": false,
+                     *           "name": "preamble",
+                     *           "owner": {
+                     *             "id": null,
+                     *             "name": null,
+                     *             "type": "server"
+                     *           },
+                     *           "state": "sent",
+                     *           "text": null,
+                     *           "tokens": 0
+                     *         }
+                     *       ],
                      *       "system": {
                      *         "hidden": false,
                      *         "parts": [
@@ -17713,6 +18058,15 @@ export interface operations {
                      *             ],
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_start": {
+                     *               "cause": {
+                     *                 "id": null,
+                     *                 "type": "manual"
+                     *               },
+                     *               "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             },
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
@@ -17725,6 +18079,7 @@ export interface operations {
                      *             ],
                      *             "sources_removed": 0,
                      *             "steps": 0,
+                     *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
                      *           },
@@ -17845,6 +18200,15 @@ export interface operations {
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_start": {
+                     *             "cause": {
+                     *               "id": null,
+                     *               "type": "manual"
+                     *             },
+                     *             "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -17857,6 +18221,7 @@ export interface operations {
                      *           ],
                      *           "sources_removed": 0,
                      *           "steps": 0,
+                     *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -17981,6 +18346,15 @@ export interface operations {
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_start": {
+                     *             "cause": {
+                     *               "id": null,
+                     *               "type": "manual"
+                     *             },
+                     *             "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -17993,6 +18367,7 @@ export interface operations {
                      *           ],
                      *           "sources_removed": 0,
                      *           "steps": 0,
+                     *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -18284,6 +18659,15 @@ export interface operations {
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_start": {
+                     *             "cause": {
+                     *               "id": null,
+                     *               "type": "manual"
+                     *             },
+                     *             "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -18296,6 +18680,7 @@ export interface operations {
                      *           ],
                      *           "sources_removed": 0,
                      *           "steps": 0,
+                     *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -20265,6 +20650,15 @@ export interface operations {
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_start": {
+                     *           "cause": {
+                     *             "id": null,
+                     *             "type": "manual"
+                     *           },
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -20277,6 +20671,7 @@ export interface operations {
                      *         ],
                      *         "sources_removed": 0,
                      *         "steps": 0,
+                     *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -20384,6 +20779,15 @@ export interface operations {
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_start": {
+                     *           "cause": {
+                     *             "id": null,
+                     *             "type": "manual"
+                     *           },
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -20396,6 +20800,7 @@ export interface operations {
                      *         ],
                      *         "sources_removed": 0,
                      *         "steps": 0,
+                     *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -20514,6 +20919,15 @@ export interface operations {
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_start": {
+                     *           "cause": {
+                     *             "id": null,
+                     *             "type": "manual"
+                     *           },
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -20526,6 +20940,7 @@ export interface operations {
                      *         ],
                      *         "sources_removed": 0,
                      *         "steps": 0,
+                     *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -20641,6 +21056,15 @@ export interface operations {
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_start": {
+                     *           "cause": {
+                     *             "id": null,
+                     *             "type": "manual"
+                     *           },
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -20653,6 +21077,7 @@ export interface operations {
                      *         ],
                      *         "sources_removed": 0,
                      *         "steps": 0,
+                     *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -20767,6 +21192,15 @@ export interface operations {
                      *         ],
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_start": {
+                     *           "cause": {
+                     *             "id": null,
+                     *             "type": "manual"
+                     *           },
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "sources": [
                      *           {
@@ -20779,6 +21213,7 @@ export interface operations {
                      *         ],
                      *         "sources_removed": 0,
                      *         "steps": 0,
+                     *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "truncated": false
                      *       },
@@ -23520,6 +23955,15 @@ export interface operations {
                      *             ],
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_start": {
+                     *               "cause": {
+                     *                 "id": null,
+                     *                 "type": "manual"
+                     *               },
+                     *               "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             },
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
@@ -23532,6 +23976,7 @@ export interface operations {
                      *             ],
                      *             "sources_removed": 0,
                      *             "steps": 0,
+                     *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
                      *           },
@@ -24069,6 +24514,7 @@ export interface operations {
                      *         "used": [
                      *           {
                      *             "age_days": 0,
+                     *             "channel_id": null,
                      *             "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "reason": "…",
                      *             "scope": "conversation",
@@ -24097,6 +24543,23 @@ export interface operations {
                      *         "name": "Ada",
                      *         "role": "admin"
                      *       },
+                     *       "sources": [
+                     *         {
+                     *           "author": null,
+                     *           "because": null,
+                     *           "by_api": false,
+                     *           "can_edit": false,
+                     *           "name": "preamble",
+                     *           "owner": {
+                     *             "id": null,
+                     *             "name": null,
+                     *             "type": "server"
+                     *           },
+                     *           "state": "sent",
+                     *           "text": null,
+                     *           "tokens": 0
+                     *         }
+                     *       ],
                      *       "system": {
                      *         "hidden": false,
                      *         "parts": [
@@ -25014,6 +25477,7 @@ export interface operations {
                      *         "used": [
                      *           {
                      *             "age_days": 0,
+                     *             "channel_id": null,
                      *             "id": "mem_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "reason": "…",
                      *             "scope": "conversation",
@@ -25042,6 +25506,23 @@ export interface operations {
                      *         "name": "Ada",
                      *         "role": "admin"
                      *       },
+                     *       "sources": [
+                     *         {
+                     *           "author": null,
+                     *           "because": null,
+                     *           "by_api": false,
+                     *           "can_edit": false,
+                     *           "name": "preamble",
+                     *           "owner": {
+                     *             "id": null,
+                     *             "name": null,
+                     *             "type": "server"
+                     *           },
+                     *           "state": "sent",
+                     *           "text": null,
+                     *           "tokens": 0
+                     *         }
+                     *       ],
                      *       "system": {
                      *         "hidden": false,
                      *         "parts": [
@@ -25448,6 +25929,15 @@ export interface operations {
                      *             ],
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_start": {
+                     *               "cause": {
+                     *                 "id": null,
+                     *                 "type": "manual"
+                     *               },
+                     *               "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             },
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "sources": [
                      *               {
@@ -25460,6 +25950,7 @@ export interface operations {
                      *             ],
                      *             "sources_removed": 0,
                      *             "steps": 0,
+                     *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "truncated": false
                      *           },
@@ -25580,6 +26071,15 @@ export interface operations {
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_start": {
+                     *             "cause": {
+                     *               "id": null,
+                     *               "type": "manual"
+                     *             },
+                     *             "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -25592,6 +26092,7 @@ export interface operations {
                      *           ],
                      *           "sources_removed": 0,
                      *           "steps": 0,
+                     *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -25716,6 +26217,15 @@ export interface operations {
                      *           ],
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_start": {
+                     *             "cause": {
+                     *               "id": null,
+                     *               "type": "manual"
+                     *             },
+                     *             "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "sources": [
                      *             {
@@ -25728,6 +26238,7 @@ export interface operations {
                      *           ],
                      *           "sources_removed": 0,
                      *           "steps": 0,
+                     *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "truncated": false
                      *         },
@@ -26909,9 +27420,25 @@ export interface operations {
                      *           "agents": [
                      *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "asks_for": [
+                     *             {
+                     *               "field": "channel_id",
+                     *               "label": "Post the summary in",
+                     *               "step": {
+                     *                 "agent_id": null,
+                     *                 "id": "…",
+                     *                 "kind": "agent",
+                     *                 "on_error": "stop",
+                     *                 "post": false,
+                     *                 "prompt": "…",
+                     *                 "title": null
+                     *               }
+                     *             }
+                     *           ],
                      *           "default_agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "description": "Helps with plans",
                      *           "name": "Ada",
+                     *           "needs_model": false,
                      *           "object": "workflow_recipe",
                      *           "on_message": null,
                      *           "steps": [
