@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashSet};
 use rand::seq::IndexedRandom;
 use uuid::Uuid;
 
-use super::items::Item;
+use super::items::{Item, split_name};
 use crate::model::{CallHead, ChatMessage, FunctionTool, ToolChoice};
 
 const NAME_BYTES_MAX: usize = 64;
 /// Length from which an ID of a model has a form that its server may require, such as 9 letters and digits.
 const FORMED_ID_CHARS_MIN: usize = 9;
 
-/// Translates function names between the client and the model's server, which allows no dots, and replaces IDs that the model has
+/// Translates function names between the client and the model's server, which allows neither dots nor namespaces, and replaces IDs that the model has
 /// already used.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ClientCalls {
@@ -23,25 +23,25 @@ pub(super) struct ClientCalls {
 }
 
 impl ClientCalls {
-    /// Renames functions whose names contain dots. `items` are those of the conversation.
+    /// Renames functions whose names contain dots or namespaces. `items` are those of the conversation.
     pub(super) fn new<'i>(
         functions: &mut [FunctionTool],
         items: impl Iterator<Item = &'i Item>,
     ) -> Self {
         let mut names = BTreeMap::new();
         for at in 0..functions.len() {
-            if !functions[at].name.contains('.') {
+            let Some(plain) = plain_name(&functions[at].name) else {
                 continue;
-            }
-            let plain = functions[at].name.replace('.', "_");
+            };
             let is_free = |name: &String| functions.iter().all(|function| function.name != *name);
             let numbered = (2..).map(|n| {
                 let suffix = format!("_{n}");
                 let stem = &plain[..plain.len().min(NAME_BYTES_MAX - suffix.len())];
                 format!("{stem}{suffix}")
             });
-            let sent = std::iter::once(plain.clone()).chain(numbered).find(is_free);
-            let sent = sent.unwrap_or(plain.clone());
+            let whole = Some(plain.clone()).filter(|name| name.len() <= NAME_BYTES_MAX);
+            let sent = whole.into_iter().chain(numbered).find(is_free);
+            let sent = sent.unwrap_or_else(|| plain.clone());
             let given = std::mem::replace(&mut functions[at].name, sent.clone());
             names.insert(sent, given);
         }
@@ -53,7 +53,7 @@ impl ClientCalls {
         let known = self.names.iter().find(|(_, name)| *name == given);
         match known {
             Some((sent, _)) => Some(sent.clone()),
-            None => given.contains('.').then(|| given.replace('.', "_")),
+            None => plain_name(given),
         }
     }
 
@@ -80,6 +80,17 @@ impl ClientCalls {
         }
         CallHead { id, name }
     }
+}
+
+/// Returns the name without dots and namespace; `None` if it has neither.
+fn plain_name(name: &str) -> Option<String> {
+    let (namespace, own) = split_name(name);
+    let plain = match namespace {
+        Some(namespace) => format!("{namespace}__{own}"),
+        None => own.to_owned(),
+    };
+    let plain = plain.replace('.', "_");
+    (plain != name).then_some(plain)
 }
 
 /// Returns another ID of the same form: letters and digits are replaced by random ones of the kinds that the ID contains. Short IDs
@@ -152,6 +163,25 @@ mod tests {
         assert_eq!(turns[0].calls[0].name, "a_b_2");
         assert_eq!(turns[0].calls[1].name, "gone_b");
         assert_eq!(choice, ToolChoice::Function("c_d".to_owned()));
+    }
+
+    #[test]
+    fn names_with_namespaces_are_translated() {
+        let long = format!("{}/{}", "n".repeat(60), "f".repeat(60));
+        let mut functions = ["weather__now", "weather/now", "a.b/c", &long].map(function);
+        let mut calls = ClientCalls::new(&mut functions, std::iter::empty());
+        let sent: Vec<&str> = functions.iter().map(|f| f.name.as_str()).collect();
+        let shortened = format!("{}__2", "n".repeat(60));
+        let shortened = format!("{}_2", &shortened[..62]);
+        assert_eq!(sent[..3], ["weather__now", "weather__now_2", "a_b__c"]);
+        assert_eq!(sent[3], shortened);
+        for (sent, given) in [("weather__now_2", "weather/now"), (&*shortened, &*long)] {
+            let head = CallHead {
+                id: sent.to_owned(),
+                name: sent.to_owned(),
+            };
+            assert_eq!(calls.hand_out(head).name, given);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Events are numbered when they are sent, so their `sequence_number` is 0 here.
 
 use super::{
-    items::{OUTPUT_FROM, item_id},
+    items::{OUTPUT_FROM, item_id, split_name},
     marks::{Handles, MarkFilter, Segment},
 };
 use crate::{
@@ -404,10 +404,12 @@ fn text_part() -> OutputTextContent {
 }
 
 fn function_call(id: String, head: CallHead) -> FunctionToolCall {
+    let (namespace, name) = split_name(&head.name);
     FunctionToolCall {
         id: Some(id),
         call_id: head.id,
-        name: head.name,
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
         status: Some(OutputStatus::InProgress),
         ..FunctionToolCall::default()
     }

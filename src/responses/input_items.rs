@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     ResponseError,
-    items::{Item, Speaker, item_id},
+    items::{Item, Speaker, item_id, split_name},
     store,
 };
 use crate::{
@@ -70,6 +70,10 @@ pub enum InputItem {
         /// ID of the item: `fc_…`.
         id: String,
         call_id: String,
+        /// Namespace of the function, if the request has it in one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false)]
+        namespace: Option<String>,
         name: String,
         arguments: String,
         #[schema(inline)]
@@ -112,13 +116,17 @@ impl InputItem {
                 call_id,
                 name,
                 arguments,
-            } => Self::FunctionCall {
-                id: id("fc"),
-                call_id,
-                name,
-                arguments,
-                status: CompletedStatus,
-            },
+            } => {
+                let (namespace, name) = split_name(&name);
+                Self::FunctionCall {
+                    id: id("fc"),
+                    call_id,
+                    namespace: namespace.map(str::to_owned),
+                    name: name.to_owned(),
+                    arguments,
+                    status: CompletedStatus,
+                }
+            }
             Item::FunctionCallOutput { call_id, output } => Self::FunctionCallOutput {
                 id: id("fco"),
                 call_id,

@@ -39,6 +39,25 @@ pub(super) enum Item {
     },
 }
 
+/// Separates a namespace from the name of a function; neither can contain it.
+const NAMESPACE_END: char = '/';
+
+/// Name of a function together with its namespace, as stored and as known to a call.
+pub(super) fn qualified_name(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("{namespace}{NAMESPACE_END}{name}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Returns the namespace of a function, if it has one, and its name.
+pub(super) fn split_name(name: &str) -> (Option<&str>, &str) {
+    match name.split_once(NAMESPACE_END) {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, name),
+    }
+}
+
 /// Position of the first output item, after all possible input items.
 pub(super) const OUTPUT_FROM: usize = 0x8000;
 
@@ -193,7 +212,7 @@ impl Input {
             }
             "function_call" => Item::FunctionCall {
                 call_id: named(fields, "call_id")?,
-                name: named(fields, "name")?,
+                name: qualified_name(fields.text("namespace"), &named(fields, "name")?),
                 arguments: arguments(fields)?,
             },
             "function_call_output" => Item::FunctionCallOutput {
@@ -442,7 +461,7 @@ mod tests {
             message("See (image, not readable)"),
             Item::FunctionCall {
                 call_id: "c".to_owned(),
-                name: "f".to_owned(),
+                name: "n/f".to_owned(),
                 arguments: "{\"a\":1}".to_owned(),
             },
             Item::FunctionCallOutput {
@@ -456,7 +475,6 @@ mod tests {
             "input[0]",
             "input[1].content[1]",
             "input[1].content[2]",
-            "input[3].namespace",
             "input[4].output[0]",
             "input[5].content[0].cache_control",
         ];

@@ -95,6 +95,10 @@ pub(super) enum OutputItem {
         id: String,
         /// ID of the call, to be returned in the `function_call_output`.
         call_id: String,
+        /// Namespace of the function, if the request has it in one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false)]
+        namespace: Option<String>,
         name: String,
         /// Arguments as JSON, as written by the model; may be invalid.
         arguments: String,

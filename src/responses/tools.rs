@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{
     ResponseError,
     ignored::{Fields, Ignored},
+    items::qualified_name,
 };
 use crate::{
     agents::profiles::Tool as ProfileTool,
@@ -13,6 +14,8 @@ use crate::{
 
 const TOOLS_MAX: usize = 512;
 const NAME_BYTES_MAX: usize = 64;
+/// Type of a group of functions, whose calls have the `namespace` in a field of its own.
+const NAMESPACE: &str = "namespace";
 /// Tool types of agent profiles that are listed in the response.
 const KINDS: [&str; 5] = [
     "mcp",
@@ -36,22 +39,38 @@ impl Tool {
         self.kind == other.kind && self.name == other.name
     }
 
+    /// Checks whether the tool is a function, or a namespace of functions.
     pub(super) fn is_function(&self) -> bool {
-        self.kind == "function"
+        matches!(self.kind.as_str(), "function" | NAMESPACE)
     }
 
-    /// Returns the function definition for the model, or `None` for kinds that cannot be called.
-    fn function(&self) -> Option<FunctionTool> {
-        let name = self.name.clone().filter(|_| self.kind == "function")?;
-        let found = |field: &str| self.value.get(field).filter(|value| !value.is_null());
-        Some(FunctionTool {
-            name,
-            description: found("description")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
-            parameters: found("parameters").cloned(),
-            strict: found("strict").and_then(Value::as_bool),
-        })
+    /// Number of tools, including those in a namespace.
+    fn size(&self) -> usize {
+        self.value["tools"].as_array().map_or(1, Vec::len)
+    }
+
+    /// Returns the function definitions for the model; none for kinds that cannot be called.
+    fn functions(&self) -> Vec<FunctionTool> {
+        match (self.kind.as_str(), self.value["tools"].as_array()) {
+            ("function", _) => vec![function(&self.value, None)],
+            (NAMESPACE, Some(tools)) => {
+                let inside = |tool| function(tool, self.name.as_deref());
+                tools.iter().map(inside).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Returns the definition of a function for the model.
+fn function(value: &Value, namespace: Option<&str>) -> FunctionTool {
+    let found = |field: &str| value.get(field).filter(|value| !value.is_null());
+    let text = |field: &str| found(field).and_then(Value::as_str).map(str::to_owned);
+    FunctionTool {
+        name: qualified_name(namespace, &text("name").unwrap_or_default()),
+        description: text("description"),
+        parameters: found("parameters").cloned(),
+        strict: found("strict").and_then(Value::as_bool),
     }
 }
 
@@ -64,6 +83,13 @@ pub(super) fn read_tools(list: &[Value], ignored: &Ignored) -> Result<Vec<Tool>,
         let kind = fields.text("type").unwrap_or_default();
         let read = match kind {
             "function" => return read_function(fields).map(Some),
+            NAMESPACE => {
+                let read = read_namespace(fields)?;
+                if read.is_none() {
+                    fields.ignore();
+                }
+                return Ok(read);
+            }
             kind if KINDS.contains(&kind) => read_other(kind, &json!(fields.object)).ok(),
             _ => None,
         };
@@ -81,10 +107,14 @@ pub(super) fn collect(
     ignored: &Ignored,
     read: impl Fn(&Fields<'_>) -> Result<Option<Tool>, ResponseError>,
 ) -> Result<Vec<Tool>, ResponseError> {
-    if list.len() > TOOLS_MAX {
-        let text = format!("there are {} tools; the limit is {TOOLS_MAX}", list.len());
-        return Err(ResponseError::invalid("tools", text));
-    }
+    let check_count = |count: usize| {
+        if count <= TOOLS_MAX {
+            return Ok(());
+        }
+        let text = format!("there are {count} tools; the limit is {TOOLS_MAX}");
+        Err(ResponseError::invalid("tools", text))
+    };
+    check_count(list.len())?;
     let mut tools = Vec::<Tool>::with_capacity(list.len());
     for (n, value) in list.iter().enumerate() {
         let param = format!("tools[{n}]");
@@ -100,6 +130,7 @@ pub(super) fn collect(
         }
         tools.push(tool);
     }
+    check_count(tools.iter().map(Tool::size).sum())?;
     Ok(tools)
 }
 
@@ -137,6 +168,46 @@ fn name(fields: &Fields<'_>) -> Result<String, ResponseError> {
     }
     let text = format!("`name` must have 1 to {NAME_BYTES_MAX} letters, digits, `_`, `-`, or `.`");
     Err(ResponseError::invalid(fields.path_of("name"), text))
+}
+
+/// Parses a namespace of functions. Its other tools are ignored. Returns `None` if it has no functions.
+fn read_namespace(fields: &Fields<'_>) -> Result<Option<Tool>, ResponseError> {
+    let Some(Value::Array(list)) = fields.get("tools") else {
+        return Ok(None);
+    };
+    let path = fields.path_of("tools");
+    let mut functions = Vec::<Tool>::new();
+    for (n, value) in list.iter().enumerate() {
+        let path = format!("{path}[{n}]");
+        match value.as_object() {
+            Some(object) if value["type"] == "function" => {
+                let inside = fields.ignored.fields(object, path);
+                inside.get("type");
+                let tool = read_function(&inside)?;
+                if functions.iter().any(|known| known.is_same(&tool)) {
+                    let text = format!("two functions are named `{}`", name(&inside)?);
+                    return Err(ResponseError::invalid(inside.path_of("name"), text));
+                }
+                functions.push(tool);
+            }
+            _ => fields.ignored.add(path),
+        }
+    }
+    if functions.is_empty() {
+        return Ok(None);
+    }
+    let name = name(fields)?;
+    let value = json!({
+        "type": NAMESPACE,
+        "name": name,
+        "description": fields.text("description").unwrap_or_default(),
+        "tools": functions.into_iter().map(|tool| tool.value).collect::<Vec<_>>(),
+    });
+    Ok(Some(Tool {
+        kind: NAMESPACE.to_owned(),
+        name: Some(name),
+        value,
+    }))
 }
 
 /// Builds the function with every field that clients expect. Unset fields are null.
@@ -185,7 +256,7 @@ pub(super) fn offer(agent: &[Tool], request: &[Tool], may_call_functions: bool) 
             && !request.iter().any(|other| other.is_same(tool))
     });
     let all: Vec<&Tool> = own.chain(request).collect();
-    let functions = all.iter().filter_map(|tool| tool.function());
+    let functions = all.iter().flat_map(|tool| tool.functions());
     Offer {
         functions: functions.filter(|_| may_call_functions).collect(),
         shown: all.iter().map(|tool| tool.value.clone()).collect(),
@@ -305,6 +376,41 @@ mod tests {
         }
         let twice = json!([{"type": "function", "name": "a"}, {"type": "function", "name": "a"}]);
         assert!(read_tools(twice.as_array().unwrap(), &Ignored::default()).is_err());
+    }
+
+    #[test]
+    fn functions_of_namespaces_are_offered() {
+        let list = json!([
+            {"type": "namespace", "name": "mcp__weather", "description": "Weather", "tools": [
+                {"type": "function", "name": "now", "description": "d", "parameters": {"type": "object"}, "defer_loading": true},
+                {"type": "custom", "name": "patch"},
+            ]},
+            {"type": "function", "name": "now"},
+        ]);
+        let ignored = Ignored::default();
+        let request = read_tools(list.as_array().unwrap(), &ignored).unwrap();
+        let offered = offer(&[], &request, true);
+        assert_eq!(names(&offered), ["mcp__weather/now", "now"]);
+        assert_eq!(offered.functions[0].description.as_deref(), Some("d"));
+        assert_eq!(offered.shown[0]["tools"][0]["name"], "now");
+        assert!(request[0].is_function());
+        assert_eq!(
+            ignored.into_paths(),
+            ["tools[0].tools[0].defer_loading", "tools[0].tools[1]"]
+        );
+        let wrong = json!([{"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "a b"}]}]);
+        let error = read_tools(wrong.as_array().unwrap(), &Ignored::default()).unwrap_err();
+        assert!(
+            matches!(error, ResponseError::Invalid(_, param) if param == "tools[0].tools[0].name")
+        );
+        let functions = |count: usize| -> Vec<Value> {
+            let function = |n| json!({"type": "function", "name": format!("f{n}")});
+            (0..count).map(function).collect()
+        };
+        for (count, fits) in [(TOOLS_MAX, true), (TOOLS_MAX + 1, false)] {
+            let list = [json!({"type": "namespace", "name": "n", "tools": functions(count)})];
+            assert_eq!(read_tools(&list, &Ignored::default()).is_ok(), fits);
+        }
     }
 
     #[test]

@@ -246,6 +246,57 @@ async fn a_function_is_called_by_the_client_and_its_output_is_sent_back() {
     assert_eq!(refused(&program, stray, 400).await.2, "input");
 }
 
+/// Codex CLI sends the tools of its MCP servers like this.
+#[tokio::test]
+async fn functions_of_a_namespace_are_called() {
+    let team = team().await;
+    let program = program(&team).await;
+    team.model().script(
+        "",
+        [
+            call_of("mcp__weather__weather", "call_7", "{}"),
+            Answer::text("Rain."),
+            Answer::text("Still rain."),
+        ],
+    );
+    let namespace = json!({"type": "namespace", "name": "mcp__weather", "description": "Weather", "tools": [weather()]});
+    let ask_with = async |input: Value, more: Value| {
+        let mut body = json!({"model": "tiny", "input": input, "tools": [namespace]});
+        let more = more.as_object().unwrap().clone();
+        body.as_object_mut().unwrap().extend(more);
+        ask(&program, body).await
+    };
+    let first = ask_with(json!("Weather?"), json!({})).await;
+    let call = &first["output"][0];
+    assert_eq!(
+        (&call["type"], &call["namespace"], &call["name"]),
+        (
+            &json!("function_call"),
+            &json!("mcp__weather"),
+            &json!("weather")
+        )
+    );
+    assert_eq!(first["tools"], json!([namespace]));
+    let offered = team.model().requests()[0].body["tools"].clone();
+    assert_eq!(offered[0]["function"]["name"], "mcp__weather__weather");
+    let output = json!({"type": "function_call_output", "call_id": "call_7", "output": "rain"});
+    let kept = json!({"previous_response_id": first["id"]});
+    assert_eq!(said(&ask_with(json!([output]), kept).await), "Rain.");
+    let whole = json!([{"role": "user", "content": "Weather?"}, call, output]);
+    let second = ask_with(whole, json!({})).await;
+    assert_eq!(said(&second), "Still rain.");
+    for request in &team.model().requests()[1..] {
+        let called = &request.body["messages"][1]["tool_calls"][0]["function"];
+        assert_eq!(called["name"], "mcp__weather__weather");
+    }
+    let path = format!("/v1/responses/{}/input_items?order=asc", id(&second));
+    let listed = program.get(&path).await.ok();
+    assert_eq!(
+        (&listed["data"][1]["namespace"], &listed["data"][1]["name"]),
+        (&json!("mcp__weather"), &json!("weather"))
+    );
+}
+
 #[tokio::test]
 async fn a_model_without_tool_support_is_offered_none() {
     let file = std::env::temp_dir().join(format!("openvibe_no_tools_{}.toml", std::process::id()));

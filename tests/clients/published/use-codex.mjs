@@ -1,4 +1,5 @@
-// Codex CLI, which uses the Responses API: two turns of a session, and a command that the model runs on the client.
+// Codex CLI, which uses the Responses API: two turns of a session, a command that the model runs on the client, and a tool of an MCP
+// server, which Codex offers in a namespace.
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -20,6 +21,10 @@ env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = 0
+
+[mcp_servers.memory]
+command = "node"
+args = [${JSON.stringify(join(import.meta.dirname, 'node_modules/@modelcontextprotocol/server-memory/dist/index.js'))}]
 `,
   );
   const options = ['--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '--json'];
@@ -44,6 +49,10 @@ stream_max_retries = 0
   const command = items.find(({ type }) => type === 'command_execution');
   assert.match(command.aggregated_output, /rain/);
   assert.deepEqual(texts(items), ['It is rain.']);
+  const called = await codex('exec', ...options, '<q>What is in your memory?</q>');
+  const tool = called.find(({ type }) => type === 'mcp_tool_call');
+  assert.deepEqual([tool?.server, tool?.tool, tool?.status], ['memory', 'read_graph', 'completed']);
+  assert.match(texts(called)[0], /entities/);
 } finally {
   await rm(home, { recursive: true, force: true });
 }

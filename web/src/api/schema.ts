@@ -5943,6 +5943,8 @@ export interface components {
             /** @description ID of the item: `fc_…`. */
             id: string;
             call_id: string;
+            /** @description Namespace of the function, if the request has it in one. */
+            namespace?: string;
             name: string;
             arguments: string;
             /** @enum {string} */
@@ -7618,6 +7620,8 @@ export interface components {
             id: string;
             /** @description ID of the call, to be returned in the `function_call_output`. */
             call_id: string;
+            /** @description Namespace of the function, if the request has it in one. */
+            namespace?: string;
             name: string;
             /** @description Arguments as JSON, as written by the model; may be invalid. */
             arguments: string;
