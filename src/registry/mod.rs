@@ -32,7 +32,7 @@ pub use servers::{FunctionRef, OfferedServer, Registry, Setup, list_offered};
 pub use tool::{
     Acceptance, AuthKind, ChangedTool, FunctionConfig, FunctionState, ProcessToolConfig,
     RegisteredFunction, RegisteredTool, RegisteredToolKind, RemoteConfig, ToolConfig, ToolStatus,
-    UsableTool, find_function, find_named, find_tool, hide_settings, is_changed, list_changed,
-    list_tools, list_usable, workspace_of,
+    ToolUser, UsableTool, find_function, find_named, find_tool, hide_settings, is_changed,
+    list_changed, list_tools, list_usable, workspace_of,
 };
-pub use users::{ToolUser, find_users};
+pub use users::find_users;

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::users::ToolUser;
 use crate::{
     auth::DisplayName,
     cursor::PageRange,
@@ -176,6 +175,19 @@ impl RegisteredFunction {
 }
 
 constant! { pub RegisteredToolObject = "tool" }
+
+/// An agent that uses a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ToolUser {
+    pub agent_id: AgentId,
+    /// Handle of the agent.
+    pub name: String,
+    /// Number of the server's accepted functions that the agent can use.
+    pub functions: usize,
+    /// True if the agent's own profile names the tool, rather than one of its bases.
+    #[serde(skip)]
+    pub(super) is_direct: bool,
+}
 
 /// A tool of the workspace.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]

@@ -2,27 +2,13 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
 use serde_json::Value;
 
-use super::tool::{FunctionState, RegisteredTool};
+use super::tool::{FunctionState, RegisteredTool, ToolUser};
 use crate::{
     db::{Conn, DbError, Json},
     ids::{AgentId, WorkspaceId},
 };
-
-/// An agent that uses a tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct ToolUser {
-    pub agent_id: AgentId,
-    /// Handle of the agent.
-    pub name: String,
-    /// Number of the server's accepted functions that the agent can use.
-    pub functions: usize,
-    /// True if the agent's own profile names the tool, rather than one of its bases.
-    #[serde(skip)]
-    pub(super) is_direct: bool,
-}
 
 #[derive(sqlx::FromRow)]
 struct Row {

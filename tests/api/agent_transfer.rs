@@ -538,7 +538,7 @@ async fn a_preview_shows_the_agents_prompt() {
             "instructions",
             "identity",
             "agency",
-            "files"
+            "agents_md"
         ]
     );
     assert_eq!(

@@ -602,7 +602,7 @@ async fn deleted_messages_may_remain_sources_and_drafters_stay_known() {
     let said = t.bo.tell_in(&dive.fork, "Let's ship on Monday.").await;
     let drafted = t.ada.drafted(&dive.fork).await;
     assert_eq!(drafted["generated_by"], "builtin");
-    let cited = json!({"key_points": [{"text": "Bo wants Monday", "sources": [said]}]});
+    let cited = json!({"headline": "Not on Monday", "key_points": [{"text": "Bo wants Monday", "sources": [said]}]});
     t.ada.change_draft(&dive.fork, cited.clone()).await;
     t.bo.delete(&format!("/v1/messages/{said}")).await.is(200);
     let mut whole = t.ada.resolution(&dive.fork).await;

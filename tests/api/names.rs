@@ -4,7 +4,7 @@ use futures::future::join;
 use serde_json::{Value, json};
 
 use crate::support::{
-    PASSWORD, Person, Reply, Team, id, instructions_of, list, sign_up, team_with, text, visitor,
+    PASSWORD, Person, Reply, id, instructions_of, list, sign_up, team_with, text, visitor,
 };
 
 /// Names that nothing can have.
@@ -241,41 +241,6 @@ async fn workspaces_personas_and_tools_cannot_have_such_names() {
         let form = json!({"kind": "function", "name": "other", "title": name, "config": {}});
         rejects(t.ada.post("/v1/tools", form).await, "title", name);
     }
-}
-
-#[tokio::test]
-async fn names_from_earlier_versions_stay_and_are_compared() {
-    let mut t = team_with(&[("RATE_LIMITS", "off")]).await;
-    let sage = make(&t.ada, "sage", "Sage").await.is(201);
-    let path = format!("/v1/agents/{}", id(&sage));
-    t.app.stop().await;
-    // As an earlier version stored them, which knew no skeletons.
-    t.app
-        .place
-        .run(&[
-            "update users set name = 'System (admin)' where name = 'Bo'",
-            "update users set name = 'Zora' where name = 'Ada'",
-            "update users set name_skeleton = null, name_folded = null",
-            "update workspaces set name = 'Ada (bot)'",
-            "update agents set name_skeleton = null, name_folded = null",
-        ])
-        .await;
-    t.app.restart(&[]).await;
-    let Team { app, ada, bo, .. } = &t;
-    let (ada, bo) = (ada.at(&app.base), bo.at(&app.base));
-    let me = json!({"name": "System (admin)", "suggestions": false});
-    let kept = bo.patch("/v1/auth/me", me).await.is(200);
-    assert_eq!(kept["user"]["name"], "System (admin)");
-    let workspace = format!("/v1/workspaces/{}", ada.workspace);
-    let form = json!({"name": "Ada (bot)", "slug": "ada-bot"});
-    assert_eq!(ada.patch(&workspace, form).await.is(200)["slug"], "ada-bot");
-    for (field, value) in [("description", "Wise"), ("display_name", "Sage")] {
-        ada.patch(&path, json!({field: value})).await.is(200);
-    }
-    rejects(make(&ada, "owl", "ZORA").await, "display_name", "ZORA");
-    rejects(make(&ada, "owl", "SAGE").await, "display_name", "SAGE");
-    let reply = bo.patch("/v1/auth/me", json!({"name": "SAGE"})).await;
-    rejects(reply, "name", "SAGE");
 }
 
 #[tokio::test]

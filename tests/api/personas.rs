@@ -308,7 +308,7 @@ async fn the_inspector_and_the_preview_show_the_part() {
 }
 
 #[tokio::test]
-async fn the_responses_api_does_not_send_the_persona() {
+async fn the_responses_api_sends_the_persona_to_an_agent() {
     let t = team().await;
     let persona = make(&t.ada, json!({})).await;
     approve(&t.ada, &persona).await;
@@ -316,7 +316,7 @@ async fn the_responses_api_does_not_send_the_persona() {
     let form = json!({"input": "Hello", "model": "agent:sage", "store": false});
     t.ada.post("/v1/responses", form).await.is(200);
     let asked = t.model().asked_once("sage").await;
-    assert!(!asked.all().contains(CALM), "{}", asked.all());
+    assert!(asked.all().contains(CALM), "{}", asked.all());
 }
 
 #[tokio::test]

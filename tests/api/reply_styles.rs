@@ -522,7 +522,7 @@ async fn the_choices_in_one_thread_do_not_displace_those_in_another() {
 }
 
 #[tokio::test]
-async fn a_preview_shows_the_preset_and_other_calls_have_none() {
+async fn a_preview_and_calls_of_programs_have_the_preset() {
     let (t, vibe) = styled(&[]).await;
     set_profile(&t.ada, &vibe, json!("brief")).await.is(200);
     let thread = t.ada.thread(&t.general, "Root").await;
@@ -542,7 +542,11 @@ async fn a_preview_shows_the_preset_and_other_calls_have_none() {
         .await
         .is(200);
     let asked = t.model().asked_once("vibe").await;
-    assert!(!asked.all().contains("Style marker"), "{}", asked.all());
+    assert!(
+        asked.all().contains("Style marker brief."),
+        "{}",
+        asked.all()
+    );
 }
 
 #[tokio::test]

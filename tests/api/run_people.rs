@@ -71,7 +71,7 @@ async fn an_approval_waits_for_the_person_and_the_run_goes_on() {
     assert_eq!(
         t.bo.contents(&text(&done, "/thread_id")).await,
         [
-            "Workflow release asks for approval: Release",
+            "Bo started release:\n\n1.0",
             "Released: approved",
             "The end: approved"
         ]

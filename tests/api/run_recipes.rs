@@ -138,7 +138,10 @@ async fn every_recipe_ends_without_a_model() {
         assert_eq!(said[0], start);
         let once: BTreeSet<&String> = said.iter().collect();
         assert_eq!(once.len(), said.len(), "{recipe}: {said:?}");
-        let results = said.iter().filter(|text| text.contains("It was the disk."));
+        let results = said.iter().filter(|text| {
+            // The list of decisions names results of other threads.
+            text.contains("It was the disk.") && !text.starts_with("**Decisions")
+        });
         assert!(results.count() <= 1, "{recipe}: {said:?}");
         let last = t.bo.messages(&text(&done, "/thread_id")).await.pop();
         let kind = text(&last.unwrap(), "/kind");

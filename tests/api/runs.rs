@@ -205,7 +205,9 @@ async fn a_condition_jumps_over_steps() {
         let started = start(&t.bo, &flow, wish).await;
         let done = reaches(&t.bo, &started, "completed").await;
         assert_eq!(states(&done), wanted);
-        assert_eq!(t.bo.contents(&text(&done, "/thread_id")).await, contents);
+        let said = t.bo.contents(&text(&done, "/thread_id")).await;
+        assert_eq!(said[0], format!("Bo started triage:\n\n{input}"));
+        assert_eq!(said[1..], contents);
     }
 }
 
@@ -237,7 +239,10 @@ async fn patterns_are_searched_in_texts_of_the_same_pass() {
         ]
     );
     let thread = text(&done, "/thread_id");
-    assert_eq!(t.bo.contents(&thread).await, ["One", "Two"]);
+    assert_eq!(
+        t.bo.contents(&thread).await,
+        ["Bo started patterns.", "One", "Two"]
+    );
 }
 
 #[tokio::test]
@@ -495,7 +500,9 @@ async fn a_run_ends_when_its_requester_loses_the_rights() {
     let failed = reaches(&t.ada, &started, "failed").await;
     let root = t.ada.task(&text(&failed, "/root_task_id")).await;
     assert_eq!(root["error"]["code"], "not_allowed");
-    assert_eq!(failed["thread_id"], Value::Null, "nothing was posted");
+    let said = t.ada.contents(&text(&failed, "/thread_id")).await;
+    assert_eq!(said[0], "Bo started greeting.");
+    assert!(!said.iter().any(|text| text.contains("Hello.")), "{said:?}");
     assert_eq!(states(&failed), ["draft cancelled", "post pending"]);
     t.ada.patch(&member, json!({"role": "member"})).await.ok();
     t.model().script("vibe", [Answer::text("Hello.")]);

@@ -147,7 +147,7 @@ impl Case<'_> {
         } else {
             json!([])
         };
-        let styles = ["none", "brief", "auto"];
+        let styles = ["none", "concise", "auto"];
         let style = styles[self.rng.random_range(0..styles.len())];
         let form = json!({
             "name": name,
@@ -290,7 +290,7 @@ async fn every_source_that_is_off_is_sent_after_its_switch() {
     let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
     let form = json!({
         "name": "sage", "instructions": instructions_of("sage"), "tools": [{"type": "file_search"}],
-        "prompting": {"profile": "brief"}, "sentiment": {"enabled": true, "presets": []},
+        "prompting": {"profile": "concise"}, "sentiment": {"enabled": true, "presets": []},
         "reflection": {"metaprompts": [{"id": "check-in", "template": "Look. {{evidence}}", "trigger": {"type": "manual"}}]},
     });
     let sage = id(&t.ada.post("/v1/agents", form).await.is(201));
@@ -361,7 +361,7 @@ async fn every_source_that_is_off_is_sent_after_its_switch() {
             patch,
             agent.as_str(),
             json!({"prompting": {"profile": "none"}}),
-            json!({"prompting": {"profile": "brief"}}),
+            json!({"prompting": {"profile": "concise"}}),
         ),
         (
             "workspace",
@@ -467,14 +467,8 @@ async fn owners_authors_and_rights_of_sources() {
         format!("{} {id}", text(owner, "/type"))
     };
     for (name, wanted, author, can_edit, by_api) in [
-        ("preamble", "server -".to_owned(), None, false, false),
-        (
-            "base",
-            format!("agent {base}"),
-            Some(&t.ada.id),
-            false,
-            true,
-        ),
+        ("preamble", "server -".to_owned(), None, false, true),
+        ("base", format!("agent {base}"), Some(&t.ada.id), true, true),
         (
             "instructions",
             format!("agent {sage}"),
@@ -508,9 +502,9 @@ async fn owners_authors_and_rights_of_sources() {
             format!("workspace {}", t.ada.workspace),
             None,
             false,
-            false,
+            true,
         ),
-        ("about", format!("person {}", t.bo.id), None, true, false),
+        ("about", format!("person {}", t.bo.id), None, true, true),
         (
             "messages",
             format!("conversation {thread}"),
@@ -620,6 +614,7 @@ async fn a_new_thread_and_a_draft_have_sources() {
     let harbor = t.ada.private_channel("harbor", &[]).await;
     let hidden = format!("/v1/channels/{harbor}/context?agent_id={vibe}");
     t.bo.get(&hidden).await.refused(404);
+    let rows = t.app.place.row_counts().await;
 
     let form = json!({"instructions": "Be brief.", "tools": [{"type": "file_search"}]});
     let preview = async |fields: Value| {

@@ -604,7 +604,7 @@ async fn an_unreachable_server_keeps_its_functions() {
     let reply = t.ada.act(&format!("{}/refresh", path(&tool))).await;
     let said = text(&reply.json(), "/error/message");
     assert!(
-        said.ends_with(" sent too much data: a message can have at most 4 MiB"),
+        said.ends_with(" sent too much data: a message can have at most 4 MiB."),
         "{said}"
     );
     let shown = t.ada.get(&path(&tool)).await.ok();

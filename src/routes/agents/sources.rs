@@ -26,7 +26,7 @@ use crate::{
 const TEXT_CHARS_MAX: usize = 8_000;
 
 text_enum! {
-    enum OwnerType {
+    enum SourceOwnerType {
         /// This server; `id` and `name` are null.
         Server = "server",
         Workspace = "workspace",
@@ -54,14 +54,14 @@ text_enum! {
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 struct SourceOwner {
     #[serde(rename = "type")]
-    kind: OwnerType,
+    kind: SourceOwnerType,
     id: Option<String>,
     name: Option<String>,
 }
 
 impl SourceOwner {
     const SERVER: Self = Self {
-        kind: OwnerType::Server,
+        kind: SourceOwnerType::Server,
         id: None,
         name: None,
     };
@@ -125,7 +125,7 @@ impl TextOwner {
     fn shown(&self) -> SourceOwner {
         let is_named = self.is_visible && self.is_stored;
         SourceOwner {
-            kind: OwnerType::Agent,
+            kind: SourceOwnerType::Agent,
             id: is_named.then(|| self.id.to_string()),
             name: self.is_visible.then(|| self.name.clone()),
         }
@@ -184,7 +184,7 @@ impl Owners {
             writes_agents: actor.scopes.has(Scope::AgentsWrite),
             writes_own: actor.key.is_none() || actor.scopes.has(Scope::ChatWrite),
             workspace: SourceOwner {
-                kind: OwnerType::Workspace,
+                kind: SourceOwnerType::Workspace,
                 id: Some(actor.workspace.to_string()),
                 name: Some(workspace),
             },
@@ -214,7 +214,7 @@ impl Owners {
                 None => SourceOwner::SERVER,
             },
             N::Adaptation | N::About | N::Files | N::Trigger => SourceOwner {
-                kind: OwnerType::Person,
+                kind: SourceOwnerType::Person,
                 id: Some(sent.requested_by.id.to_string()),
                 name: Some(sent.requested_by.name.clone()),
             },
@@ -348,7 +348,7 @@ async fn conversation_owner(
         None => (None, None),
     };
     Ok(SourceOwner {
-        kind: OwnerType::Conversation,
+        kind: SourceOwnerType::Conversation,
         id,
         name: title.flatten(),
     })
@@ -500,7 +500,7 @@ fn hide_agent(sources: &mut [SourceSeen]) {
         if system_part.is_some() {
             system_tokens += std::mem::take(&mut source.tokens);
         }
-        if source.owner.kind == OwnerType::Agent {
+        if source.owner.kind == SourceOwnerType::Agent {
             (source.owner.id, source.owner.name) = (None, None);
         }
         source.state = SourceState::Hidden;

@@ -7667,15 +7667,6 @@ export interface components {
             /** @enum {string} */
             type: "follow.updated";
         };
-        /**
-         * @description `server`: This server; `id` and `name` are null.
-         *
-         *     `person`: The requester.
-         *
-         *     `conversation`: The thread or fork; `id` is null for a new thread, and `name` is null without a title.
-         * @enum {string}
-         */
-        OwnerType: "server" | "workspace" | "agent" | "person" | "conversation";
         ParallelStep: {
             branches: components["schemas"]["Step"][][];
         };
@@ -9452,10 +9443,19 @@ export interface components {
         };
         /** @description Where the text of a source comes from. */
         SourceOwner: {
-            type: components["schemas"]["OwnerType"];
+            type: components["schemas"]["SourceOwnerType"];
             id: string | null;
             name: string | null;
         };
+        /**
+         * @description `server`: This server; `id` and `name` are null.
+         *
+         *     `person`: The requester.
+         *
+         *     `conversation`: The thread or fork; `id` is null for a new thread, and `name` is null without a title.
+         * @enum {string}
+         */
+        SourceOwnerType: "server" | "workspace" | "agent" | "person" | "conversation";
         /** @description A source of a prompt. */
         SourceSeen: {
             /**

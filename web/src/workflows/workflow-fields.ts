@@ -1,4 +1,12 @@
-import type { Step, StepKind, Trigger, Workflow, WorkflowPatch, WorkflowRecipe, WorkflowRun } from '../api/workflows';
+import type {
+  Step,
+  StepKind,
+  Trigger,
+  Workflow,
+  WorkflowPatch,
+  WorkflowRecipe,
+  WorkflowRun,
+} from '../api/workflows';
 import { same } from '../lib/merge';
 import { HANDLE } from '../state/agents-fields';
 import { agentsOf, jumpsOf, outputsIn, placedSteps, templateOf } from './steps';
