@@ -111,7 +111,7 @@ pub async fn preview(
         profiles::resolve_draft(c, actor.workspace, form.agent_id, &parts.profile).await?;
     let system = system::build(c, actor.workspace, Some(&own), &merged).await?;
     let draft = Resolved {
-        agent: form.agent_id.unwrap_or_else(AgentId::new),
+        agent: form.agent_id.unwrap_or_default(),
         version: version.unwrap_or_default(),
         shown_name: merged.shown_name(&parts.name).to_owned(),
         name: parts.name,

@@ -897,7 +897,7 @@ impl Job {
         {
             Ok(annotations) => events.extend(self.draft.annotate(annotations)),
             Err(e) => {
-                tracing::warn!(error = %e, "the citations of a response could not be checked")
+                tracing::warn!(error = %e, "the citations of a response could not be checked");
             }
         }
         events

@@ -39,7 +39,8 @@ test('without budgets, the page says so, and members do not see it', async () =>
   await main(ada).getByText('Calls are counted, but not limited.').waitFor();
   await inspect(ada, 'budgets-none');
   await bo.page.goto('/northwind/settings/budgets');
-  await main(bo).getByText('Only admins can see this').waitFor();
+  await main(bo).getByRole('heading', { name: 'Usage' }).waitFor();
+  assert.equal(await main(bo).getByRole('heading', { name: 'Budgets' }).count(), 0);
 });
 
 test('a budget is added, changed, and listed with what was used', async () => {

@@ -281,8 +281,10 @@ mod tests {
 
     #[test]
     fn only_distinct_words_make_a_text_long() {
-        let many =
-            |count: usize| -> String { (0..count).map(|n| format!("harbor{n}x ")).collect() };
+        let many = |count: usize| {
+            let words: Vec<String> = (0..count).map(|n| format!("harbor{n}x")).collect();
+            words.join(" ")
+        };
         let is_long = |text: &str| SearchDocument::of(text, text).is_long;
         assert!(!is_long(&many(WORDS_REPLACED_MAX)));
         assert!(is_long(&many(WORDS_REPLACED_MAX + 1)));

@@ -59,7 +59,7 @@ fn of_text(text: &str, groups: &[Vec<Phrase>]) -> f64 {
         let typed = || groups.iter().filter_map(|group| group.first());
         let together = Phrase {
             words: typed().flat_map(|phrase| phrase.words.clone()).collect(),
-            is_prefix: typed().last().is_some_and(|phrase| phrase.is_prefix),
+            is_prefix: typed().next_back().is_some_and(|phrase| phrase.is_prefix),
         };
         if !matches(&found, &[together]).is_empty() {
             score += TOGETHER_WEIGHT;

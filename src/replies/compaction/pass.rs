@@ -318,7 +318,7 @@ impl Compactor {
                 Err(e) => return Ok(Err(e)),
             };
             let segment = new_segment(pass, shared.key, &part, &rows, &made);
-            let (lease, scopes) = (pass.lease, shared.scopes.clone());
+            let (lease, scopes) = (pass.lease, shared.scopes);
             failpoint!("compaction_store");
             let stored = self
                 .utility

@@ -885,7 +885,7 @@ pub(super) async fn sources_of_draft(
         target: TaskTarget {
             agent: draft.agent,
             agent_version: draft.version,
-            channel: channel.unwrap_or_else(ChannelId::new),
+            channel: channel.unwrap_or_default(),
             thread: ThreadId::new(),
             fork: None,
         },
