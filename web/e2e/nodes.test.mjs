@@ -66,7 +66,7 @@ test('the page belongs to the oldest workspace, also for its admins', async () =
   await api(ada, 'POST', 'workspaces', { name: 'Southwind', slug: 'southwind' });
   await ada.page.goto('/southwind/settings/nodes');
   await main(ada).getByText('Only admins of this server’s first workspace can see this page.').waitFor();
-  await tabs(ada).getByRole('link', { name: 'Invites' }).waitFor();
+  await tabs(ada).getByRole('link', { name: 'Members' }).waitFor();
   assert.equal(await tabs(ada).getByRole('link', { name: 'Nodes' }).count(), 0);
   await accessible(ada.page, 'nodes of another workspace’s server');
 });
