@@ -39,7 +39,7 @@ test('without budgets, the page says so, and members do not see it', async () =>
   await main(ada).getByText('Calls are counted, but not limited.').waitFor();
   await inspect(ada, 'budgets-none');
   await bo.page.goto('/northwind/settings/budgets');
-  await main(bo).getByRole('heading', { name: 'Usage' }).waitFor();
+  await main(bo).getByRole('heading', { name: 'Usage', exact: true }).waitFor();
   assert.equal(await main(bo).getByRole('heading', { name: 'Budgets' }).count(), 0);
 });
 

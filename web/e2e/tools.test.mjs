@@ -296,6 +296,7 @@ test('from a pasted address to an approved call, by mouse only, in at most 9 pre
     .getByText(/Approved by you/)
     .first()
     .waitFor();
+  await ada.page.getByText('I filed an issue.').first().waitFor();
   assert.equal(remote.calls.length, 1);
   assert.ok(presses <= 9, `${presses} presses`);
   console.log(`presses from a pasted address to an approved call: ${presses}`);

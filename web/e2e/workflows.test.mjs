@@ -41,15 +41,47 @@ test('a workflow starts from a recipe', async () => {
   await recipes.getByRole('button', { name: /^review/ }).click();
   await main(ada).getByRole('heading', { name: 'New workflow', level: 2 }).waitFor();
   assert.equal(await box(ada.page, 'Name').inputValue(), 'review');
-  for (const name of ['Step 1: Draft and review', 'Step 2: Approve the draft', 'Step 3: Publish'])
-    await step(ada, name).waitFor();
+  const titles = ['Write the text', 'Correct the text', 'Approve the text', 'Publish'];
+  for (const [n, title] of titles.entries()) await step(ada, `Step ${n + 1}: ${title}`).waitFor();
   await inspect(ada, 'workflows-recipe');
+  await box(ada.page, 'Name').fill('proofread');
   await button(ada.page, 'Save').click();
   await toast(ada, 'Created');
-  await main(ada).getByRole('heading', { name: 'review', level: 1 }).waitFor();
-  const saved = await stored('review');
-  assert.deepEqual([saved.version, idsOf(saved)], [1, ['draft', 'approve', 'publish']]);
+  await main(ada).getByRole('heading', { name: 'proofread', level: 1 }).waitFor();
+  const saved = await stored('proofread');
+  assert.deepEqual([saved.version, idsOf(saved)], [1, ['write', 'correct', 'approve', 'publish']]);
   assert.equal(new URL(ada.page.url()).pathname, `${PAGE}/${saved.id}`);
+});
+
+test('a workflow with a deep dive opens in the editor', async () => {
+  const agents = (await api(ada, 'GET', 'agents')).data;
+  const vibe = agents.find((agent) => agent.name === 'vibe').id;
+  await api(ada, 'POST', 'workflows', {
+    name: 'review',
+    description: 'Drafts a text in a deep dive, and posts the result.',
+    default_agent_id: vibe,
+    agents: [vibe],
+    steps: [
+      {
+        id: 'draft',
+        kind: 'fork',
+        title: 'Draft and review',
+        agent_ids: [vibe],
+        goal: 'Write this: {{input}}',
+      },
+      {
+        id: 'approve',
+        kind: 'approval',
+        title: 'Approve the draft',
+        text: '{{steps.draft.output}}',
+        who: 'requester',
+      },
+      { id: 'publish', kind: 'output', title: 'Publish', content: '{{steps.draft.output}}' },
+    ],
+  });
+  await edit(ada, 'review');
+  for (const name of ['Step 1: Draft and review', 'Step 2: Approve the draft', 'Step 3: Publish'])
+    await step(ada, name).waitFor();
 });
 
 test('members read a workflow of someone else', async () => {
