@@ -68,7 +68,7 @@ fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
                 "the first agent is the default: make it active".to_owned(),
             ));
         }
-        if n > 0 && parts.profile.role == Some(AgentRole::Primary) {
+        if n > 0 && parts.role == Some(AgentRole::Primary) {
             return Err(at_line(
                 "the first agent is the default, so no other can have the role primary: choose another role".to_owned(),
             ));

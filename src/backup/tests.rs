@@ -202,7 +202,8 @@ async fn backed_up() -> (Dir, Vec<u8>) {
     let hash = hex::encode(Sha256::digest(&upload));
     let blobs = dir.0.join("blobs").join(&hash[..2]);
     fs::create_dir_all(&blobs).unwrap();
-    fs::write(blobs.join(&hash), &upload).unwrap();
+    let upload_id = Uuid::now_v7();
+    fs::write(blobs.join(format!("{hash}.{upload_id}")), &upload).unwrap();
     let mut load = Load::into_file(&dir.0.join("openvibe.db"), dump::newest_version())
         .await
         .unwrap();
@@ -213,7 +214,7 @@ async fn backed_up() -> (Dir, Vec<u8>) {
         .iter()
         .map(|column| match column.name.as_str() {
             "hash" => hash.clone().into(),
-            "upload_id" => Uuid::now_v7().to_string().into(),
+            "upload_id" => upload_id.to_string().into(),
             "size_bytes" => upload.len().into(),
             "store" => "file".into(),
             _ => "2026-11-20T00:00:00.000000Z".into(),
