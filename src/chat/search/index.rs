@@ -23,8 +23,7 @@ use crate::{
     ids::MessageId,
 };
 
-/// Version of the plain texts and of the document format; after a change, `rebuild` derives all of them again. Documents of long texts
-/// may contain more than `INDEXED_BYTES_MAX` if they were made before this limit existed.
+/// Version of the plain texts and of the document format; after a change, `rebuild` derives all of them again.
 pub(super) const VERSION: &str = "5";
 
 /// Maximum indexed size of a plain text in bytes; twice the limit for people's messages. It bounds the time for indexing, also in
@@ -45,8 +44,6 @@ pub struct SearchDocument {
     stems: Vec<String>,
     has_link: bool,
     has_code: bool,
-    /// True for more than `WORDS_REPLACED_MAX` distinct words.
-    is_long: bool,
 }
 
 impl SearchDocument {
@@ -71,7 +68,6 @@ impl SearchDocument {
             stems: stems(&whole).iter().map(|stem| stem_term(stem)).collect(),
             has_link,
             has_code,
-            is_long: has_more_words(&whole, WORDS_REPLACED_MAX),
         }
     }
 }
@@ -243,12 +239,16 @@ pub async fn reindex(
 /// Reindexes a message whose text is unchanged. A document of very many words is replaced later, so that repeated changes do not take the
 /// writer's time.
 pub async fn reindex_unchanged(c: &mut Conn, message: &Message) -> Result<(), DbError> {
-    let text = SearchDocument::of(&message.content, &message.content_plain);
-    if text.is_long && is_found(message) {
-        reindex_later(c, message.id).await
-    } else {
-        reindex(c, message, &text).await
+    if is_found(message) && is_long(&message.content_plain) {
+        return reindex_later(c, message.id).await;
     }
+    let text = SearchDocument::of(&message.content, &message.content_plain);
+    reindex(c, message, &text).await
+}
+
+/// Returns true if the indexed part of a text has more than `WORDS_REPLACED_MAX` distinct words.
+fn is_long(plain: &str) -> bool {
+    has_more_words(&composed(beginning(plain)), WORDS_REPLACED_MAX)
 }
 
 /// Reindexes a stored message for which no `SearchDocument` was prepared.
@@ -285,7 +285,6 @@ mod tests {
             let words: Vec<String> = (0..count).map(|n| format!("harbor{n}x")).collect();
             words.join(" ")
         };
-        let is_long = |text: &str| SearchDocument::of(text, text).is_long;
         assert!(!is_long(&many(WORDS_REPLACED_MAX)));
         assert!(is_long(&many(WORDS_REPLACED_MAX + 1)));
         assert!(!is_long(

@@ -3,7 +3,7 @@
 
 use crate::db::dialect::search::Phrase;
 
-/// What follows the apostrophe of an English contraction or possessive.
+/// Endings after the apostrophe of English contractions and possessives.
 const CONTRACTED: &[&str] = &["t", "s", "d", "m", "ll", "re", "ve"];
 /// The Arabic article, alone and with the particles that are written together with it.
 const ARTICLES: &[&str] = &["ال", "وال", "بال", "فال", "كال", "لل"];
