@@ -103,7 +103,7 @@ pub enum RequesterFile {
     Read(String, UserFileVisibility),
     /// The file is shown only to the requester, and others can read the conversation.
     Personal,
-    /// There is no text, or the requester cannot read the conversation.
+    /// The file has no text, or the requester cannot read the conversation.
     Absent,
 }
 

@@ -189,8 +189,7 @@ impl Next {
         agent: &Resolved,
         offer: &Offer,
     ) -> Result<NextPrompt, TooLarge> {
-        let model = provider.choose_model(agent.profile.model.as_deref()).await;
-        let window = provider.window(&model).await;
+        let (model, window) = window_of(provider, agent).await;
         self.fit_into(window, &model, provider, agent, offer)
     }
 
@@ -204,8 +203,7 @@ impl Next {
         agent: &Resolved,
         offer: &Offer,
     ) -> Result<NextPrompt, TooLarge> {
-        let model = provider.choose_model(agent.profile.model.as_deref()).await;
-        let window = provider.window(&model).await;
+        let (model, window) = window_of(provider, agent).await;
         let whole = Window {
             tokens: WHOLE_TOKENS,
             ..window
@@ -260,4 +258,11 @@ impl Next {
             is_compaction_due,
         })
     }
+}
+
+/// The model of an agent, and its window.
+async fn window_of(provider: &dyn Provider, agent: &Resolved) -> (String, Window) {
+    let model = provider.choose_model(agent.profile.model.as_deref()).await;
+    let window = provider.window(&model).await;
+    (model, window)
 }

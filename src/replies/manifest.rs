@@ -232,22 +232,16 @@ struct Facts {
     model: String,
     attempt: i64,
     requested_by: Requester,
-    #[serde(default)]
     preset: Option<UsedPreset>,
     left_out: Vec<LeftOut>,
     context_window: u64,
     window_source: WindowSource,
     reserve: u64,
     /// Number of memory entries that matched, by scope.
-    #[serde(default)]
     considered: BTreeMap<MemoryScope, i64>,
-    #[serde(default)]
     memories: Vec<MemoryFacts>,
-    #[serde(default)]
     old_messages: Vec<OldMessageFacts>,
-    /// `None` in records written by earlier versions.
-    #[serde(default)]
-    reasons: Option<Reasons>,
+    reasons: Reasons,
 }
 
 /// An old message in a prompt, without its text.
@@ -287,7 +281,7 @@ impl Facts {
             considered: manifest.memories.considered.clone(),
             memories: manifest.memories().collect(),
             old_messages: manifest.old_messages.clone(),
-            reasons: Some(manifest.reasons.clone()),
+            reasons: manifest.reasons.clone(),
         }
     }
 }
@@ -701,8 +695,8 @@ pub struct Sent {
     pub considered: BTreeMap<MemoryScope, i64>,
     pub memories: Vec<MemoryFacts>,
     pub old_messages: Vec<OldMessageFacts>,
-    /// Reasons why sources are missing or shortened; `None` in records written by earlier versions.
-    pub reasons: Option<Reasons>,
+    /// Reasons why sources are missing or shortened.
+    pub reasons: Reasons,
     /// In prompt order; parts of the block `System` come first.
     pub parts: Vec<SentPart>,
     pub attempts: Vec<AttemptRecord>,

@@ -83,7 +83,7 @@ impl SourceName {
 text_enum! {
     /// Reason why a source is cut, empty, off, or hidden.
     pub enum Because {
-        /// There is no text.
+        /// The source has no text.
         NoText = "no_text",
         /// Nobody has approved the text, or accepted the function, yet.
         NotApproved = "not_approved",

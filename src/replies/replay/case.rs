@@ -292,7 +292,7 @@ mod tests {
             considered: std::collections::BTreeMap::new(),
             memories: Vec::new(),
             old_messages: Vec::new(),
-            reasons: None,
+            reasons: crate::replies::sources::Reasons::default(),
             parts,
             attempts: Vec::new(),
         }

@@ -50,7 +50,7 @@ text_enum! {
     }
 }
 
-/// Where the text of a source comes from.
+/// Owner of a source's text.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 struct SourceOwner {
     #[serde(rename = "type")]
@@ -132,14 +132,14 @@ impl TextOwner {
     }
 }
 
-/// Part of an agent or of one of its bases, and the person who wrote it.
+/// A part of an agent or base, with its author.
 struct WrittenPart {
     agent: AgentId,
     noun: &'static str,
     author: Option<UserId>,
 }
 
-/// The agent of a prompt, and who wrote its texts.
+/// The agent of a prompt, with the authors of its texts.
 struct AgentTexts {
     own: TextOwner,
     /// The nearest base.
@@ -423,9 +423,8 @@ fn state_of(
     let is_there = |part: &&&SentPart| part.tokens > 0 || !part.text.shown().is_empty();
     let is_sent = parts.iter().any(|part| is_there(&part));
     let is_hidden = |part: &&SentPart| matches!(part.text, SentText::Hidden(_));
-    let reasons = sent.reasons.as_ref();
-    let reason = reasons.and_then(|reasons| reasons.get(&name)).copied();
-    // Whether others have a text, or have turned something off, is not shown either.
+    let reason = sent.reasons.get(&name).copied();
+    // Other people's texts and switches are hidden, including whether they exist.
     let is_personal = sent.requested_by.id != reader
         && (matches!(name, SourceName::About | SourceName::Adaptation)
             || reason == Some(Because::OffPerson));
@@ -443,7 +442,7 @@ fn state_of(
         Some(Because::NoRoom) => (SourceState::Cut, reason),
         _ if is_sent => (SourceState::Sent, None),
         _ if is_personal => (SourceState::Hidden, Some(Because::Personal)),
-        None => (SourceState::Empty, reasons.map(|_| Because::NoText)),
+        None => (SourceState::Empty, Some(Because::NoText)),
         Some(Because::NoText | Because::NotApproved) => (SourceState::Empty, reason),
         Some(_) => (SourceState::Off, reason),
     }

@@ -511,7 +511,7 @@ fn hide_agents(parts: &mut [SentPart]) {
     }
 }
 
-/// What a reader can see of a prompt.
+/// The parts of a prompt that a reader can see.
 struct Reading<'a> {
     caller: UserId,
     /// Actions whose arguments and results the caller can read.

@@ -9441,7 +9441,7 @@ export interface components {
             label: string;
             author: components["schemas"]["AuthorLabel"] | null;
         };
-        /** @description Where the text of a source comes from. */
+        /** @description Owner of a source's text. */
         SourceOwner: {
             type: components["schemas"]["SourceOwnerType"];
             id: string | null;
