@@ -812,7 +812,7 @@ create table blob_chunks (
     primary key (upload_id, n)
 );
 
--- Uploads. `message_id` is the message that a file is attached to; a file without one that is no agent's picture is deleted
+-- Uploads. `message_id` is the message that a file is attached to; a file without one that is not an agent's picture is deleted
 -- after a day.
 create table files (
     id uuid primary key,

@@ -59,7 +59,7 @@ pub struct Point {
     pub sources: Vec<usize>,
 }
 
-/// Words of one message.
+/// A quotation from a single message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quotation {
     pub line: usize,

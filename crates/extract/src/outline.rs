@@ -305,7 +305,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Proposals that nobody rejected, with their authors, if nothing was decided.
+    /// Returns the proposals that were not rejected, with their authors.
     fn proposals(&self, questions: &[Point]) -> Vec<Point> {
         let is_left = |at: &usize| {
             let unit = self.unit(*at);

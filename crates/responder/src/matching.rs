@@ -31,7 +31,7 @@ pub(crate) struct Topic {
     language: Language,
 }
 
-/// What an answer must contain.
+/// Required content of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sought {
     Anything,
