@@ -13,17 +13,24 @@ export default defineConfig({
     // The client, the API reference at /docs, and the service worker, which has to be at the root.
     rolldownOptions: {
       input: { index: 'index.html', docs: 'docs.html', sw: 'src/offline/worker.ts' },
-      // The startup bundle is two files instead of a dozen small ones that compress badly; /docs shares the first one.
+      // Few files before the first rows, because small ones compress badly: Svelte (also for /docs), the shell with its lists, and,
+      // in a thread, Markdown and messages. A module belongs to the first group that needs it.
       output: {
         entryFileNames: ({ name }) => (name === 'sw' ? 'sw.js' : 'assets/[name]-[hash].js'),
         codeSplitting: {
           groups: [
             {
               name: 'base',
-              priority: 2,
-              test: /node_modules.(svelte|marked|dompurify|esm-env|clsx)\b|src.lib.(markdown|enhance|secure|mend|storage)\.|components.Logo\./,
+              priority: 6,
+              test: /node_modules.(svelte|esm-env|clsx)\b|preload-helper|src.lib.(enhance|secure|mend|storage|mention|visible)\.|components.Logo\./,
             },
-            { name: 'start', priority: 1, test: /src.App\.svelte$/ },
+            { name: 'start', priority: 5, test: /src.App\.svelte$/ },
+            { name: 'sanitizer', priority: 4, test: /node_modules.dompurify\b/ },
+            { name: 'markdown', priority: 3, test: /src.lib.markdown\.ts$/ },
+            { name: 'thread', priority: 2, test: /src.components.ThreadView\.svelte$/ },
+            { name: 'inbox', priority: 1, test: /src.approvals.InboxPage\.svelte$/ },
+            // icons that several parts share
+            { name: 'icons', priority: 0, test: /@lucide/, minShareCount: 2 },
           ],
         },
       },

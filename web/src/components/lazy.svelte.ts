@@ -1,20 +1,6 @@
 import type { Component } from 'svelte';
+import { afterRows, lazyModule } from '../lib/lazy-module.svelte';
 
-/** A module that is loaded when it is first needed; null until then. */
-function lazyModule<T>(load: () => Promise<T>): () => T | null {
-  let module = $state.raw<T | null>(null);
-  let asked = false;
-  return () => {
-    if (!asked) {
-      asked = true;
-      load().then(
-        (loaded) => (module = loaded),
-        () => (asked = false), // the next call tries again
-      );
-    }
-    return module;
-  };
-}
 /** A component that is loaded on demand. Once loaded, it renders without delay. */
 export function lazyComponent<P extends Record<string, unknown>>(
   load: () => Promise<{ default: Component<P> }>,
@@ -33,12 +19,10 @@ export const forkChips = lazyComponent(() => import('../fork/ForkChips.svelte'))
 export const messageFiles = lazyComponent(() => import('../files/MessageFiles.svelte'));
 /** Page shown when something was not found. */
 export const missing = lazyComponent(() => import('./Missing.svelte'));
-/** Links to search and to the lists across all channels. */
-export const sidebarLinks = lazyComponent(() => import('./SidebarOutcomes.svelte'));
 /** Tool calls below a reply. */
 export const replyActions = lazyComponent(() => import('../approvals/ReplyActions.svelte'));
 /** Unread messages above the view. */
-export const unreadBar = lazyComponent(() => import('./UnreadBar.svelte'));
+export const unreadBar = lazyComponent(afterRows(() => import('./UnreadBar.svelte')));
 /** Agents at work for a message, or the chain that a draft would start. */
 export const chains = lazyComponent(() => import('../chains/Chains.svelte'));
 /** Sources of a reply. */
@@ -46,18 +30,18 @@ export const messageSources = lazyComponent(() => import('../sources/MessageSour
 /** Number of memories that a reply used. */
 export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.svelte'));
 /** Summary for agents, catch-up, and suggestion around the messages of a longer conversation. */
-export const longParts = lazyComponent(() => import('./LongParts.svelte'));
+export const longParts = lazyComponent(afterRows(() => import('./LongParts.svelte')));
 /** Header controls of a direct channel with an agent. */
-export const conversations = lazyComponent(() => import('./Conversations.svelte'));
+export const conversations = lazyComponent(afterRows(() => import('./Conversations.svelte')));
 /** Agent that replies in a conversation. */
-export const boundAgent = lazyComponent(() => import('./BoundAgent.svelte'));
+export const boundAgent = lazyComponent(afterRows(() => import('./BoundAgent.svelte')));
 /** Forks of a thread. */
-export const forksButton = lazyComponent(() => import('../fork/ForksButton.svelte'));
+export const forksButton = lazyComponent(afterRows(() => import('../fork/ForksButton.svelte')));
 /** Items of a thread's menu. */
-export const threadMenuItems = lazyComponent(() => import('./ThreadMenuItems.svelte'));
+export const threadMenuItems = lazyComponent(afterRows(() => import('./ThreadMenuItems.svelte')));
 /** Toolbar of a message. */
 export const messageTools = lazyComponent(() => import('./MessageTools.svelte'));
-/** Actions on a message. Fetched with the first paint, because some have a shortcut. */
+/** Actions on a message. Fetched with the first rows, because some have a shortcut. */
 export const messageActions = lazyModule(() => import('../state/actions'));
 /** Runs of workflows in a thread. */
 export const runLines = lazyComponent(() => import('../runs/RunLines.svelte'));
@@ -66,6 +50,8 @@ export const messageEdit = lazyComponent(() => import('./MessageEdit.svelte'));
 /** Loaded by the shell before anyone opens it. */
 export const quickSwitcher = lazyComponent(() => import('./QuickSwitcher.svelte'));
 /** Agent of a channel in its header, and the channel's menu. */
-export const channelAgent = lazyComponent(() => import('./ChannelAgent.svelte'));
+export const channelAgent = lazyComponent(afterRows(() => import('./ChannelAgent.svelte')));
 /** Page of an empty channel. */
 export const channelIntro = lazyComponent(() => import('./ChannelIntro.svelte'));
+/** Reply style of the next reply. */
+export const styleChip = lazyComponent(afterRows(() => import('../reply-styles/StyleChip.svelte')));

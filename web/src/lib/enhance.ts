@@ -1,5 +1,7 @@
-import { LESS } from './markdown';
 import { copyText } from './secure';
+
+/** Label of the button that collapses long code. */
+export const LESS = 'Show less';
 
 /** Syntax highlighting loads after the first paint; until then code is plain, and the block keeps its size. */
 let hl: Promise<typeof import('./highlight')> | null = null;

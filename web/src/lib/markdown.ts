@@ -2,6 +2,7 @@ import { Marked, type MarkedOptions, type Token, type Tokens, type TokensList } 
 import DOMPurify from 'dompurify';
 import { boundedTokenizer, decoded, lexBounded } from './bounded-lexer';
 import { emojiNamed } from './emoji';
+import { LESS } from './enhance';
 import { candidatesOf, CONTEXT_UNITS, continuesWord, isInsideWord, SIGNED } from './mention';
 import { prepare, restore, restoreHtml } from './reading';
 import { hasVisible } from './visible';
@@ -25,7 +26,6 @@ const isLink = (href: string) => /^(?:https?:|mailto:)/i.test(href);
 
 /** Longer code is collapsed. */
 const CODE_LINES_MAX = 40;
-export const LESS = 'Show less';
 const showAll = (lines: number) => `Show all ${lines} lines`;
 
 export function codeBlock(lang: string, code: string, expanded = false): string {

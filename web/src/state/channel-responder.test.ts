@@ -1,5 +1,6 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ChannelAgentMode } from '../api/types';
+import { markdown } from '../lib/markdown-later';
 import { UNBOUND } from '../lib/responder';
 import { Scene } from '../test/backend';
 import { channel } from '../test/make';
@@ -16,6 +17,7 @@ let ws: WorkspaceState;
 beforeEach(async () => {
   ws = new Scene().ws;
   await ws.start();
+  await vi.waitFor(() => expect(markdown()).not.toBeNull()); // loaded when someone starts to write
 });
 afterEach(() => ws.stop());
 

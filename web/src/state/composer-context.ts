@@ -1,5 +1,5 @@
 import type { Agent, Channel } from '../api/types';
-import { handlesIn } from '../lib/markdown';
+import { handlesIn } from '../lib/markdown-later';
 import { resolveResponder, UNBOUND, type Binding, type Responder } from '../lib/responder';
 import type { ConversationRef } from './conversation-ref';
 import type { WorkspaceParts } from './workspace-parts';

@@ -1,5 +1,5 @@
 import { loadUploads, NOT_LOADED, loadSlashCommands, type SlashModule } from '../lib/lazy';
-import { isBlank } from '../lib/markdown';
+import { isBlank } from '../lib/markdown-later';
 import { parseSlash, unescaped } from '../lib/slash';
 import type { Agent } from '../api/types';
 import type { Held } from '../files/upload.svelte';
