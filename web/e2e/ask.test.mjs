@@ -1,7 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { box, button, inviteLink, joinBy, person, reply, setUp, startThread } from './lib/browser.mjs';
-import { agentPanel, answers, composer, editLink, side } from './lib/parts.mjs';
+import {
+  accessible,
+  box,
+  button,
+  inviteLink,
+  joinBy,
+  person,
+  reply,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { agentPanel, answers, composer, editLink, side, threadRow } from './lib/parts.mjs';
 import { Server } from './lib/server.mjs';
 import { startTeam } from './lib/team.mjs';
 
@@ -91,7 +102,15 @@ test('Stop keeps the text so far for everyone, and Retry runs the task again', a
   const mine = answers(ada, 'Coder').last();
   await mine.getByText(/Writing/).waitFor();
   await mine.getByText('last-write-wins').waitFor();
-  await ada.page.locator('.composer').getByRole('button', { name: 'Stop' }).click();
+  const bar = ada.page.locator('.composer');
+  await bar.getByText('Coder is writing').waitFor();
+  await composer(ada).fill('@vibe and you?');
+  await bar.getByText('Coder writing').waitFor();
+  await bar.getByText('Vibe', { exact: true }).waitFor();
+  await accessible(ada.page, 'a draft beside a reply in progress');
+  await shot(ada.page, '22-draft-beside-reply-dark');
+  await composer(ada).fill('');
+  await bar.getByRole('button', { name: 'Stop' }).click();
   for (const p of [ada, bo]) {
     await answers(p, 'Coder').last().getByText('Interrupted. The text so far is kept.').waitFor();
     await answers(p, 'Coder').last().getByText('last-write-wins').waitFor();
@@ -131,6 +150,18 @@ test('a failure notice explains the reason and the next step, and offers Retry',
     .filter({ hasText: 'Failed' })
     .getByRole('button', { name: 'Retry' })
     .waitFor();
+});
+
+test('the row of a thread with a failed reply says so, also after a reload', async () => {
+  const open = new URL(ada.page.url()).pathname;
+  await side(ada).getByRole('link', { name: 'general' }).click();
+  const chip = threadRow(ada, 'Friday or Monday').getByText('Failed', { exact: true });
+  await chip.waitFor();
+  await ada.page.reload(); // the snapshot has only tasks in progress
+  await chip.waitFor();
+  await shot(ada.page, '23-failed-in-row-dark');
+  await ada.page.goto(open);
+  await composer(ada).waitFor();
 });
 
 test('in a direct channel, an agent replies to every message without a mention', async () => {

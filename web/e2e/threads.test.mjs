@@ -2,11 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, box, button, message, PHONE, reply, shot, startThread, WIDE } from './lib/browser.mjs';
-import { composer, side, threadRow } from './lib/parts.mjs';
+import { composer, main, side, threadRow } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
 const home = (p, channel = 'general') => side(p).getByRole('link', { name: channel }).click();
+/** Text that is marked by the find bar. */
+const marked = (page) =>
+  page.evaluate(() =>
+    ['find-hit', 'find-current'].flatMap((name) => [...(CSS.highlights.get(name) ?? [])].map(String)),
+  );
 const focusedText = (p) => p.page.evaluate(() => document.activeElement.textContent.trim());
 
 test('a row is 56 px high: the title, and one line of the newest text', async () => {
@@ -93,6 +98,8 @@ test('Ctrl-F searches the whole thread; next and previous move between hits', as
   await page.keyboard.press('Enter');
   await page.getByText('2 of 2', { exact: true }).waitFor();
   assert.notEqual(page.url(), first);
+  await page.waitForFunction(() => CSS.highlights.get('find-hit')?.size === 1);
+  assert.deepEqual(await marked(page), ['needle', 'needle'], 'all hits are marked');
   await page.keyboard.press('Shift+Enter');
   await page.getByText('1 of 2', { exact: true }).waitFor();
   assert.equal(page.url(), first);
@@ -105,6 +112,30 @@ test('Ctrl-F searches the whole thread; next and previous move between hits', as
   assert.equal(again, true, 'the second Ctrl-F is the browser’s');
   await page.keyboard.press('Escape');
   await box(page, 'Find in this thread').waitFor({ state: 'detached' });
+  assert.deepEqual(await marked(page), [], 'nothing is marked after Esc');
+});
+
+test('in a narrow column, the title comes first, with at least ten letters', async () => {
+  const { page } = ada;
+  for (const width of [PHONE.width, 320]) {
+    await page.setViewportSize({ width, height: PHONE.height });
+    const heading = page.getByRole('heading', { level: 1 });
+    const letters = await heading.evaluate((el) => {
+      const range = document.createRange();
+      const text = el.firstChild;
+      const { right } = el.getBoundingClientRect();
+      for (let end = 1; end <= text.length; end++) {
+        range.setStart(text, end - 1);
+        range.setEnd(text, end);
+        if (range.getBoundingClientRect().right > right + 1) return end - 1;
+      }
+      return text.length;
+    });
+    assert.ok(letters >= 10, `${letters} letters at ${width} px`);
+    await accessible(page, `a thread at ${width} px`);
+    await shot(page, `42-thread-header-${width}-dark`);
+  }
+  await page.setViewportSize(WIDE);
 });
 
 test('a thread is renamed, archived, and unarchived from its menu', async () => {
@@ -231,6 +262,11 @@ test('Recent replies: the newest six first, out of more than a page of tasks', a
     String(started.slice(0, 6)),
   );
   await page.getByText('Recent replies').waitFor();
+  await accessible(page, 'an agent with recent replies');
+  await page.goto('/northwind/settings/agents');
+  await main(ada).getByRole('link', { name: /Coder/ }).click();
+  await page.getByText('Recent replies').waitFor();
+  await accessible(page, 'an agent’s page with recent replies');
 });
 
 test('no page logged an error', () => {

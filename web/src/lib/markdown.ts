@@ -114,7 +114,7 @@ md.use({
       const head = t.header.map((c) => cell(c, 'th')).join('');
       const body = t.rows.map((r) => `<tr>${r.map((c) => cell(c, 'td')).join('')}</tr>`).join('');
       return (
-        `<div class="tablewrap" tabindex="0" role="region" aria-label="Table"><table>` +
+        `<div class="tablewrap" tabindex="0" role="group" aria-label="Table"><table>` +
         `<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`
       );
     },

@@ -72,6 +72,17 @@ export class Tasks {
         a.queued_at < b.queued_at ? -1 : a.queued_at > b.queued_at ? 1 : a.id < b.id ? -1 : 1,
       );
   }
+  /** Newest failed reply in a thread's main line or fork, unless a retry has completed or is in progress. */
+  failedIn(place: string): Task | undefined {
+    const replies = this.inPlace(place).filter((t) => t.kind === 'reply' && !t.parent_task_id);
+    const byId = new Map(replies.map((t) => [t.id, t]));
+    const settled = new Set<string>();
+    for (const t of replies) {
+      if (t.status === 'failed') continue;
+      for (let id = t.retry_of; id && !settled.has(id); id = byId.get(id)?.retry_of ?? null) settled.add(id);
+    }
+    return replies.findLast((t) => t.status === 'failed' && !settled.has(t.id));
+  }
   /** Root tasks of the active runs in a thread. */
   runsIn(thread: string): Task[] {
     return [...this.map.values()].filter(
