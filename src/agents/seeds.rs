@@ -221,6 +221,7 @@ pub async fn seed(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentId
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::profiles::{Tool, ToolKind};
 
     #[test]
     fn an_invalid_file_is_rejected_with_the_line_number() {
@@ -261,5 +262,21 @@ mod tests {
                 .iter()
                 .all(|(_, seed)| seed.profile.model.as_deref() == Some("claude-sonnet-4-5"))
         );
+    }
+
+    #[test]
+    fn all_seeded_agents_search_and_only_vibe_asks_others() {
+        let seeds = parse(include_str!("../../seeds/agents.yaml")).unwrap();
+        for (_, seed) in &seeds {
+            let kinds: Vec<ToolKind> = seed.profile.tools.iter().map(Tool::kind).collect();
+            assert!(kinds.contains(&ToolKind::FileSearch), "{}", seed.name);
+            let delegates = kinds.contains(&ToolKind::Delegate);
+            assert_eq!(delegates, seed.name == "vibe", "{}", seed.name);
+            let text = seed.profile.instructions.split_whitespace();
+            let text = text.collect::<Vec<_>>().join(" ");
+            let reach =
+                "Of other conversations you see only what you are given and what your tools find.";
+            assert!(text.contains(reach), "{}", seed.name);
+        }
     }
 }

@@ -56,6 +56,7 @@ pub fn all() -> &'static [Template] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::profiles::ToolKind;
 
     #[test]
     fn each_of_the_four_templates_creates_an_agent() {
@@ -77,6 +78,8 @@ mod tests {
         );
         for template in &templates {
             let profile = template.agent.clone().into_parts().unwrap().profile;
+            assert_eq!(profile.tools.len(), 1, "{}", template.agent.name);
+            assert_eq!(profile.tools[0].kind(), ToolKind::FileSearch);
             assert!(
                 profile.not_in_force(None).is_empty(),
                 "{}",
