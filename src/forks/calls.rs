@@ -234,6 +234,8 @@ impl Calls<'_> {
             preset: None,
             prompt,
             left_out: Vec::new(),
+            functions_left_out: Vec::new(),
+            calls_in_text: false,
             memories: Recalled::default(),
             old_messages: Vec::new(),
             named: dive.people.iter().flatten().copied().collect(),

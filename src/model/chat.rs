@@ -129,6 +129,31 @@ pub struct FunctionTool {
     pub strict: Option<bool>,
 }
 
+/// A function that a request leaves out, because the model's server has rejected it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+pub struct RefusedFunction {
+    pub name: String,
+    /// The server's reason.
+    pub reason: String,
+}
+
+/// A rejected definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refused {
+    pub definition: FunctionTool,
+    /// The server's reason.
+    pub reason: String,
+}
+
+impl From<&Refused> for RefusedFunction {
+    fn from(refused: &Refused) -> Self {
+        Self {
+            name: refused.definition.name.clone(),
+            reason: refused.reason.clone(),
+        }
+    }
+}
+
 /// Controls whether the model can, must, or must not call a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ToolChoice {
@@ -356,8 +381,12 @@ pub enum ModelError {
     ModelMissing(String),
     /// Any other 4xx status, or 500, whose error names a function or mentions tools. Only for requests with
     /// `tools_required`.
-    #[error("the provider rejected the request: {0}")]
-    ToolsRefused(String),
+    #[error("the provider rejected the request: {detail}")]
+    ToolsRefused {
+        detail: String,
+        /// Name of the function that the error names.
+        function: Option<String>,
+    },
     /// Status 401 or 403.
     #[error("the provider rejected the credentials: {0}")]
     Auth(String),
@@ -422,6 +451,21 @@ pub trait Provider: Send + Sync {
     /// Checks whether `model` supports tools. A model that is not in the table is assumed to support them unless it has rejected
     /// them.
     fn takes_tools(&self, model: &str) -> bool;
+
+    /// Checks whether the server of `model` leaves calls in the text, because it does not parse the model's format.
+    fn leaves_calls_in_text(&self, _model: &str) -> bool {
+        false
+    }
+
+    /// Functions among `tools` that the server of `model` has rejected in the last 7 days.
+    fn refused_functions(&self, _model: &str, _tools: &[FunctionTool]) -> Vec<RefusedFunction> {
+        Vec::new()
+    }
+
+    /// Remembers that the server of `model` accepts requests only without these functions.
+    fn note_refused<'a>(&'a self, _model: &'a str, _refused: &'a [Refused]) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
+    }
 
     /// Checks whether `model` supports JSON response formats; true for unknown models.
     fn takes_json(&self, model: &str) -> bool;

@@ -21,8 +21,9 @@ use reqwest::{Url, dns::Resolve};
 
 pub use self::chat::{
     CallHead, ChatMessage, ChatRequest, Delta, DeltaStream, FactStore, FunctionTool, JsonSchema,
-    ModelError, NoStore, Place, Provider, REASONING_MEMBERS, ReasoningEffort, RequiredFormat, Role,
-    StopReason, ToolCall, ToolCallPiece, ToolChoice, ToolResult, Usage, VendorMembers,
+    ModelError, NoStore, Place, Provider, REASONING_MEMBERS, ReasoningEffort, Refused,
+    RefusedFunction, RequiredFormat, Role, StopReason, ToolCall, ToolCallPiece, ToolChoice,
+    ToolResult, Usage, VendorMembers,
 };
 pub use self::collect::{CollectError, Collected, Limits, collect, collect_watched};
 pub use self::error_texts::ErrorTexts;

@@ -205,7 +205,7 @@ fn status_of(error: &CollectError) -> ModelStatus {
             ModelStatus::NoModel
         }
         ModelError::BadRequest(_)
-        | ModelError::ToolsRefused(_)
+        | ModelError::ToolsRefused { .. }
         | ModelError::RateLimited { .. }
         | ModelError::Unavailable(_)
         | ModelError::Broken(_) => ModelStatus::Unreachable,

@@ -169,13 +169,13 @@ impl Next {
         if agent.profile.reply_tools().is_empty() {
             return Ok(Offer::default());
         }
-        let model = provider.choose_model(agent.profile.model.as_deref()).await;
-        if !provider.takes_tools(&model) {
+        if provider.is_offline() {
             return Ok(Offer::without(NotOffered::ByModel));
         }
+        let model = provider.choose_model(agent.profile.model.as_deref()).await;
         let policy = policy::find(&mut db.read().await?, self.task.workspace).await?;
         let mut offer = toolbox.offer(&self.task, &agent.profile, &policy).await?;
-        limit_definitions(&mut offer, provider.window(&model).await);
+        limit_definitions(&mut offer, provider, &model).await;
         Ok(offer)
     }
 
@@ -246,6 +246,8 @@ impl Next {
         let is_compaction_due = self.loaded.view.is_due || fitted.kept_by_size().is_some();
         let mut manifest = Manifest {
             rounds: definitions.into_iter().collect(),
+            functions_left_out: offer.left_out().to_vec(),
+            calls_in_text: provider.leaves_calls_in_text(model),
             ..fitted.manifest(&self.loaded, model, 1)
         };
         let not_offered = offer.not_offered().map(Because::from);

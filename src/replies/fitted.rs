@@ -150,6 +150,8 @@ impl Fitted {
             preset: loaded.preset.used.clone(),
             prompt: self.fit.prompt.clone(),
             left_out: self.left_out.clone(),
+            functions_left_out: Vec::new(),
+            calls_in_text: false,
             memories: loaded.memories.clone(),
             old_messages: self.old_messages(),
             named: Vec::new(),

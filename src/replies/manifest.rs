@@ -31,7 +31,7 @@ use crate::{
     },
     ids::{ActionId, AgentId, MemoryId, MessageId, TaskId, UserId, WorkspaceId},
     memory::{entry::MemoryScope, recall::Recalled},
-    model::{Role, Window, WindowSource},
+    model::{RefusedFunction, Role, Window, WindowSource},
     replies::{
         authored::AuthoredTexts,
         preset::UsedPreset,
@@ -100,6 +100,10 @@ pub struct Manifest {
     pub preset: Option<UsedPreset>,
     pub prompt: Prompt,
     pub left_out: Vec<LeftOut>,
+    /// Functions that were not offered, because the model's server has rejected them.
+    pub functions_left_out: Vec<RefusedFunction>,
+    /// True if the model's server is known not to parse the model's calls.
+    pub calls_in_text: bool,
     /// Number of memory entries that matched, and the entries chosen for the prompt.
     pub memories: Recalled,
     /// Old messages in the prompt.
@@ -234,6 +238,10 @@ struct Facts {
     requested_by: Requester,
     preset: Option<UsedPreset>,
     left_out: Vec<LeftOut>,
+    #[serde(default)]
+    functions_left_out: Vec<RefusedFunction>,
+    #[serde(default)]
+    calls_in_text: bool,
     context_window: u64,
     window_source: WindowSource,
     reserve: u64,
@@ -275,6 +283,8 @@ impl Facts {
             requested_by: manifest.requested_by.clone(),
             preset: manifest.preset.clone(),
             left_out: manifest.left_out.clone(),
+            functions_left_out: manifest.functions_left_out.clone(),
+            calls_in_text: manifest.calls_in_text,
             context_window: manifest.window.tokens,
             window_source: manifest.window.source,
             reserve: manifest.reserve,
@@ -688,6 +698,8 @@ pub struct Sent {
     pub requested_by: Requester,
     pub preset: Option<UsedPreset>,
     pub left_out: Vec<LeftOut>,
+    pub functions_left_out: Vec<RefusedFunction>,
+    pub calls_in_text: bool,
     pub context_window: u64,
     pub window_source: WindowSource,
     pub reserve: u64,
@@ -749,6 +761,8 @@ impl Sent {
             requested_by: facts.requested_by,
             preset: facts.preset,
             left_out: facts.left_out,
+            functions_left_out: facts.functions_left_out,
+            calls_in_text: facts.calls_in_text,
             context_window: facts.context_window,
             window_source: facts.window_source,
             reserve: facts.reserve,
@@ -901,6 +915,8 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
         requested_by: facts.requested_by,
         preset: facts.preset,
         left_out: facts.left_out,
+        functions_left_out: facts.functions_left_out,
+        calls_in_text: facts.calls_in_text,
         context_window: facts.context_window,
         window_source: facts.window_source,
         reserve: facts.reserve,

@@ -165,7 +165,7 @@ impl Failure {
                 ModelError::ContextTooLarge => FailCode::ContextTooLarge,
                 ModelError::BadRequest(_)
                 | ModelError::ModelMissing(_)
-                | ModelError::ToolsRefused(_) => FailCode::BadRequest,
+                | ModelError::ToolsRefused { .. } => FailCode::BadRequest,
                 ModelError::Auth(_) => FailCode::Auth,
                 ModelError::Empty => FailCode::BadResponse,
                 ModelError::ThoughtOnly { .. } => FailCode::ThoughtOnly,
@@ -280,7 +280,7 @@ pub fn next_step(
         ),
         // The call for the summary has already been retried.
         Failure::Summary(_) => fail(failure.code()),
-        Failure::Model(ModelError::ToolsRefused(_)) => match attempt.fewer_functions {
+        Failure::Model(ModelError::ToolsRefused { .. }) => match attempt.fewer_functions {
             Some(offered) => (Step::OfferLess, RetryCounts { offered, ..counts }),
             None => fail(FailCode::BadRequest),
         },
@@ -572,7 +572,10 @@ mod tests {
     #[test]
     fn a_refusal_of_functions_is_followed_by_a_call_with_fewer_until_there_are_none() {
         let policy = RetryPolicy::default();
-        let failure = Failure::Model(ModelError::ToolsRefused("x".to_owned()));
+        let failure = Failure::Model(ModelError::ToolsRefused {
+            detail: "x".to_owned(),
+            function: None,
+        });
         let step = |fewer_functions| {
             let attempt = Attempt {
                 fewer_functions,

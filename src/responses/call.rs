@@ -33,7 +33,7 @@ use crate::{
     failpoint,
     ids::TaskId,
     model::{
-        ChatMessage, ChatRequest, Delta, ModelError, Place, Role, StopReason, ToolCall,
+        ChatMessage, ChatRequest, Delta, ModelError, Place, Refused, Role, StopReason, ToolCall,
         ToolCallPiece, ToolChoice, ToolResult, Usage, VendorMembers, estimate_tokens,
     },
     replies::retry::with_jitter,
@@ -223,6 +223,8 @@ struct Job {
     open: Option<OpenCall>,
     /// True if an answer contained only reasoning, so that a default output limit is doubled.
     has_only_thought: bool,
+    /// Functions that the model's server has rejected.
+    refused: Vec<Refused>,
     /// Number of the current round, starting at 1.
     round: i64,
     /// Number of turns of earlier rounds at the end of the request.
@@ -257,6 +259,7 @@ impl ResponsesService {
             permit: None,
             open: None,
             has_only_thought: false,
+            refused: Vec::new(),
             round: 1,
             round_turns: 0,
             spent: None,
@@ -433,7 +436,14 @@ impl Job {
         loop {
             self.attempt += 1;
             let error = match self.call().await {
-                Ok(answered) => return Ok(answered),
+                Ok(answered) => {
+                    let refused = std::mem::take(&mut self.refused);
+                    if !refused.is_empty() {
+                        let model = &self.plan.request.model;
+                        self.service.provider.note_refused(model, &refused).await;
+                    }
+                    return Ok(answered);
+                }
                 Err(error) => error,
             };
             self.end_call(true).await?;
@@ -490,12 +500,31 @@ impl Job {
                         results: Vec::new(),
                     });
                 }
-                ModelError::BadRequest(detail) | ModelError::ToolsRefused(detail) => {
-                    return Err(self.refused(&detail));
+                ModelError::ToolsRefused { detail, function } => {
+                    if !may_retry || !self.leave_out(function.as_deref(), &detail) {
+                        return Err(self.refused(&detail));
+                    }
                 }
+                ModelError::BadRequest(detail) => return Err(self.refused(&detail)),
                 other => return Err(ResponseError::Model(other)),
             }
         }
+    }
+
+    /// Leaves out the agent's function that the model's server has rejected, or all of them. Returns false if none is left, so that
+    /// the server has rejected the client's.
+    fn leave_out(&mut self, named: Option<&str>, reason: &str) -> bool {
+        let Some(functions) = &mut self.plan.functions else {
+            return false;
+        };
+        let refused = functions.leave_out(named, reason);
+        let request = &mut self.plan.request;
+        let is_refused = |name: &str| refused.iter().any(|of| of.definition.name == name);
+        request.tools.retain(|tool| !is_refused(&tool.name));
+        request.tools_required = self.plan.needs_tools || functions.definitions().next().is_some();
+        let has_fewer = !refused.is_empty();
+        self.refused.extend(refused);
+        has_fewer
     }
 
     async fn too_large(&self) -> ResponseError {

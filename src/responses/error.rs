@@ -119,7 +119,7 @@ impl ResponseError {
                 ModelError::ContextTooLarge => FailCode::ContextTooLarge,
                 ModelError::BadRequest(_)
                 | ModelError::ModelMissing(_)
-                | ModelError::ToolsRefused(_) => FailCode::BadRequest,
+                | ModelError::ToolsRefused { .. } => FailCode::BadRequest,
                 ModelError::Auth(_) => FailCode::Auth,
                 ModelError::Empty => FailCode::BadResponse,
                 ModelError::ThoughtOnly { .. } => FailCode::ThoughtOnly,
@@ -154,7 +154,7 @@ impl ResponseError {
                 ModelError::ContextTooLarge => "the conversation is too large for the model",
                 ModelError::BadRequest(_)
                 | ModelError::ModelMissing(_)
-                | ModelError::ToolsRefused(_) => "the model refused the request",
+                | ModelError::ToolsRefused { .. } => "the model refused the request",
             }
             .to_owned(),
             Self::Db(_) | Self::Broken => {

@@ -75,6 +75,8 @@ pub struct Plan {
     /// The initial response object.
     pub(super) response: Response,
     pub(super) client_calls: ClientCalls,
+    /// True if the request contains functions, without which the call fails.
+    pub(super) needs_tools: bool,
     /// Functions of the agent that run on the server.
     pub(super) functions: Option<ServerFunctions>,
     /// Blocks that precede the conversation.
@@ -323,8 +325,11 @@ impl ResponsesService {
             }
             None => AgentSide::default(),
         };
+        let needs_tools = request.tools_required;
         if let Some(functions) = &side.functions {
             request.tools.extend(functions.definitions());
+            // The call is repeated with fewer of the agent's functions if the model's server rejects them.
+            request.tools_required |= functions.definitions().next().is_some();
         }
         let prompt_tokens = self
             .fit(
@@ -348,6 +353,7 @@ impl ResponsesService {
             input: parsed.input.items,
             kept,
             client_calls,
+            needs_tools,
             functions: side.functions,
             briefing: side.briefing,
             agent_limits: side.limits,
@@ -536,7 +542,8 @@ impl ResponsesService {
         };
         let (mut functions, unused) =
             ServerFunctions::find(&self.db, &self.tools, &asking, &asked.resolved).await?;
-        functions.limit(window);
+        let model = &request.model;
+        functions.limit(self.provider.as_ref(), model).await;
         functions.set_handles(handles);
         limits.extend(unused.functions.then_some("functions"));
         limits.extend(unused.writes.then_some("writes"));

@@ -16,7 +16,7 @@ use crate::{
     db::{Db, DbError, Share},
     ids::{ActionId, ApiKeyId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     mcp::Effect,
-    model::{FunctionTool, ToolCall, ToolResult, Window},
+    model::{FunctionTool, Provider, Refused, RefusedFunction, ToolCall, ToolResult},
     replies::{
         results::{FaultOrigin, fault_text, output_text},
         turn::{CALL_GRACE, CALL_MAX, READS_AT_ONCE, ROUNDS_MAX, RUN_MAX, limit_definitions},
@@ -155,9 +155,24 @@ impl ServerFunctions {
         Ok((functions, unused))
     }
 
-    /// Leaves out functions whose definitions do not fit.
-    pub(super) fn limit(&mut self, window: Window) {
-        limit_definitions(&mut self.offer, window);
+    /// Leaves out functions that the model's server has rejected, and those whose definitions do not fit.
+    pub(super) async fn limit(&mut self, provider: &dyn Provider, model: &str) {
+        limit_definitions(&mut self.offer, provider, model).await;
+    }
+
+    /// Leaves out the function that the model's server has rejected, or all of them. Returns the definitions that are left out.
+    pub(super) fn leave_out(&mut self, named: Option<&str>, reason: &str) -> Vec<Refused> {
+        let is_refused =
+            |definition: &FunctionTool| named.is_none_or(|name| definition.name == name);
+        let refused = self.definitions().filter(is_refused);
+        let refused = refused.map(|definition| Refused {
+            definition,
+            reason: reason.to_owned(),
+        });
+        let refused: Vec<Refused> = refused.collect();
+        self.offer
+            .leave_out(refused.iter().map(RefusedFunction::from));
+        refused
     }
 
     /// Sets the objects that have a handle in the conversation.

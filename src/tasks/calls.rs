@@ -537,7 +537,7 @@ fn is_refusal(error: &ModelError) -> bool {
         | ModelError::Unavailable(_)
         | ModelError::ContextTooLarge
         | ModelError::BadRequest(_)
-        | ModelError::ToolsRefused(_)
+        | ModelError::ToolsRefused { .. }
         | ModelError::Auth(_) => true,
     }
 }

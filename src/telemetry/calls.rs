@@ -11,7 +11,10 @@ use std::{
 use futures::{FutureExt, Stream, future::BoxFuture};
 use metrics::{counter, histogram};
 
-use crate::model::{ChatRequest, Delta, DeltaStream, ModelError, Place, Provider, Usage, Window};
+use crate::model::{
+    ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, Place, Provider, Refused,
+    RefusedFunction, Usage, Window,
+};
 
 /// Maximum number of model names with separate metrics, because API clients can send any name.
 const MODELS_MAX: usize = 50;
@@ -83,9 +86,9 @@ fn outcome_of(error: &ModelError) -> &'static str {
         ModelError::RateLimited { .. } => "rate_limited",
         ModelError::Unavailable(_) => "unavailable",
         ModelError::ContextTooLarge => "context_too_large",
-        ModelError::BadRequest(_) | ModelError::ModelMissing(_) | ModelError::ToolsRefused(_) => {
-            "bad_request"
-        }
+        ModelError::BadRequest(_)
+        | ModelError::ModelMissing(_)
+        | ModelError::ToolsRefused { .. } => "bad_request",
         ModelError::Auth(_) => "auth",
         ModelError::Broken(_) => "broken",
         ModelError::Empty => "empty",
@@ -253,6 +256,18 @@ impl Provider for Measured {
 
     fn takes_tools(&self, model: &str) -> bool {
         self.inner.takes_tools(model)
+    }
+
+    fn leaves_calls_in_text(&self, model: &str) -> bool {
+        self.inner.leaves_calls_in_text(model)
+    }
+
+    fn refused_functions(&self, model: &str, tools: &[FunctionTool]) -> Vec<RefusedFunction> {
+        self.inner.refused_functions(model, tools)
+    }
+
+    fn note_refused<'a>(&'a self, model: &'a str, refused: &'a [Refused]) -> BoxFuture<'a, ()> {
+        self.inner.note_refused(model, refused)
     }
 
     fn takes_json(&self, model: &str) -> bool {

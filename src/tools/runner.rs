@@ -17,6 +17,7 @@ use crate::{
         ActionId, AgentId, ApiKeyId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId,
         WorkspaceId,
     },
+    model::RefusedFunction,
     tasks::actions::ActionSource,
     tool_fault::{ToolErrorCode, ToolFault},
 };
@@ -136,6 +137,8 @@ pub struct Offer {
     /// Tools of the agent's profile.
     tools: Vec<Tool>,
     not_offered: Option<NotOffered>,
+    /// Functions that are not offered, because the model's server has rejected them.
+    left_out: Vec<RefusedFunction>,
 }
 
 /// Reason why functions of an agent's tools are not offered to its model.
@@ -193,6 +196,29 @@ impl Offer {
     /// Keeps the functions for which `is_kept` returns true.
     pub fn keep(&mut self, is_kept: impl Fn(&ToolFunction) -> bool) {
         self.functions.retain(|(_, function)| is_kept(function));
+    }
+
+    pub fn left_out(&self) -> &[RefusedFunction] {
+        &self.left_out
+    }
+
+    /// Leaves out functions that the model's server has rejected.
+    pub fn leave_out(&mut self, refused: impl IntoIterator<Item = RefusedFunction>) {
+        for refused in refused {
+            if self.find(&refused.name).is_some() {
+                self.keep(|function| function.name() != refused.name);
+                self.left_out.push(refused);
+                if self.is_empty() {
+                    self.withhold(NotOffered::ByModel);
+                }
+            }
+        }
+    }
+
+    /// Removes all functions for a reason.
+    pub fn withhold(&mut self, reason: NotOffered) {
+        self.functions.clear();
+        self.not_offered = Some(reason);
     }
 
     /// Keeps the first functions whose definitions together have at most `tokens_max` tokens.

@@ -7,7 +7,9 @@ use tokio::{net::TcpListener, task::JoinSet};
 use crate::{
     approvals::{is_parked, waiting},
     faults::prepared,
-    support::{Answer, McpServer, Person, Team, ToolAnswer, function, id, list, team_with, text},
+    support::{
+        Answer, McpServer, Person, Request, Team, ToolAnswer, function, id, list, team_with, text,
+    },
     tools_calls::KEY,
     tools_loop::{actions, reader},
 };
@@ -116,24 +118,81 @@ async fn an_approved_call_reaches_the_server_once() {
     assert_eq!(requests[1].results(), [expected]);
 }
 
+fn refused(message: &str) -> Answer {
+    Answer::status(400, &json!({"error": {"message": message}}).to_string())
+}
+
 #[tokio::test]
-async fn a_model_server_that_refuses_functions_is_asked_again_without_them() {
+async fn one_function_that_a_model_server_refuses_does_not_take_away_the_others() {
     let linked = linked().await;
     let t = &linked.t;
-    let refused = |name: &str| {
-        let message = format!("Invalid schema for function '{name}'");
-        Answer::status(400, &json!({"error": {"message": message}}).to_string())
-    };
-    t.model()
-        .script("sage", [refused("jira__create"), refused("remember")]);
+    t.model().answer_by("sage", |request| {
+        if request.offered().contains(&"jira__create".to_owned()) {
+            refused("Invalid schema for function 'jira__create'")
+        } else {
+            Answer::text("Fine.")
+        }
+    });
     let (thread, task) = asked_by_bo(t, "@sage hello").await;
     t.bo.completed(&task).await;
     assert_eq!(t.bo.contents(&thread).await[2], "Fine.");
     let requests = t.model().asked("sage", 3).await;
-    let offered = requests[0].offered();
-    assert!(offered.contains(&"jira__create".to_owned()), "{offered:?}");
-    assert_eq!(requests[1].offered(), ["remember"]);
-    assert_eq!(requests[2].offered(), Vec::<String>::new());
+    // First with the simplest schemas, then without the function.
+    assert_eq!(requests[0].offered(), requests[1].offered());
+    let tools = |request: &Request| request.body["tools"].to_string();
+    assert!(tools(&requests[0]).contains("additionalProperties"));
+    assert!(!tools(&requests[1]).contains("additionalProperties"));
+    let without_create: Vec<String> = requests[0]
+        .offered()
+        .into_iter()
+        .filter(|name| name != "jira__create")
+        .collect();
+    assert_eq!(requests[2].offered(), without_create);
+    assert_eq!(without_create.len(), 3);
+    let path = format!("/v1/tasks/{task}/context");
+    let seen = t.ada.get(&path).await.is(200);
+    let left_out = &seen["functions_left_out"];
+    assert_eq!(left_out[0]["name"], "jira__create");
+    let reason = text(&left_out[0], "/reason");
+    assert!(reason.contains("Invalid schema for function"), "{reason}");
+    let seen = t.bo.get(&path).await.is(200);
+    let expected = json!([{"name": "jira__create", "reason": null}]);
+    assert_eq!(seen["functions_left_out"], expected);
+    // The next reply knows it.
+    let (_, task) = asked_by_bo(t, "@sage again").await;
+    t.bo.completed(&task).await;
+    let requests = t.model().asked("sage", 4).await;
+    assert_eq!(requests[3].offered(), without_create);
+    assert!(!tools(&requests[3]).contains("additionalProperties"));
+    let path = format!("/v1/tasks/{task}/context");
+    let seen = t.bo.get(&path).await.is(200);
+    assert_eq!(seen["functions_left_out"], expected);
+    // Calls are still checked by the accepted definition.
+    let body = json!({"model": "agent:sage", "input": "Hello"});
+    t.bo.post("/v1/responses", body).await.is(200);
+    let requests = t.model().asked("sage", 5).await;
+    assert_eq!(requests[4].offered(), ["jira__find"]);
+}
+
+#[tokio::test]
+async fn a_model_server_that_names_no_function_gets_fewer_of_them() {
+    let linked = linked().await;
+    let t = &linked.t;
+    t.model()
+        .answer_by("sage", |request| match request.offered().len() {
+            0 => Answer::text("Fine."),
+            _ => refused("the field oneOf is not supported in an input_schema"),
+        });
+    let (thread, task) = asked_by_bo(t, "@sage hello").await;
+    t.bo.completed(&task).await;
+    assert_eq!(t.bo.contents(&thread).await[2], "Fine.");
+    let requests = t.model().asked("sage", 4).await;
+    assert_eq!(requests[0].offered(), requests[1].offered());
+    assert_eq!(requests[2].offered(), ["remember"]);
+    assert_eq!(requests[3].offered(), Vec::<String>::new());
+    let path = format!("/v1/tasks/{task}/context");
+    let seen = t.bo.get(&path).await.is(200);
+    assert_eq!(list(&seen, "/functions_left_out").len(), 4);
 }
 
 #[tokio::test]

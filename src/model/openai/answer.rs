@@ -152,6 +152,8 @@ pub(super) struct Answer {
     answer_bytes: usize,
     reasoning: ReasoningFilter,
     text_calls: TextCalls,
+    /// True if `text_calls` has found calls.
+    has_calls_in_text: bool,
     vendor: Received,
     calls: Calls,
     usage: Usage,
@@ -202,12 +204,23 @@ pub(super) struct Seen {
     pub(super) reasons: bool,
     /// True if the model closes its reasoning without opening it.
     pub(super) closes_alone: bool,
+    /// True if the server leaves the model's calls in the text.
+    pub(super) calls_in_text: bool,
 }
 
 impl Seen {
+    /// Returns the facts of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            reasons: self.reasons || other.reasons,
+            closes_alone: self.closes_alone || other.closes_alone,
+            calls_in_text: self.calls_in_text || other.calls_in_text,
+        }
+    }
+
     /// Checks whether this contains a fact that `known` does not.
     pub(super) fn is_news_to(self, known: Self) -> bool {
-        (self.reasons && !known.reasons) || (self.closes_alone && !known.closes_alone)
+        known.and(self) != known
     }
 }
 
@@ -237,6 +250,7 @@ impl Answer {
             answer_bytes: 0,
             reasoning: ReasoningFilter::new(expected.closes_alone),
             text_calls: TextCalls::new(expected.offered),
+            has_calls_in_text: false,
             vendor: Received::default(),
             calls: Calls::default(),
             usage: Usage::default(),
@@ -434,7 +448,10 @@ impl Answer {
         let filtered = self.reasoning.finish();
         self.filtered(filtered);
         match self.text_calls.finish() {
-            Ok(calls) => calls.iter().for_each(|call| self.call(call)),
+            Ok(calls) => {
+                self.has_calls_in_text = true;
+                calls.iter().for_each(|call| self.call(call));
+            }
             Err(text) => self.text(&text),
         }
     }
@@ -572,6 +589,7 @@ impl Answer {
                 || self.reasoning.has_reasoning()
                 || self.usage.reasoning_tokens > 0,
             closes_alone: self.reasoning.closes_alone(),
+            calls_in_text: self.has_calls_in_text,
         }
     }
 

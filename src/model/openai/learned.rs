@@ -1,7 +1,7 @@
 //! Facts about models, learned from their server's responses. They are stored so that they survive a restart.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -13,6 +13,8 @@ use super::{super::chat::FactStore, answer::Seen, request::Quirks};
 
 /// Time after which a rejected field or a learned window no longer counts, because servers are updated and reconfigured.
 const REFUSALS_KEPT_S: u64 = 7 * 24 * 60 * 60;
+/// Maximum number of rejected definitions that are kept for a model. The oldest ones are dropped.
+const DEFINITIONS_MAX: usize = 256;
 /// Number of the most recent calls whose reported token counts are used to correct estimates.
 const RATIOS_MAX: usize = 20;
 /// Bounds of the correction factor.
@@ -25,6 +27,15 @@ const CORRECTION_STEP: f64 = 0.05;
 /// list.
 const MODELS_MAX: usize = 1_000;
 
+/// A definition of a function that the server has rejected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Rejected {
+    /// The server's reason. `None` if it accepted the definition with the simplest schema.
+    reason: Option<String>,
+    /// Seconds since the Unix epoch.
+    at: u64,
+}
+
 /// Facts about one model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -36,8 +47,12 @@ pub(super) struct Facts {
     reasons: bool,
     /// True if the model closes its reasoning without opening it.
     closes_alone: bool,
+    /// True if the server leaves the model's calls in the text.
+    calls_in_text: bool,
     /// Time at which the facts above were learned, in seconds since the Unix epoch.
     learned_at: u64,
+    /// Rejected definitions, by their hash.
+    rejected: BTreeMap<String, Rejected>,
     /// Ratios of reported to estimated input tokens in the most recent calls, newest last.
     ratios: Vec<f64>,
     /// Correction when the facts were last stored.
@@ -58,6 +73,45 @@ impl Facts {
         }
     }
 
+    fn rejected(&self, definition: &str) -> Option<&Rejected> {
+        let found = self.rejected.get(definition);
+        found.filter(|rejected| now_s().saturating_sub(rejected.at) < REFUSALS_KEPT_S)
+    }
+
+    /// Checks whether the server needs the simplest schema of a definition.
+    pub(super) fn needs_simplest(&self, definition: &str) -> bool {
+        self.rejected(definition).is_some()
+    }
+
+    /// Reason why the server rejected a definition in any form.
+    pub(super) fn rejection(&self, definition: &str) -> Option<&str> {
+        self.rejected(definition)?.reason.as_deref()
+    }
+
+    /// Adds rejected definitions, with the server's reasons. Returns true if anything changed.
+    pub(super) fn add_rejected(
+        &mut self,
+        definitions: impl IntoIterator<Item = (String, Option<String>)>,
+    ) -> bool {
+        let (at, mut has_changed) = (now_s(), false);
+        for (definition, reason) in definitions {
+            let known = self.rejected(&definition);
+            if known.is_some_and(|known| reason.is_none() || known.reason == reason) {
+                continue;
+            }
+            self.rejected.insert(definition, Rejected { reason, at });
+            has_changed = true;
+        }
+        while self.rejected.len() > DEFINITIONS_MAX {
+            let oldest = self.rejected.iter().min_by_key(|(_, rejected)| rejected.at);
+            let Some(oldest) = oldest.map(|(definition, _)| definition.clone()) else {
+                break;
+            };
+            self.rejected.remove(&oldest);
+        }
+        has_changed
+    }
+
     pub(super) fn window(&self) -> Option<u64> {
         self.window.filter(|_| self.is_current(now_s()))
     }
@@ -67,6 +121,7 @@ impl Facts {
         Seen {
             reasons: self.reasons && is_current,
             closes_alone: self.closes_alone && is_current,
+            calls_in_text: self.calls_in_text && is_current,
         }
     }
 
@@ -86,7 +141,7 @@ impl Facts {
         if !self.is_current(now) {
             self.quirks = Quirks::default();
             self.window = None;
-            (self.reasons, self.closes_alone) = (false, false);
+            self.set_seen(Seen::default());
         }
         self.learned_at = now;
     }
@@ -103,17 +158,19 @@ impl Facts {
 
     /// Returns true if anything changed.
     pub(super) fn add_seen(&mut self, seen: Seen) -> bool {
-        let known = self.seen();
-        let all = Seen {
-            reasons: known.reasons || seen.reasons,
-            closes_alone: known.closes_alone || seen.closes_alone,
-        };
-        if known == all {
+        let all = self.seen().and(seen);
+        if self.seen() == all {
             return false;
         }
         self.renew();
-        (self.reasons, self.closes_alone) = (all.reasons, all.closes_alone);
+        self.set_seen(all);
         true
+    }
+
+    fn set_seen(&mut self, seen: Seen) {
+        self.reasons = seen.reasons;
+        self.closes_alone = seen.closes_alone;
+        self.calls_in_text = seen.calls_in_text;
     }
 
     /// Returns true if anything changed.
@@ -265,7 +322,7 @@ mod tests {
         assert!(facts.set_window(2_048) && !facts.set_window(2_048));
         let seen = Seen {
             reasons: true,
-            closes_alone: false,
+            ..Seen::default()
         };
         assert!(facts.add_seen(seen) && !facts.add_seen(seen));
         let text = serde_json::to_string(&facts).unwrap();
@@ -277,5 +334,21 @@ mod tests {
         assert_eq!((facts.quirks(), facts.window()), (Quirks::default(), None));
         assert!(facts.set_window(4_096));
         assert_eq!(facts.quirks(), Quirks::default());
+    }
+
+    #[test]
+    fn the_newest_rejected_definitions_are_kept_for_a_week() {
+        let mut facts = Facts::default();
+        let refused = |n: usize| (n.to_string(), Some("no".to_owned()));
+        assert!(facts.add_rejected([("a".to_owned(), None)]));
+        assert!(facts.needs_simplest("a") && facts.rejection("a").is_none());
+        assert!(facts.add_rejected([("a".to_owned(), Some("no".to_owned()))]));
+        assert!(!facts.add_rejected([("a".to_owned(), None)]));
+        assert_eq!(facts.rejection("a"), Some("no"));
+        facts.rejected.get_mut("a").unwrap().at -= REFUSALS_KEPT_S;
+        assert!(!facts.needs_simplest("a"));
+        facts.add_rejected((0..DEFINITIONS_MAX).map(refused));
+        assert_eq!(facts.rejected.len(), DEFINITIONS_MAX);
+        assert!(!facts.rejected.contains_key("a"));
     }
 }

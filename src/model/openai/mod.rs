@@ -46,7 +46,8 @@ use reqwest::{
     dns::Resolve,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 pub use self::calls::CALLS_MAX;
@@ -61,8 +62,8 @@ use self::{
 };
 use super::{
     chat::{
-        ChatRequest, Delta, DeltaStream, FactStore, ModelError, Place, Provider, RequiredFormat,
-        Role, Usage, VendorMembers,
+        ChatRequest, Delta, DeltaStream, FactStore, FunctionTool, ModelError, Place, Provider,
+        Refused, RefusedFunction, RequiredFormat, Role, Usage, VendorMembers,
     },
     error_texts::ErrorTexts,
     setup::SetupError,
@@ -393,7 +394,15 @@ impl Server {
         let facts = self.learned.of(&model).await;
         let expected = Expected::of(&request, facts.seen());
         let mut vendor = members_of(&request);
+        let definitions: Vec<String> = request.tools.iter().map(definition_hash).collect();
         let mut request = request::create(request, self.entry(&model));
+        let simplest: Vec<bool> = definitions
+            .iter()
+            .map(|definition| facts.needs_simplest(definition))
+            .collect();
+        request::simplify(&mut request, &simplest);
+        let all_simple = vec![true; definitions.len()];
+        let mut has_simplified = false;
         let mut quirks = facts.quirks();
         quirks.no_tools &= !must_have_tools;
         let learned_format = quirks.format;
@@ -423,6 +432,13 @@ impl Server {
                     kept.format = learned_format;
                 }
                 self.learn_quirks(&model, kept).await;
+                if has_simplified {
+                    let simple = definitions.into_iter().map(|definition| (definition, None));
+                    let learned = self
+                        .learned
+                        .learn(&model, |facts| facts.add_rejected(simple));
+                    learned.await;
+                }
                 break (self.answer(response, quotes, expected).await?, place);
             }
             let refusal = Refusal::read(response).await;
@@ -435,7 +451,15 @@ impl Server {
                     continue;
                 }
             }
-            let refused = match refusal.avoided_by(&request, &names_of(&vendor), quirks) {
+            let avoided = refusal.avoided_by(&request, &names_of(&vendor), quirks);
+            if avoided.is_none()
+                && refusal.is_about_functions(&request)
+                && request::simplify(&mut request, &all_simple)
+            {
+                has_simplified = true;
+                continue;
+            }
+            let refused = match avoided {
                 Some(other) if other.no_tools && !quirks.no_tools && must_have_tools => {
                     self.learn_quirks(&model, other.worth_keeping()).await;
                     true
@@ -453,9 +477,16 @@ impl Server {
                     self.learn_overflow(&model, overflow, estimate).await;
                 }
                 let refuses_tools = must_have_tools && refusal.refuses_tools(&request);
-                let error = refusal.error(&quotes);
-                let error = self.error_of(error, &refusal, &model, refuses_tools, started);
-                return Err(error.await);
+                let error = match refusal.error(&quotes) {
+                    ModelError::BadRequest(detail) | ModelError::Unavailable(detail)
+                        if refuses_tools && refusal.overflow().is_none() =>
+                    {
+                        let function = refusal.named_function(&request);
+                        return Err(ModelError::ToolsRefused { detail, function });
+                    }
+                    error => error,
+                };
+                return Err(self.error_of(error, &refusal, &model, started).await);
             }
         };
         let is_known = self.endpoint.context_window.is_some() || self.entry(&model).is_some();
@@ -482,16 +513,12 @@ impl Server {
         error: ModelError,
         refusal: &Refusal,
         model: &str,
-        refuses_tools: bool,
         started: Instant,
     ) -> ModelError {
         if refusal.overflow().is_some() {
             return error;
         }
         match error {
-            ModelError::BadRequest(detail) | ModelError::Unavailable(detail) if refuses_tools => {
-                ModelError::ToolsRefused(detail)
-            }
             ModelError::BadRequest(detail) if refusal.names_model(model) => {
                 self.listed_since(started).await;
                 ModelError::ModelMissing(detail)
@@ -722,6 +749,32 @@ impl Provider for OpenAi {
             && !self.learned.loaded(model).quirks().no_tools
     }
 
+    fn leaves_calls_in_text(&self, model: &str) -> bool {
+        self.learned.loaded(model).seen().calls_in_text
+    }
+
+    fn refused_functions(&self, model: &str, tools: &[FunctionTool]) -> Vec<RefusedFunction> {
+        let facts = self.learned.loaded(model);
+        let refused = tools.iter().filter_map(|tool| {
+            let reason = facts.rejection(&definition_hash(tool))?;
+            Some(RefusedFunction {
+                name: tool.name.clone(),
+                reason: reason.to_owned(),
+            })
+        });
+        refused.collect()
+    }
+
+    fn note_refused<'a>(&'a self, model: &'a str, refused: &'a [Refused]) -> BoxFuture<'a, ()> {
+        let rejected = refused.iter().map(|refused| {
+            let reason = Some(refused.reason.clone());
+            (definition_hash(&refused.definition), reason)
+        });
+        self.learned
+            .learn(model, move |facts| facts.add_rejected(rejected))
+            .boxed()
+    }
+
     fn takes_json(&self, model: &str) -> bool {
         self.entry(model).is_none_or(|entry| entry.json_schema)
     }
@@ -751,6 +804,12 @@ fn is_loopback(host: &str) -> bool {
 fn shown(url: &Url) -> String {
     let origin = url.origin().ascii_serialization();
     format!("{origin}{}", url.path().trim_end_matches('/'))
+}
+
+/// Identifies a definition in learned facts.
+fn definition_hash(tool: &FunctionTool) -> String {
+    let definition = json!([tool.name, tool.description, tool.parameters]);
+    hex::encode(&Sha256::digest(definition.to_string())[..16])
 }
 
 /// Vendor's members of each assistant message in a request.

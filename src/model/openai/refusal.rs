@@ -283,28 +283,53 @@ impl ProviderErrorBody {
         message.contains("tool") && WORDS.iter().any(|words| message.contains(words))
     }
 
-    /// Checks whether the error names one of `tools`, or refers to one by its position in the request.
-    fn names_function(&self, tools: &[ChatCompletionTools]) -> bool {
+    /// Returns the function that the error names, or to which it refers by its position in the request.
+    fn named_function(&self, tools: &[ChatCompletionTools]) -> NamedFunction {
         let texts = [self.param.as_deref().unwrap_or_default(), &self.message];
-        // Matches `tools[0]` and `tools.0`.
-        let has_place = texts.iter().any(|text| {
-            let mut places = text.split("tools").skip(1);
-            places.any(|rest| {
-                rest.strip_prefix(['[', '.'])
-                    .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-            })
-        });
         let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        let mut words = texts
+        let words = texts
             .iter()
             .flat_map(|text| text.split(move |c| !is_part(c)));
-        has_place
-            || words.any(|word| {
-                tools.iter().any(|tool| match tool {
-                    ChatCompletionTools::Function(tool) => tool.function.name == word,
-                    ChatCompletionTools::Custom(_) => false,
-                })
+        let mut known = words.filter_map(|word| {
+            tools.iter().position(|tool| match tool {
+                ChatCompletionTools::Function(tool) => tool.function.name == word,
+                ChatCompletionTools::Custom(_) => false,
             })
+        });
+        if let Some(at) = known.next() {
+            return NamedFunction::At(at);
+        }
+        let places = texts.iter().filter_map(|text| position_in(text));
+        places.fold(NamedFunction::None, |found, place| match found {
+            NamedFunction::None if place < tools.len() => NamedFunction::At(place),
+            NamedFunction::None => NamedFunction::Unknown,
+            found => found,
+        })
+    }
+
+    fn names_function(&self, tools: &[ChatCompletionTools]) -> bool {
+        self.named_function(tools) != NamedFunction::None
+    }
+
+    /// Checks whether the error is about a keyword of schemas, or about the schema of a function.
+    fn names_keyword(&self) -> bool {
+        const KEYWORDS: [&str; 13] = [
+            "additionalproperties",
+            "patternproperties",
+            "$schema",
+            "$ref",
+            "$defs",
+            "oneof",
+            "allof",
+            "anyof",
+            "exclusiveminimum",
+            "exclusivemaximum",
+            "input_schema",
+            "function_declarations",
+            "invalid schema for function",
+        ];
+        let message = self.message.to_lowercase();
+        KEYWORDS.iter().any(|word| message.contains(word))
     }
 
     /// Checks whether the error is about the model with this name.
@@ -399,6 +424,32 @@ fn clean(text: &str, api_key: Option<&str>) -> String {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }
+}
+
+/// Function to which an error refers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NamedFunction {
+    None,
+    /// A position that the request does not have.
+    Unknown,
+    /// Position of the function in the request.
+    At(usize),
+}
+
+/// Returns the position in texts such as `tools[0]`, `tools.0`, and `tools[0].function_declarations[2]`.
+fn position_in(text: &str) -> Option<usize> {
+    let number = |rest: &str| -> Option<usize> {
+        let rest = rest.strip_prefix(['[', '.'])?;
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse().ok()
+    };
+    let after = |names: &[&str]| {
+        let mut rests = names.iter().flat_map(|name| text.split(name).skip(1));
+        rests.find_map(number)
+    };
+    let place = after(&["tools"])?;
+    // Some servers put all functions into one tool.
+    Some(after(&["function_declarations", "functionDeclarations"]).unwrap_or(place))
 }
 
 /// Response with a status other than 2xx.
@@ -530,23 +581,45 @@ impl Refusal {
         }
     }
 
-    /// Checks whether the error means that the model does not support tools. An error that names a function is only about that
-    /// function.
+    /// Checks whether the error means that the model does not support tools. An error about a function or its schema does not.
     fn refuses_all_tools(&self, request: &CreateChatCompletionRequest) -> bool {
-        let tools = request.tools.as_deref();
+        let (complaint, tools) = (&self.complaint, request.tools.as_deref());
         tools.is_some_and(|tools| {
-            self.complaint.lacks_tools() && !self.complaint.names_function(tools)
+            complaint.lacks_tools()
+                && !complaint.names_function(tools)
+                && !complaint.names_keyword()
         })
     }
 
-    /// Checks whether the server may accept the same request with fewer functions.
-    pub(super) fn refuses_tools(&self, request: &CreateChatCompletionRequest) -> bool {
+    /// Checks whether the error is about a function or its schema, so that the server may accept simpler schemas.
+    pub(super) fn is_about_functions(&self, request: &CreateChatCompletionRequest) -> bool {
         let tools = request.tools.as_deref();
         matches!(self.status, 400 | 404 | 422 | 500)
             && !self.complaint.is_about_context()
             && tools.is_some_and(|tools| {
-                self.complaint.lacks_tools() || self.complaint.names_function(tools)
+                self.complaint.names_keyword() || self.complaint.names_function(tools)
             })
+    }
+
+    /// Checks whether the server may accept the same request with fewer functions.
+    pub(super) fn refuses_tools(&self, request: &CreateChatCompletionRequest) -> bool {
+        self.is_about_functions(request)
+            || (matches!(self.status, 400 | 404 | 422 | 500)
+                && !self.complaint.is_about_context()
+                && request.tools.is_some()
+                && self.complaint.lacks_tools())
+    }
+
+    /// Returns the name of the function that the error names.
+    pub(super) fn named_function(&self, request: &CreateChatCompletionRequest) -> Option<String> {
+        let tools = request.tools.as_deref().unwrap_or_default();
+        match self.complaint.named_function(tools) {
+            NamedFunction::At(at) => match &tools[at] {
+                ChatCompletionTools::Function(tool) => Some(tool.function.name.clone()),
+                ChatCompletionTools::Custom(_) => None,
+            },
+            NamedFunction::None | NamedFunction::Unknown => None,
+        }
     }
 
     /// Sizes in an error about a prompt that is too large; `None` for any other error.

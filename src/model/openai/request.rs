@@ -332,6 +332,25 @@ fn tool(tool: FunctionTool) -> ChatCompletionTools {
     })
 }
 
+/// Replaces the schemas of those functions for which `is_simple` is true with the simplest ones. Returns true if any schema changed.
+pub(super) fn simplify(request: &mut CreateChatCompletionRequest, is_simple: &[bool]) -> bool {
+    let mut has_changed = false;
+    let tools = request.tools.iter_mut().flatten();
+    for (tool, _) in tools.zip(is_simple).filter(|(_, is_simple)| **is_simple) {
+        let ChatCompletionTools::Function(tool) = tool else {
+            continue;
+        };
+        if let Some(parameters) = &mut tool.function.parameters {
+            let simple = schema::simplest(parameters);
+            has_changed |= *parameters != simple;
+            *parameters = simple;
+        }
+        // A strict schema must forbid other properties.
+        has_changed |= tool.function.strict.take().is_some();
+    }
+    has_changed
+}
+
 /// Converts the tool choice; omitted for `Auto`, which is the default of all servers.
 fn choice(choice: ToolChoice) -> Option<ChatCompletionToolChoiceOption> {
     use ChatCompletionToolChoiceOption::{Function, Mode};

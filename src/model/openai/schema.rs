@@ -8,6 +8,17 @@ const BYTES_MAX: usize = 64 * 1024;
 const DEPTH_MAX: usize = 32;
 /// Keywords that some servers reject and that do not restrict values.
 const REMOVED: [&str; 3] = ["$schema", "$id", "$comment"];
+/// Keywords of the simplest schemas, which all servers accept.
+const KEPT: [&str; 7] = [
+    "type",
+    "properties",
+    "required",
+    "items",
+    "enum",
+    "description",
+    "anyOf",
+];
+
 /// Returns a schema without keywords that have no effect on values, and with its local references replaced. Objects get `properties`,
 /// and arrays `items`, which many servers require.
 pub(super) fn plain(schema: &Value) -> Value {
@@ -22,6 +33,49 @@ pub(super) fn plain(schema: &Value) -> Value {
         }
     }
     schema
+}
+
+/// Returns a schema that contains only the keywords of `KEPT`. Calls are checked with the complete schema.
+pub(super) fn simplest(schema: &Value) -> Value {
+    let mut simple = simplified(schema, DEPTH_MAX);
+    complete(&mut simple, DEPTH_MAX);
+    simple
+}
+
+fn simplified(schema: &Value, depth: usize) -> Value {
+    let (Value::Object(object), 1..) = (schema, depth) else {
+        // `true` allows every value.
+        return json!({});
+    };
+    let mut simple = Map::new();
+    for (name, value) in object {
+        let all = |of: &Value| match of {
+            Value::Array(all) => {
+                let all = all.iter().map(|part| simplified(part, depth - 1));
+                Value::Array(all.collect())
+            }
+            _ => json!([]),
+        };
+        let (name, value) = match (name.as_str(), value) {
+            // One type of several.
+            ("type", Value::Array(types)) => {
+                let first = types.iter().find(|name| *name != "null");
+                ("type", first.or(types.first()).cloned().unwrap_or_default())
+            }
+            ("properties", Value::Object(parts)) => {
+                let parts = parts.iter();
+                let parts = parts.map(|(name, part)| (name.clone(), simplified(part, depth - 1)));
+                ("properties", Value::Object(parts.collect()))
+            }
+            ("items", items) => ("items", simplified(items, depth - 1)),
+            ("anyOf" | "oneOf", parts) => ("anyOf", all(parts)),
+            ("const", value) => ("enum", json!([value])),
+            (name, value) if KEPT.contains(&name) => (name, value.clone()),
+            _ => continue,
+        };
+        simple.insert(name.to_owned(), value);
+    }
+    Value::Object(simple)
 }
 
 /// Replaces local references. Returns `None` if the result would be too large, or if a schema refers to itself.
@@ -117,5 +171,21 @@ mod tests {
         let of_itself = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}},
             "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}});
         assert_eq!(plain(&of_itself), of_itself);
+    }
+
+    #[test]
+    fn the_simplest_schema_has_only_keywords_that_all_servers_accept() {
+        let schema = json!({"type": "object", "additionalProperties": false, "required": ["a"], "properties": {
+            "a": {"type": ["null", "string"], "minLength": 1, "description": "An a."},
+            "b": {"oneOf": [{"const": 1, "title": "t"}, {"type": "array"}], "default": 1},
+            "type": true}});
+        assert_eq!(
+            simplest(&schema),
+            json!({"type": "object", "required": ["a"], "properties": {
+                "a": {"type": "string", "description": "An a."},
+                "b": {"anyOf": [{"enum": [1]}, {"type": "array", "items": {}}]},
+                "type": {}}})
+        );
+        assert_eq!(simplest(&simplest(&schema)), simplest(&schema));
     }
 }

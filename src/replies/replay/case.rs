@@ -286,6 +286,8 @@ mod tests {
             },
             preset: None,
             left_out: Vec::new(),
+            functions_left_out: Vec::new(),
+            calls_in_text: false,
             context_window: 32_000,
             window_source: crate::model::WindowSource::Assumed,
             reserve: 4_000,

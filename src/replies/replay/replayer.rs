@@ -226,9 +226,9 @@ impl Replayer {
         let mut offer = Offer::default();
         let task = case.tool_task(agent, reader);
         let policy = policy::find(&mut self.db.read().await?, task.workspace).await?;
-        if !profile.reply_tools().is_empty() && self.provider.takes_tools(&model) {
+        if !profile.reply_tools().is_empty() {
             offer = self.tools.offer(&task, profile, &policy).await?;
-            limit_definitions(&mut offer, window);
+            limit_definitions(&mut offer, self.provider.as_ref(), &model).await;
         }
         let prompt_tokens = window.corrected(case.tokens() + definition_tokens(&offer));
         let output_tokens_max = window.output_limit(profile.output_tokens_max(), prompt_tokens);
@@ -302,7 +302,7 @@ impl Replayer {
                 }
                 Err(failure) => failure,
             };
-            let is_refused = matches!(failure, Failure::Model(ModelError::ToolsRefused(_)));
+            let is_refused = matches!(failure, Failure::Model(ModelError::ToolsRefused { .. }));
             if is_refused && !request.tools.is_empty() {
                 request.tools.clear();
                 continue;

@@ -106,6 +106,7 @@ impl ReplyHandler {
             loaded,
             counts: serde_json::from_value(counts).unwrap_or_default(),
             ready,
+            refused: Vec::new(),
         };
         Box::pin(reply.write()).await
     }

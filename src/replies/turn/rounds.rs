@@ -31,7 +31,8 @@ use crate::{
     ids::{ActionId, AgentId, TaskId, UserId},
     mcp::Effect,
     model::{
-        ChatMessage, Role, ToolCall, ToolChoice, ToolResult, VendorMembers, Window, estimate_tokens,
+        ChatMessage, FunctionTool, Provider, Refused, RefusedFunction, Role, ToolCall, ToolChoice,
+        ToolResult, VendorMembers, Window, estimate_tokens,
     },
     realtime::EventType,
     replies::{
@@ -87,6 +88,8 @@ const DEFINITIONS_SHARE: u64 = 4;
 /// Earlier rounds can use at most 1/`ROUNDS_SHARE` of the window. As long as the prompt does not fit, this limit is divided by
 /// `ROUNDS_SHARE` again.
 const ROUNDS_SHARE: u64 = 3;
+/// Reason for leaving out the functions of a model without tools.
+const NO_FUNCTIONS: &str = "the model does not support functions";
 /// Replaces arguments that a request leaves out.
 const ARGUMENTS_LEFT_OUT: &str = r#"{"left_out": true}"#;
 
@@ -205,6 +208,15 @@ pub(super) struct RoundsSent<'a> {
     pub(super) announced: Option<&'a str>,
 }
 
+/// Functions that can be offered to a model.
+pub(super) struct OfferedTo<'a> {
+    /// `None` if no model is called.
+    pub(super) model: Option<&'a str>,
+    pub(super) kinds: Offered,
+    /// Functions that the model's server has rejected in this run of the task.
+    pub(super) refused: &'a [Refused],
+}
+
 /// A prompt that fits into a window together with the rounds of its reply.
 pub(super) struct FittedCall<T> {
     pub(super) prompt: T,
@@ -306,8 +318,24 @@ fn definition_text(function: &ToolFunction) -> String {
     .to_string()
 }
 
-/// Keeps the functions whose definitions fit into their share of the window.
-pub fn limit_definitions(offer: &mut Offer, window: Window) {
+/// Leaves out the functions that the server of `model` has rejected, and those whose definitions do not fit into their share of the
+/// window.
+pub async fn limit_definitions(offer: &mut Offer, provider: &dyn Provider, model: &str) {
+    let definitions: Vec<FunctionTool> = offer
+        .functions()
+        .map(|function| function.definition.clone())
+        .collect();
+    let refused = if provider.takes_tools(model) {
+        provider.refused_functions(model, &definitions)
+    } else {
+        let refused = definitions.into_iter().map(|definition| RefusedFunction {
+            name: definition.name,
+            reason: NO_FUNCTIONS.to_owned(),
+        });
+        refused.collect()
+    };
+    offer.leave_out(refused);
+    let window = provider.window(model).await;
     offer.limit(window.tokens / DEFINITIONS_SHARE, |function| {
         window.corrected(estimate_tokens(&definition_text(function)))
     });
@@ -621,8 +649,7 @@ impl ReplyHandler {
         lease: &Lease,
         agent: &Resolved,
         loaded: &Loaded,
-        offered: Offered,
-        model: Option<&str>,
+        offered: &OfferedTo<'_>,
     ) -> Result<Requests, DbError> {
         let ask = &loaded.context.ask;
         let of = ToolTask {
@@ -642,20 +669,19 @@ impl ReplyHandler {
         // In a run without a channel, nobody could approve calls.
         let has_tools =
             (of.is_turn || !agent.profile.reply_tools().is_empty()) && task.channel_id.is_some();
-        let takes_tools = |model: &&str| {
-            has_tools && offered != Offered::None && self.provider.takes_tools(model)
-        };
-        let model = model.filter(takes_tools);
+        let model = offered.model.filter(|_| has_tools);
         let toolbox = self.tools.for_run();
         let offer = match model {
             Some(model) => {
                 let policy = policy::find(&mut self.db.read().await?, lease.workspace).await?;
                 let mut offer = toolbox.offer(&of, &agent.profile, &policy).await?;
-                if offered == Offered::BuiltIn {
-                    offer.keep(|function| function.tool().is_none());
+                offer.leave_out(offered.refused.iter().map(RefusedFunction::from));
+                limit_definitions(&mut offer, self.provider.as_ref(), model).await;
+                match offered.kinds {
+                    Offered::All => {}
+                    Offered::BuiltIn => offer.keep(|function| function.tool().is_none()),
+                    Offered::None => offer.withhold(NotOffered::ByModel),
                 }
-                let window = self.provider.window(model).await;
-                limit_definitions(&mut offer, window);
                 offer
             }
             None if has_tools => Offer::without(NotOffered::ByModel),

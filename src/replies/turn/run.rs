@@ -11,7 +11,7 @@ use crate::{
     chat::messages::MessageSource,
     db::DbError,
     memory::recall::Recalled,
-    model::{ModelError, Window},
+    model::{ModelError, Refused, Window},
     replies::{
         budget::{self, Budget, TooLarge},
         citations::Cited,
@@ -24,14 +24,19 @@ use crate::{
         sources::{Because, SourceName},
     },
     tasks::{FailCode, Lease, LeaseLost, Task, TaskKind, actions, worker::Abort},
-    tools::{builtin::done, function::DELEGATE, requests::Requests, runner::Offer},
+    tools::{
+        builtin::done,
+        function::{DELEGATE, ToolFunction},
+        requests::Requests,
+        runner::Offer,
+    },
 };
 
 use super::{
     call::{Answer, Extras, Failed, PreparedCall},
     complete::CompleteReply,
     handler::ReplyHandler,
-    rounds::{FittedCall, RoundEnd, RoundRun, Rounds, RoundsSent, RunClock},
+    rounds::{FittedCall, OfferedTo, RoundEnd, RoundRun, Rounds, RoundsSent, RunClock},
     scheduled,
 };
 
@@ -53,6 +58,8 @@ pub(super) struct LoadedReply<'a> {
     pub(super) ready: Option<ReadyReply>,
     /// Model of the next call.
     pub(super) model: String,
+    /// Functions that the model's server has rejected in this run of the task.
+    pub(super) refused: Vec<Refused>,
 }
 
 /// A reply whose model calls are in progress.
@@ -98,16 +105,14 @@ impl LoadedReply<'_> {
 
     /// Returns the functions for the next model call. A ready reply needs none.
     async fn requests(&self) -> Result<Requests, DbError> {
-        let model = self.ready.is_none().then_some(self.model.as_str());
+        let offered = OfferedTo {
+            model: self.ready.is_none().then_some(self.model.as_str()),
+            kinds: self.counts.offered,
+            refused: &self.refused,
+        };
+        let (task, lease) = (&self.task, &self.lease);
         self.handler
-            .requests(
-                &self.task,
-                &self.lease,
-                &self.agent,
-                &self.loaded,
-                self.counts.offered,
-                model,
-            )
+            .requests(task, lease, &self.agent, &self.loaded, &offered)
             .await
     }
 
@@ -247,6 +252,7 @@ impl<'a> RunningReply<'a> {
                 continue;
             }
             let LoadedReply {
+                handler,
                 loaded,
                 model,
                 task,
@@ -256,6 +262,8 @@ impl<'a> RunningReply<'a> {
             manifest.rounds = parts;
             let not_offered = self.requests.offer.not_offered().map(Because::from);
             manifest.add_reason(SourceName::Tools, not_offered);
+            manifest.functions_left_out = self.requests.offer.left_out().to_vec();
+            manifest.calls_in_text = handler.provider.leaves_calls_in_text(model);
             let outcome = self.answer(&manifest, &extras, &fitted).await?;
             let next = match outcome {
                 Ok(answer) => Box::pin(self.take_answer(manifest, answer)).await?,
@@ -440,6 +448,7 @@ impl<'a> RunningReply<'a> {
 
     /// Runs the calls in an answer. Without calls, ends the task with the text of the answer.
     async fn take_answer(&mut self, manifest: Manifest, answer: Answer) -> Result<Next, Abort> {
+        self.note_refused().await;
         let LoadedReply {
             handler,
             task,
@@ -468,6 +477,41 @@ impl<'a> RunningReply<'a> {
             self.complete(manifest, answer).await?;
         }
         Ok(Next::Stop)
+    }
+
+    /// Remembers which functions the model's server has rejected, because it has accepted the request without them.
+    async fn note_refused(&mut self) {
+        let refused = std::mem::take(&mut self.reply.refused);
+        if !refused.is_empty() {
+            let provider = &self.reply.handler.provider;
+            provider.note_refused(&self.reply.model, &refused).await;
+        }
+    }
+
+    /// Leaves out the function that an error names, or all that a smaller set does not contain. Returns that set, or `None` if no
+    /// functions were offered.
+    fn leave_out(&mut self, failure: &Failure) -> Option<Offered> {
+        let Failure::Model(ModelError::ToolsRefused { detail, function }) = failure else {
+            return None;
+        };
+        let offer = &self.requests.offer;
+        let named = function.as_deref().and_then(|name| offer.find(name));
+        let offered = match named {
+            Some(_) => self.reply.counts.offered,
+            None => fewer_functions(offer)?,
+        };
+        let is_refused = |function: &&ToolFunction| match (named, offered) {
+            (Some(named), _) => function.name() == named.name(),
+            (None, Offered::BuiltIn) => function.tool().is_some(),
+            (None, _) => true,
+        };
+        let refused = offer.functions().filter(is_refused);
+        let refused = refused.map(|function| Refused {
+            definition: function.definition.clone(),
+            reason: detail.clone(),
+        });
+        self.reply.refused.extend(refused);
+        Some(offered)
     }
 
     /// Stores a round and runs its calls.
@@ -537,8 +581,8 @@ impl<'a> RunningReply<'a> {
     /// Handles a failed call: waits, tries again, or fails the task.
     async fn take_failure(&mut self, failed: Failed, fitted: &Fitted) -> Result<Next, Abort> {
         let attempt = match &failed.failure {
-            Failure::Model(ModelError::ToolsRefused(_)) => Attempt {
-                fewer_functions: fewer_functions(&self.requests.offer),
+            failure @ Failure::Model(ModelError::ToolsRefused { .. }) => Attempt {
+                fewer_functions: self.leave_out(failure),
                 ..Attempt::default()
             },
             failure => self.reply.remedies(failure, fitted).await,
@@ -578,6 +622,7 @@ impl<'a> RunningReply<'a> {
                     return Ok(Next::Stop);
                 }
                 self.reply.model = other;
+                self.reply.refused.clear();
             }
             Step::OfferLess | Step::Refit | Step::Shrink | Step::Summarise | Step::ThinkLonger => {}
         }

@@ -18,7 +18,7 @@ use crate::{
         profiles::{self, Resolved},
         system::{System, SystemPart, SystemPartName},
     },
-    auth::{Actor, Caller, Scope},
+    auth::{Actor, Caller, Role, Scope},
     chat::{ChatError, access, bindings, threads::ParticipantKind},
     db::Conn,
     http::{
@@ -227,12 +227,23 @@ struct ContextSeen {
     /// The included messages in order; the trigger message is last.
     messages: Vec<MessageSeen>,
     left_out: Vec<LeftOut>,
+    /// Functions that were not offered, because the model's server has rejected them; empty if the system text is hidden.
+    functions_left_out: Vec<FunctionLeftOut>,
+    /// True if the model's server does not parse the model's calls, so that they are read from its text. Only admins see this.
+    calls_in_text: bool,
     memories: MemoriesSeen,
     /// Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an error from
     /// the provider; `assumed` if nothing is known.
     #[schema(inline)]
     window_source: Option<model::WindowSource>,
     budget: Budget,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct FunctionLeftOut {
+    name: String,
+    /// The server's reason; null unless the caller is an admin.
+    reason: Option<String>,
 }
 
 /// Memory entries and old messages that a reply used. Personal entries of other people are only counted.
@@ -521,6 +532,7 @@ struct Reading<'a> {
     channels: HashMap<MemoryId, ChannelId>,
     /// True if the caller cannot see what the agent is told.
     is_agent_hidden: bool,
+    role: Role,
 }
 
 /// Returns a prompt as the caller can see it.
@@ -575,7 +587,15 @@ fn show(mut sent: Sent, reading: &Reading<'_>) -> ContextSeen {
         requested_by: sent.requested_by,
         preset: sent.preset,
         left_out: sent.left_out,
+        functions_left_out: (sent.functions_left_out.into_iter())
+            .map(|left_out| FunctionLeftOut {
+                name: left_out.name,
+                reason: Some(left_out.reason),
+            })
+            .collect(),
+        calls_in_text: sent.calls_in_text,
     };
+    seen.hide_server(reading.role);
     if reading.is_agent_hidden {
         seen.hide_system();
     }
@@ -583,11 +603,22 @@ fn show(mut sent: Sent, reading: &Reading<'_>) -> ContextSeen {
 }
 
 impl ContextSeen {
+    /// Removes what the model's server says, unless the reader is an admin.
+    fn hide_server(&mut self, role: Role) {
+        if role != Role::Admin {
+            self.calls_in_text = false;
+            for left_out in &mut self.functions_left_out {
+                left_out.reason = None;
+            }
+        }
+    }
+
     /// Removes the system text, which contains the agent's instructions, the list of its parts, and the definitions.
     fn hide_system(&mut self) {
         self.system.text.clear();
         self.system.parts.clear();
         self.tools.clear();
+        self.functions_left_out.clear();
         self.system.hidden = true;
         let mut segments = self.budget.segments.iter_mut();
         if let Some(system) = segments.find(|segment| segment.name == SegmentName::System) {
@@ -639,6 +670,7 @@ async fn read_context(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<TaskC
         channels: readable_channels(c, &entries, actor.user).await?,
         owners: owners_of(c, &actor, &task).await?,
         is_agent_hidden: is_hidden || !actor.scopes.has(Scope::AgentsRead),
+        role: actor.role,
     };
     Ok(TaskContext {
         task_id: id,
@@ -840,6 +872,7 @@ impl NextPlace {
             owners,
             channels,
             is_agent_hidden: !actor.scopes.has(Scope::AgentsRead),
+            role: actor.role,
         };
         Ok(Json(NextContext {
             dry_run: true,

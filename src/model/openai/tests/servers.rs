@@ -114,7 +114,10 @@ async fn a_model_without_tools_is_called_without_them_unless_the_client_needs_th
         error.to_string().contains("does not support tools"),
         "{error}"
     );
-    assert!(matches!(error, ModelError::ToolsRefused(_)), "{error:?}");
+    assert!(
+        matches!(error, ModelError::ToolsRefused { .. }),
+        "{error:?}"
+    );
     assert!(!client.takes_tools("m"));
 
     // An error about one function is not a fact about the model.
@@ -126,8 +129,86 @@ async fn a_model_without_tools_is_called_without_them_unless_the_client_needs_th
         let script = Script::new(vec![json("400 Bad Request", &body)]).await;
         let client = script.client();
         let error = run(&client, needed.clone()).await.unwrap_err();
-        assert!(matches!(error, ModelError::ToolsRefused(_)), "{error:?}");
+        assert!(
+            matches!(error, ModelError::ToolsRefused { .. }),
+            "{error:?}"
+        );
         assert!(client.takes_tools("m"));
+    }
+}
+
+fn tool(name: &str, parameters: &Value) -> FunctionTool {
+    FunctionTool {
+        name: name.to_owned(),
+        description: None,
+        parameters: Some(parameters.clone()),
+        strict: None,
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_a_keyword_gets_the_simplest_schemas() {
+    let refused = r#"{"error":{"message":"Unknown name 'additionalProperties' at 'tools[0].function_declarations[1]'"}}"#;
+    let script = Script::new(vec![json("400 Bad Request", refused), ok(), ok(), ok()]).await;
+    let client = script.client();
+    let schema =
+        serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let asked = |tools: Vec<FunctionTool>| ChatRequest {
+        tools,
+        tools_required: true,
+        ..request()
+    };
+    let both = || asked(vec![tool("f", &schema), tool("g", &schema)]);
+    run(&client, both()).await.unwrap();
+    run(&client, both()).await.unwrap();
+    run(&client, asked(vec![tool("h", &schema)])).await.unwrap();
+    let is_simple: Vec<bool> = script
+        .bodies()
+        .iter()
+        .map(|body| !body["tools"].to_string().contains("additionalProperties"))
+        .collect();
+    assert_eq!(is_simple, [false, true, true, false]);
+    assert!(client.takes_tools("m"));
+}
+
+#[tokio::test]
+async fn the_function_that_a_server_refuses_is_known_by_its_name_or_position() {
+    let schema = serde_json::json!({"type": "object", "properties": {}});
+    for (message, expected) in [
+        ("Invalid 'tools[1].function.parameters'", Some("g")),
+        ("tools.0.custom.input_schema: invalid", Some("f")),
+        (
+            "Unknown name at 'tools[0].function_declarations[1]'",
+            Some("g"),
+        ),
+        ("Invalid schema for function 'g'", Some("g")),
+        ("oneOf is not supported", None),
+    ] {
+        let body = serde_json::json!({"error": {"message": message}}).to_string();
+        let script = Script::new(vec![json("400 Bad Request", &body)]).await;
+        let client = script.client();
+        let (f, g) = (tool("f", &schema), tool("g", &schema));
+        let request = ChatRequest {
+            tools: vec![f.clone(), g.clone()],
+            tools_required: true,
+            ..request()
+        };
+        let error = run(&client, request).await.unwrap_err();
+        let ModelError::ToolsRefused { function, .. } = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(function.as_deref(), expected, "{message}");
+        let refused = Refused {
+            definition: g.clone(),
+            reason: "no".to_owned(),
+        };
+        client
+            .note_refused("m", std::slice::from_ref(&refused))
+            .await;
+        assert_eq!(
+            client.refused_functions("m", &[f, g]),
+            [RefusedFunction::from(&refused)]
+        );
     }
 }
 
