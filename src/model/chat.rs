@@ -427,6 +427,11 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// Number of listed models among which an admin has to choose. `None` if a model is set, or if at most one of them can chat.
+    fn undecided(&self) -> BoxFuture<'_, Option<usize>> {
+        std::future::ready(None).boxed()
+    }
+
     /// The small model for summaries, or `main` (the agent's model) if there is none.
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String>;
 

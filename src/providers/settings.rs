@@ -216,7 +216,7 @@ impl Providers {
     ///
     /// # Errors
     /// `SetByEnvironment`, `Stale`, `Invalid`, `TestRunning`, `Denied`, or an error from `Actor::require`. `Unusable` if the test
-    /// fails, unless the form forces it. `Secret` if there is no key to seal with.
+    /// fails, or if no model is chosen and several are listed, unless the form forces it. `Secret` if there is no key to seal with.
     pub async fn change(
         &self,
         member: WorkspaceCaller,
@@ -266,6 +266,12 @@ impl Providers {
         let provider = self
             .connect(connection, local)
             .map_err(|e| ProviderError::Invalid(e.to_string(), "api_key"))?;
+        if !wanted.force
+            && let Some(count) = provider.undecided().await
+        {
+            let text = format!("Choose a model: {count} are listed.");
+            return Err(ProviderError::Unusable(ModelStatus::NoModel, text));
+        }
         let checked = self.check(&provider, &member).await?;
         drop(running);
         if checked.status != ModelStatus::Ok && !wanted.force {

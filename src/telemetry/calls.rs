@@ -258,6 +258,10 @@ impl Provider for Measured {
         self.inner.takes_tools(model)
     }
 
+    fn undecided(&self) -> BoxFuture<'_, Option<usize>> {
+        self.inner.undecided()
+    }
+
     fn leaves_calls_in_text(&self, model: &str) -> bool {
         self.inner.leaves_calls_in_text(model)
     }

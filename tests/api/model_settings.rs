@@ -31,7 +31,7 @@ async fn without_model(settings: &[(&str, &str)]) -> Team {
 }
 
 fn other(url: &str) -> Value {
-    json!({"provider": "other", "base_url": url})
+    json!({"provider": "other", "base_url": url, "model": "tiny"})
 }
 
 async fn get(who: &Person) -> Value {
@@ -64,6 +64,30 @@ async fn ask(who: &Person) -> String {
     let task = who.ask(&thread, "@vibe hi").await;
     who.completed(&task).await;
     who.contents(&thread).await.pop().unwrap()
+}
+
+#[tokio::test]
+async fn a_model_must_be_chosen_if_several_that_can_chat_are_listed() {
+    let t = without_model(&[]).await;
+    let form = json!({"provider": "other", "base_url": t.model().url});
+    t.model().offer(&["dall-e-3", "small", "large"]);
+    let reply = t.ada.put(&path(&t.ada), form.clone()).await;
+    let error = reply.json()["error"].clone();
+    assert_eq!(
+        (reply.status, text(&error, "/code")),
+        (422, "no_model".to_owned())
+    );
+    assert_eq!(error["param"], "model");
+    assert_eq!(error["message"], "Choose a model: 2 are listed.");
+    assert!(t.model().requests().is_empty());
+    let mut chosen = form.clone();
+    chosen["model"] = "large".into();
+    t.ada.put(&path(&t.ada), chosen).await.is(200);
+    t.model().offer(&["dall-e-3", "small"]);
+    t.ada.put(&path(&t.ada), form).await.is(200);
+    assert_eq!(ask(&t.ada).await, "Fine.");
+    let request = t.model().requests().pop().unwrap();
+    assert_eq!(request.body["model"], "small");
 }
 
 #[tokio::test]

@@ -749,6 +749,18 @@ impl Provider for OpenAi {
             && !self.learned.loaded(model).quirks().no_tools
     }
 
+    fn undecided(&self) -> BoxFuture<'_, Option<usize>> {
+        async move {
+            if self.endpoint.model.is_some() || self.vendor().is_some() {
+                return None;
+            }
+            let listed = self.listed(Age::Fresh).await;
+            let chatting = listed.iter().filter(|model| self.may_chat(&model.id));
+            Some(chatting.count()).filter(|count| *count > 1)
+        }
+        .boxed()
+    }
+
     fn leaves_calls_in_text(&self, model: &str) -> bool {
         self.learned.loaded(model).seen().calls_in_text
     }

@@ -135,10 +135,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         }
         ("PUT /v1/workspaces/{id}/model", _) => Call::put(
             at(workspace),
-            json!({"provider": "other", "base_url": w.app.model.url}),
+            json!({"provider": "other", "base_url": w.app.model.url, "model": "tiny"}),
         ),
         ("DELETE /v1/workspaces/{id}/model", _) => {
-            let form = json!({"provider": "other", "base_url": w.app.model.url});
+            let form = json!({"provider": "other", "base_url": w.app.model.url, "model": "tiny"});
             w.ada.put(&at(workspace), form).await.is(200);
             Call::delete(at(workspace))
         }

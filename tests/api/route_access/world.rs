@@ -293,7 +293,7 @@ pub async fn kept_response(by: &Person) -> String {
 /// Makes this person's workspace use the scripted model server.
 async fn use_model(app: &TestApp, admin: &Person) {
     let model = format!("/v1/workspaces/{}/model", admin.workspace);
-    let form = json!({"provider": "other", "base_url": app.model.url});
+    let form = json!({"provider": "other", "base_url": app.model.url, "model": "tiny"});
     admin.put(&model, form).await.is(200);
 }
 

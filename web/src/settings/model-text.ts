@@ -70,7 +70,7 @@ export const STATUS: Record<ModelConnection['status'], { tone: 'ok' | 'bad'; wor
   ok: { tone: 'ok', word: 'Connected' },
   unreachable: { tone: 'bad', word: 'Can’t reach the server' },
   auth_failed: { tone: 'bad', word: 'The server does not accept the key' },
-  no_model: { tone: 'bad', word: 'The server does not have the model' },
+  no_model: { tone: 'bad', word: 'Choose a model that the server has' },
   thought_only: { tone: 'bad', word: 'The model used its whole answer for thinking' },
 };
 export const PROVIDERS: Record<NonNullable<ModelConnection['provider']>, string> = {
