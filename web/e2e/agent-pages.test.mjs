@@ -90,7 +90,7 @@ test('an agent that inherits its output limit shows the limit of its base', asyn
     instructions: 'You write.',
     base_profile_id: base.id,
   });
-  await ada.page.goto(`${AGENTS}/${child.id}/told`);
+  await ada.page.goto(`${AGENTS}/${child.id}/edit`);
   await main(ada)
     .getByText(/up to 12,345 output tokens/)
     .waitFor();
@@ -99,7 +99,7 @@ test('an agent that inherits its output limit shows the limit of its base', asyn
 test('instructions above 2,000 tokens show a warning, shorter ones do not', async () => {
   const WARNING = 'Long instructions make every reply slower and more expensive.';
   await ada.page.goto(`${AGENTS}/new`);
-  const told = ada.page.getByRole('region', { name: 'Model prompt' });
+  const told = ada.page.getByRole('region', { name: 'What it is told' });
   await box(ada.page, 'Instructions').fill('You write short texts.');
   await told.getByText('You write short texts.').waitFor();
   assert.equal(await main(ada).getByText(WARNING).count(), 0);

@@ -15,7 +15,12 @@ const { workspace } = await api(ada, 'GET', 'snapshot');
 const AGENTS = '/northwind/settings/agents';
 const section = (p, name) => p.page.locator('form').getByRole('button', { name: new RegExp(`^${name}`) });
 const field = (p, name) => p.page.getByRole('textbox', { name, exact: true });
-const told = (p) => p.page.getByRole('region', { name: 'Model prompt' });
+const told = (p) => p.page.getByRole('region', { name: 'What it is told' });
+/** The text of a source, shown on the page of what an agent is told. */
+const sourceText = async (p, name) => {
+  await button(p.page, `Show ${name}`).click();
+  return p.page.getByRole('region', { name: `Text of ${name}` });
+};
 
 /** Number of visible fields in the editor. Check boxes and radio buttons of a group are one field, and so is the picture. */
 const countFields = (p) =>
@@ -58,7 +63,7 @@ test('a new agent from a template, with its prompt beside the form', async () =>
   await main(ada).getByRole('heading', { name: 'New agent', level: 1 }).waitFor();
   assert.equal(await field(ada, 'Name').inputValue(), 'Documentation writer');
   await main(ada).getByText('People write @docs-writer').waitFor();
-  await told(ada).getByText('From this agent').waitFor();
+  await told(ada).getByRole('heading', { name: 'Instructions Documentation writer' }).waitFor();
   await inspect(ada, 'agents-new');
   await field(ada, 'Name').fill('Quill');
   await button(ada.page, 'Change the handle').click();
@@ -73,7 +78,7 @@ test('a new agent from a template, with its prompt beside the form', async () =>
   assert.equal((await byName('quill')).version, 1);
   await inspect(ada, 'agents-overview');
   await tab(ada, 'What it is told').click();
-  await told(ada).getByText('Short texts.').waitFor();
+  await (await sourceText(ada, 'Instructions')).getByText('Short texts.').waitFor();
   await inspect(ada, 'agents-told');
 });
 
@@ -95,7 +100,7 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   await section(ada, 'Based on').click();
   await ada.page.getByLabel('Agent that it is based on').selectOption({ label: 'Desk (@desk), base only' });
   await main(ada).getByText('Inherited from Desk').waitFor();
-  await told(ada).getByText('From the agent that it is based on, @desk').waitFor();
+  await told(ada).getByRole('heading', { name: 'Based on Desk' }).waitFor();
   await told(ada).getByText('Never share customer data.').waitFor();
   await section(ada, 'Functions of programs').click();
   await field(ada, 'Functions (JSON)').fill('[{"type":"telepathy"}]');
@@ -232,7 +237,7 @@ test('files are listed with their source, edited, created, and deleted', async (
     .click();
   await log.waitFor({ state: 'detached' });
   await api(ada, 'PUT', `agents/${id}/files/SOUL.md`, { content: 'You are Quill, from a file.\n' });
-  await told(ada).getByText('You are Quill, from a file.').waitFor();
+  await (await sourceText(ada, 'Instructions')).getByText('You are Quill, from a file.').waitFor();
   assert.equal((await api(ada, 'GET', `agents/${id}`)).version, 7);
 });
 
@@ -265,7 +270,7 @@ test('an exported agent is imported as another agent', async () => {
   await button(ada.page, 'Import agent').click();
   await button(ada.page, 'Open agent').click();
   await tab(ada, 'What it is told').click();
-  await told(ada).getByText('You are Quill, from a file.').waitFor();
+  await (await sourceText(ada, 'Instructions')).getByText('You are Quill, from a file.').waitFor();
   const { id } = await byName('quill-two');
   const now = await api(ada, 'GET', `agents/${id}`);
   assert.deepEqual(now.agency.responsibilities, ['Reads the brief', 'Asks what is missing']);

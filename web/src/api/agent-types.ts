@@ -92,7 +92,9 @@ export type AgentTemplate = S['Template'];
 
 export type PreviewSegment = S['SystemPart'];
 /** The prompt that a model would receive for this agent. */
-export type AgentPreview = S['Preview'];
+export type AgentPreview = S['PreviewSeen'];
+/** The prompt of a reply that has not been requested. */
+export type NextContext = S['NextContext'];
 
 export type WorkspacePolicy = S['Policy'];
 /** The policy with its version, which a change must name. */

@@ -11,6 +11,7 @@ import type {
   AgentVersion,
   DraftedAgent,
   NewAgent,
+  NextContext,
   PolicyPatch,
   PreviewForm,
   ResponseEvent,
@@ -125,6 +126,14 @@ export class AgentsApi {
   }
   preview(body: PreviewForm): Promise<AgentPreview> {
     return this.#take(this.#http.POST('/v1/agents/preview', { body }));
+  }
+  /** The prompt of a reply to the user now, in a thread, a fork, or a new thread of a channel. */
+  context(place: string, agent_id: string): Promise<NextContext> {
+    const params = { path: { id: place }, query: { agent_id } };
+    if (place.startsWith('thread_'))
+      return this.#take(this.#http.GET('/v1/threads/{id}/context', { params }));
+    if (place.startsWith('fork_')) return this.#take(this.#http.GET('/v1/forks/{id}/context', { params }));
+    return this.#take(this.#http.GET('/v1/channels/{id}/context', { params }));
   }
 
   async files(id: string): Promise<AgentFile[]> {

@@ -64,3 +64,27 @@ export const ownerText = ({ owner }: PromptSource): string =>
 /** True if something was sent, or may have been. */
 export const isInPrompt = (s: PromptSource): boolean =>
   s.state === 'sent' || s.state === 'cut' || (s.state === 'hidden' && s.tokens > 0);
+
+/** Parts of a prompt that come with a conversation. */
+const CONVERSATION: readonly PromptSource['name'][] = [
+  'fork_header',
+  'summary',
+  'messages',
+  'files',
+  'trigger',
+];
+/** Tokens of a prompt: "1,222 tokens before the conversation · 1,313 for tools · 25,121 left". */
+export function sizeText(sources: readonly PromptSource[], left: number | null = null): string {
+  const nf = new Intl.NumberFormat('en');
+  const sum = (fits: (s: PromptSource) => boolean) =>
+    sources.filter(fits).reduce((tokens, s) => tokens + s.tokens, 0);
+  const tools = sum((s) => s.name === 'tools');
+  const conversation = sum((s) => CONVERSATION.includes(s.name));
+  const before = sum(() => true) - tools - conversation;
+  return [
+    `${nf.format(before)} ${before === 1 ? 'token' : 'tokens'} before the conversation`,
+    ...(conversation ? [`${nf.format(conversation)} in it`] : []),
+    ...(tools ? [`${nf.format(tools)} for tools`] : []),
+    ...(left === null ? [] : [`${nf.format(left)} left`]),
+  ].join(' · ');
+}

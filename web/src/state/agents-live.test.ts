@@ -11,7 +11,7 @@ import { People } from './people.svelte';
 
 const settle = () => new Promise((r) => setTimeout(r));
 
-// --- model prompt ---
+// --- preview ---
 
 /** Timer that fires only on `ring`. */
 function clock() {
@@ -26,12 +26,13 @@ function clock() {
 test('the preview is requested when typing pauses, and the latest response wins', async () => {
   const asked: { body: PreviewForm; answer: (p: AgentPreview) => void }[] = [];
   const time = clock();
-  const it = new Preview({ preview: (body) => new Promise((answer) => asked.push({ body, answer })) }, time);
+  const it = new Preview({ preview: (body) => new Promise((answer) => asked.push({ body, answer })) }, 'chan_1', time);
   const fields = fieldsOf(profile());
   for (const text of ['You', 'You a', 'You are']) it.follow(null, { ...fields, instructions: text });
   expect(asked).toHaveLength(0);
   time.ring();
   expect(asked.map((a) => a.body.agent.instructions)).toEqual(['You are']);
+  expect(asked[0]!.body.channel_id).toBe('chan_1');
   it.follow(null, { ...fields, instructions: 'You are Quill' });
   time.ring();
   asked[1]!.answer(preview({ system: 'new' }));
@@ -45,7 +46,7 @@ test('the preview is requested when typing pauses, and the latest response wins'
 test('a failed preview shows the reason, and without instructions there is none', async () => {
   const time = clock();
   const fail = () => Promise.reject(new ApiError(422, { error: { message: 'Too deep.' } }, ''));
-  const it = new Preview({ preview: fail }, time);
+  const it = new Preview({ preview: fail }, null, time);
   it.follow(null, fieldsOf(profile()));
   time.ring();
   await settle();

@@ -15,26 +15,28 @@ const timers: Timers = {
   clear: (t) => clearTimeout(t as ReturnType<typeof setTimeout>),
 };
 
-/** Model prompt of the draft, requested when typing pauses; only the latest response counts. */
+/** What the draft would be told, requested when typing pauses; only the latest response counts. */
 export class Preview {
   now = $state.raw<AgentPreview | null>(null);
   problem = $state('');
   /** True while the preview is outdated. */
   waiting = $state(false);
   #api: PreviewApi;
+  #channel: string | null;
   #timers: Timers;
   #timer: unknown = null;
   #asked = '';
   #turn = 0;
 
-  constructor(api: PreviewApi, clock: Timers = timers) {
+  /** `channel` is the one where the draft would reply; without it, its texts are left out. */
+  constructor(api: PreviewApi, channel: string | null = null, clock: Timers = timers) {
     this.#api = api;
+    this.#channel = channel;
     this.#timers = clock;
   }
   /** Called on each change; does nothing if the fields are the same. */
   follow(id: string | null, fields: AgentFields): void {
-    const agent = previewOf(fields);
-    const body = id ? { agent_id: id, agent } : { agent };
+    const body = this.#body(id, fields);
     const text = JSON.stringify(body);
     if (text === this.#asked) return;
     this.#asked = text;
@@ -64,8 +66,11 @@ export class Preview {
     this.waiting = false;
   }
   async again(id: string | null, fields: AgentFields): Promise<void> {
+    await this.#ask(this.#body(id, fields));
+  }
+  #body(id: string | null, fields: AgentFields): PreviewForm {
     const agent = previewOf(fields);
-    await this.#ask(id ? { agent_id: id, agent } : { agent });
+    return { ...(id && { agent_id: id }), ...(this.#channel && { channel_id: this.#channel }), agent };
   }
   dispose(): void {
     this.#turn++;
@@ -77,35 +82,4 @@ export class Preview {
 export function previewOf(fields: AgentFields): PreviewForm['agent'] {
   const { name, ...rest } = newOf(fields);
   return HANDLE.test(name) ? { name, ...rest } : rest;
-}
-
-export type PartOf = 'workspace' | 'base' | 'agent';
-export interface PreviewPart {
-  of: PartOf;
-  text: string;
-}
-/**
- * Origin of each part of the prompt. The server joins the workspace's required text, the bases, the agent's own
- * instructions, then its other fields. If a part cannot be found, the rest is one part.
- */
-export function partsOf(system: string, required: string | null, instructions: string): PreviewPart[] {
-  const parts: PreviewPart[] = [];
-  const add = (of: PartOf, text: string) => {
-    if (text.trim()) parts.push({ of, text: text.trim() });
-  };
-  let rest = system;
-  const head = required?.trim() ?? '';
-  if (head && rest.includes(head)) {
-    const end = rest.indexOf(head) + head.length;
-    add('workspace', rest.slice(0, end));
-    rest = rest.slice(end);
-  }
-  const own = instructions.trim();
-  const at = own ? rest.lastIndexOf(own) : -1;
-  if (at > 0) {
-    add('base', rest.slice(0, at));
-    rest = rest.slice(at);
-  }
-  add('agent', rest);
-  return parts;
 }

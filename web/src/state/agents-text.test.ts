@@ -3,7 +3,6 @@ import type { AgentProfile } from '../api/types';
 import { profile } from '../test/make-agents';
 import { accessText, folded, lineDiff, valueText } from './agents-diff';
 import { filesOf, found, importOf, unusedOptions } from './agents-import';
-import { partsOf } from './agents-preview.svelte';
 
 const names = {
   person: (id: string) => (id === 'user_bo' ? 'Bo' : '?'),
@@ -48,16 +47,6 @@ test('values as text', () => {
   );
   expect(valueText('base_profile_id', 'agent_1', names)).toBe('Desk');
   expect(valueText('model', null, names)).toBe('');
-});
-test('the prompt is split by origin', () => {
-  const system = 'Be kind.\n\nYou belong to the desk.\n\nYou write.\n\nName: Quill';
-  expect(partsOf(system, 'Be kind.', 'You write.')).toEqual([
-    { of: 'workspace', text: 'Be kind.' },
-    { of: 'base', text: 'You belong to the desk.' },
-    { of: 'agent', text: 'You write.\n\nName: Quill' },
-  ]);
-  expect(partsOf('You write.', null, 'You write.')).toEqual([{ of: 'agent', text: 'You write.' }]);
-  expect(partsOf('Something else', null, 'You write.')).toEqual([{ of: 'agent', text: 'Something else' }]);
 });
 test('a folder is imported as an agent with its own name, without unrelated files', () => {
   const it = found([

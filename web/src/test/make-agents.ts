@@ -40,6 +40,7 @@ export const preview = (x: Partial<AgentPreview> = {}): AgentPreview => ({
   system: 'You are Quill.',
   tokens: 4,
   segments: [{ name: 'instructions', tokens: 4 }],
+  sources: [],
   model: 'scripted-1',
   effective_model: 'scripted-1',
   max_output_tokens: 4096,
