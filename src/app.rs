@@ -31,6 +31,7 @@ use crate::{
     forks::{collaborator::Collaborator, edit, resolver::Resolver},
     http::serve::{Bounds, serve},
     ids::WorkspaceId,
+    inbox::{self, ItemOpened},
     lock,
     mcp::Servers,
     memory, model,
@@ -40,7 +41,8 @@ use crate::{
     personal::{self, Eraser, PersonalTurns},
     providers::{self, PerWorkspace, Providers},
     realtime::{
-        ACTIVITY_EVERY, BusMessage, Close, Envelope, Hub, NodeState, PRESENCE_EVERY, Shared, log,
+        ACTIVITY_EVERY, BusMessage, Close, Envelope, Hub, LiveFrame, NodeState, PRESENCE_EVERY,
+        Shared, log,
     },
     registry::{self, CodeRunner, Registry},
     replies::{
@@ -107,6 +109,8 @@ const INDEX_LONG_TEXTS_EVERY: Duration = Duration::from_secs(2);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for approvals that have expired.
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
+/// Interval between checks for inbox items that are due.
+const OPEN_DUE_ITEMS_EVERY: Duration = Duration::from_secs(10);
 /// Interval between checks for schedules that are due.
 const FIRE_SCHEDULES_EVERY: Duration = Duration::from_secs(1);
 /// Interval at which a node that does not run the jobs checks whether it has to.
@@ -184,6 +188,9 @@ fn dispatch(
                         revoked.revocation.close_sockets(&hub);
                     }
                     bus.send(BusMessage::Revoke);
+                } else if let Some(opened) = notice.downcast_ref::<ItemOpened>() {
+                    let frame = LiveFrame::InboxCreated { seq: opened.seq };
+                    hub.tell_user(opened.workspace, opened.user, &frame);
                 } else if let Some(ended) = notice.downcast_ref::<Counted>() {
                     ended.measure();
                 }
@@ -879,6 +886,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(refresh_agents_forever(state.clone()));
     state.tracker.spawn(compact_quiet_forever(state.clone()));
     state.tracker.spawn(expire_approvals_forever(state.clone()));
+    state.tracker.spawn(open_due_items_forever(state.clone()));
     state.tracker.spawn(fire_schedules_forever(state.clone()));
     state.tracker.spawn(broadcast_presence_loop(state.clone()));
     state.tracker.spawn(broadcast_activity_loop(state.clone()));
@@ -1143,6 +1151,9 @@ async fn remove_contexts_forever(state: State) {
         if let Err(e) = runs::remove_expired(&state.db, retention).await {
             tracing::warn!(error = %e, "expired runs could not be deleted; trying again tomorrow");
         }
+        if let Err(e) = inbox::expire::delete_old(&state.db).await {
+            tracing::warn!(error = %e, "old inbox items could not be deleted; trying again tomorrow");
+        }
         if let Err(e) = budgets::remove_past(&state.db).await {
             tracing::warn!(error = %e, "counters of past budgets could not be deleted; trying again tomorrow");
         }
@@ -1218,6 +1229,19 @@ async fn expire_approvals_forever(state: State) {
         }
         if let Err(e) = runs::wake_due(&state.db).await {
             tracing::warn!(error = %e, "could not wake runs; retrying");
+        }
+    }
+}
+
+/// Opens inbox items that are due.
+async fn open_due_items_forever(state: State) {
+    while wait_for_jobs(&state).await.is_some() {
+        if let Err(e) = inbox::expire::open_due(&state.db).await {
+            tracing::warn!(error = %e, "could not open inbox items that are due; retrying");
+        }
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(OPEN_DUE_ITEMS_EVERY) => {}
         }
     }
 }

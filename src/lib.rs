@@ -3,7 +3,7 @@
 //! ```text
 //! cli ─► app ─► router ─► socket ─► routes ─► server ─► nodes ─► personal, runs ─► forks, responses ─► replies ─► schedules ─► tools
 //!     ─► memory ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks
-//!     ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► storage, telemetry, tool_fault ─► model, outbound, ids, time
+//!     ─► inbox ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► storage, telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
 //!
 //! A module uses only modules to the right of it; `model` imports no other module. `docs/architecture.md` describes the parts and
@@ -25,6 +25,7 @@ pub mod files;
 pub mod forks;
 pub mod http;
 pub mod ids;
+pub mod inbox;
 pub mod lock;
 pub mod mcp;
 pub mod memory;

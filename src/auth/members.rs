@@ -11,6 +11,7 @@ use super::{
 use crate::{
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
+    inbox,
     realtime::{Audience, EventData, EventType, MembershipChange, NewEvent, log},
 };
 
@@ -350,6 +351,7 @@ pub async fn remove_member(
         .bind(user)
         .run()
         .await?;
+    inbox::close::delete_in_workspace(c, workspace, user).await?;
     handles::release(c, workspace, user.0).await?;
     c.q("delete from members where workspace_id = $1 and user_id = $2")
         .bind(workspace)

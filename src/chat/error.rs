@@ -42,8 +42,16 @@ pub enum ChatError {
     ChainTooLong(usize),
     #[error("only members of a channel can follow or mute its threads: join the channel first")]
     NotJoined,
-    #[error("a thread can have at most {0} followers")]
+    #[error("a conversation can have at most {0} followers")]
     TooManyFollowers(i64),
+    #[error(
+        "set `until` to a time from 1 minute to 1 year from now for `later`, and omit it otherwise"
+    )]
+    UntilRequired,
+    #[error("an approval cannot be marked as done: approve or deny the action")]
+    DecideFirst,
+    #[error("you can save at most {0} messages: remove some")]
+    TooManySaved(i64),
     #[error("the channel is archived: unarchive it first")]
     ChannelArchived,
     #[error("the thread is archived: unarchive it first")]
@@ -145,6 +153,13 @@ impl From<ChatError> for ApiError {
             E::NotRetryable => make(StatusCode::CONFLICT, ErrorCode::NotRetryable),
             E::NotRoot => make(StatusCode::CONFLICT, ErrorCode::NotRoot),
             E::NotJoined => make(StatusCode::CONFLICT, ErrorCode::NotJoined),
+            E::UntilRequired => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::UntilRequired).param("until")
+            }
+            E::DecideFirst => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::DecideFirst).param("ids")
+            }
+            E::TooManySaved(_) => make(StatusCode::CONFLICT, ErrorCode::TooManySaved),
             E::TooManyFollowers(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyFollowers),
             E::AlreadyRetried => make(StatusCode::CONFLICT, ErrorCode::AlreadyRetried),
             E::File(e) => ApiError::from(e).param_if_none("attachments"),

@@ -1,7 +1,8 @@
-//! Follow levels of threads.
+//! Follow levels of conversations.
 //!
-//! Participating in a thread, or being assigned one of its action items, sets the level `all`; the server never changes a
-//! level that a person has chosen. Messages of a muted thread (`none`) do not count as unread, but mentions in it do.
+//! Participating in a thread or a fork, or being assigned one of its action items, sets the level `all`; the server never changes a
+//! level that a person has chosen. Messages of a muted thread (`none`) do not count as unread, but mentions in it do. A follower
+//! has an inbox item while messages of others are neither read nor done.
 
 use std::collections::HashMap;
 
@@ -10,20 +11,23 @@ use serde::Serialize;
 use super::{ChatError, access};
 use crate::{
     auth::{Actor, Caller, Scope},
-    db::{Conn, DbError, now},
-    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    db::{Conn, DbError, dialect::hexadecimal_ids, now},
+    ids::{ChannelId, ThreadId, UserId, WorkspaceId},
+    inbox::Place,
+    realtime::hub::Conversation,
+    sql_with_ids,
     text_enum::text_enum,
 };
 
-/// Maximum number of followers of one thread, which bounds the cost of notifying them.
+/// Maximum number of followers of one conversation, which bounds the cost of notifying them.
 const FOLLOWERS_MAX: i64 = 500;
 /// Maximum number of muted threads in a snapshot.
 const MUTED_MAX: i64 = 1000;
 
 text_enum! {
-    /// Notification level of a person for a thread.
+    /// Notification level of a person for a conversation or a channel.
     pub enum FollowLevel {
-        /// Every message.
+        /// Every message; in a channel, every new thread.
         All = "all",
         /// Mentions only.
         Mentions = "mentions",
@@ -36,6 +40,8 @@ text_enum! {
     /// Reason for a follow level.
     pub enum FollowCause {
         Started = "started",
+        /// Started the fork.
+        Fork = "fork",
         Wrote = "wrote",
         Mentioned = "mentioned",
         /// Was assigned an action item of a resolution in the thread.
@@ -45,7 +51,7 @@ text_enum! {
     }
 }
 
-/// A person's follow level in a thread.
+/// A person's follow level in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Follow {
     pub level: FollowLevel,
@@ -79,7 +85,7 @@ pub(super) async fn of_threads(
     high: i64,
 ) -> Result<HashMap<ThreadId, Follow>, DbError> {
     let rows: Vec<(ThreadId, FollowLevel, FollowCause)> = c
-        .q("select f.thread_id, f.level, f.cause from threads t join follows f on f.thread_id = t.id and f.user_id = $1 \
+        .q("select f.conversation_id, f.level, f.cause from threads t join follows f on f.conversation_id = t.id and f.user_id = $1 \
             where t.channel_id = $2 and t.last_seq between $3 and $4")
         .bind(user)
         .bind(channel)
@@ -96,8 +102,8 @@ pub(super) async fn of_threads(
 /// Threads of a workspace that a person muted, newest first.
 pub(super) async fn list_muted(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ThreadId>, DbError> {
     let rows: Vec<(ThreadId,)> = c
-        .q("select f.thread_id from follows f join threads t on t.id = f.thread_id \
-            where f.user_id = $1 and f.level = 'none' and t.workspace_id = $2 order by f.thread_id desc limit $3")
+        .q("select f.conversation_id from follows f join threads t on t.id = f.conversation_id \
+            where f.user_id = $1 and f.level = 'none' and t.workspace_id = $2 order by f.conversation_id desc limit $3")
         .bind(actor.user)
         .bind(actor.workspace)
         .bind(MUTED_MAX)
@@ -106,17 +112,17 @@ pub(super) async fn list_muted(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Th
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Sets the caller's follow level in a thread.
+/// Sets the caller's follow level in a conversation.
 ///
 /// # Errors
-/// `ThreadNotFound`, `NotJoined`, `TooManyFollowers`, or any error from `Actor::require`.
+/// `ThreadNotFound`, `ForkNotFound`, `NotJoined`, `TooManyFollowers`, or any error from `Actor::require`.
 pub async fn set(
     c: &mut Conn,
     caller: &Caller,
-    thread: ThreadId,
+    conversation: Conversation,
     level: FollowLevel,
 ) -> Result<(Follow, WorkspaceId), ChatError> {
-    let access = access::thread(c, caller, thread).await?;
+    let access = access::find_conversation(c, caller, conversation).await?;
     let actor = &access.channel_access.actor;
     // The level is personal, so viewers can change it; an API key needs the scope for writing.
     actor.require(if actor.key.is_some() {
@@ -128,10 +134,11 @@ pub async fn set(
     if !access.channel_access.joined {
         return Err(ChatError::NotJoined);
     }
+    let id = conversation.id();
     if level == FollowLevel::All {
         let others: i64 = c
-            .q("select count(*) from (select 1 from follows where thread_id = $1 and level = 'all' and user_id <> $2 limit $3) f")
-            .bind(thread)
+            .q("select count(*) from (select 1 from follows where conversation_id = $1 and level = 'all' and user_id <> $2 limit $3) f")
+            .bind(id)
             .bind(caller.user)
             .bind(FOLLOWERS_MAX)
             .value()
@@ -140,15 +147,19 @@ pub async fn set(
             return Err(ChatError::TooManyFollowers(FOLLOWERS_MAX));
         }
     }
+    let (seq, _) = crate::realtime::log::head(c, actor.workspace).await?;
     c.q(
-        "insert into follows (thread_id, user_id, channel_id, level, cause, created_at) values ($1, $2, $3, $4, $5, $6) \
-         on conflict (thread_id, user_id) do update set level = excluded.level, cause = excluded.cause",
+        "insert into follows (conversation_id, thread_id, user_id, channel_id, level, cause, changed_seq, created_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (conversation_id, user_id) do update set level = excluded.level, \
+         cause = excluded.cause, changed_seq = excluded.changed_seq",
     )
-    .bind(thread)
+    .bind(id)
+    .bind(access.thread)
     .bind(caller.user)
     .bind(access.channel_access.channel)
     .bind(level)
-    .bind(FollowCause::Manual.as_str())
+    .bind(FollowCause::Manual)
+    .bind(seq)
     .bind(now())
     .run()
     .await?;
@@ -159,26 +170,29 @@ pub async fn set(
     Ok((set, actor.workspace))
 }
 
-/// Sets a channel member's level to `all`, unless they already have a level or the thread has the maximum number of followers.
+/// Sets a channel member's level to `all`, unless they already have a level or the conversation has the maximum number of followers.
+/// `done_seq` is the number of the person's own message with which they begin to follow it, or 0.
 pub(crate) async fn follow_as_member(
     c: &mut Conn,
-    channel: ChannelId,
-    thread: ThreadId,
+    place: Place,
     user: UserId,
     cause: FollowCause,
+    done_seq: i64,
 ) -> Result<(), DbError> {
     c.q(
-        "insert into follows (thread_id, user_id, channel_id, level, cause, created_at) \
-         select t.id, cm.user_id, cm.channel_id, 'all', $4, $5 from channel_members cm \
-         join threads t on t.id = $1 where cm.channel_id = $2 and cm.user_id = $3 \
-         and not exists (select 1 from follows f where f.thread_id = $1 and f.user_id = $3) \
-         and (select count(*) from follows f where f.thread_id = $1 and f.level = 'all') < $6 \
-         on conflict (thread_id, user_id) do nothing",
+        "insert into follows (conversation_id, thread_id, user_id, channel_id, level, cause, done_seq, created_at) \
+         select $1, t.id, cm.user_id, cm.channel_id, 'all', $5, $6, $7 from channel_members cm \
+         join threads t on t.id = $2 where cm.channel_id = $3 and cm.user_id = $4 \
+         and not exists (select 1 from follows f where f.conversation_id = $1 and f.user_id = $4) \
+         and (select count(*) from follows f where f.conversation_id = $1 and f.level = 'all') < $8 \
+         on conflict (conversation_id, user_id) do nothing",
     )
-    .bind(thread)
-    .bind(channel)
+    .bind(place.conversation())
+    .bind(place.thread)
+    .bind(place.channel)
     .bind(user)
     .bind(cause)
+    .bind(done_seq)
     .bind(now())
     .bind(FOLLOWERS_MAX)
     .run()
@@ -186,34 +200,34 @@ pub(crate) async fn follow_as_member(
     Ok(())
 }
 
-/// Like `follow_as_member`, for the channel members that a message mentions. The mentions must be
-/// stored first.
+/// Like `follow_as_member`, for the channel members that a message mentions by handle, in the order in which they joined.
 pub(super) async fn follow_as_mentioned(
     c: &mut Conn,
-    channel: ChannelId,
-    thread: ThreadId,
-    message: MessageId,
+    place: Place,
+    people: &[UserId],
 ) -> Result<(), DbError> {
     let followers: i64 = c
-        .q("select count(*) from follows where thread_id = $1 and level = 'all'")
-        .bind(thread)
+        .q("select count(*) from follows where conversation_id = $1 and level = 'all'")
+        .bind(place.conversation())
         .value()
         .await?;
-    c.q(
-        "insert into follows (thread_id, user_id, channel_id, level, cause, created_at) \
-         select mm.thread_id, cm.user_id, cm.channel_id, 'all', $4, $5 from message_mentions mm \
-         join channel_members cm on cm.channel_id = mm.channel_id and cm.user_id = mm.target_id \
-         where mm.message_id = $1 and mm.thread_id = $2 and mm.channel_id = $3 \
-         and not exists (select 1 from follows f where f.thread_id = $2 and f.user_id = mm.target_id) \
-         order by cm.joined_at, cm.user_id limit $6 on conflict (thread_id, user_id) do nothing",
-    )
-    .bind(message)
-    .bind(thread)
-    .bind(channel)
-    .bind(FollowCause::Mentioned.as_str())
-    .bind(now())
-    .bind((FOLLOWERS_MAX - followers).max(0))
-    .run()
-    .await?;
+    let sql = sql_with_ids!(
+        c,
+        "insert into follows (conversation_id, thread_id, user_id, channel_id, level, cause, created_at) \
+         select $1, $2, cm.user_id, cm.channel_id, 'all', $4, $5 from channel_members cm where cm.channel_id = $3 \
+         and not exists (select 1 from follows f where f.conversation_id = $1 and f.user_id = cm.user_id) and cm.user_id in",
+        6,
+        "order by cm.joined_at, cm.user_id limit $7 on conflict (conversation_id, user_id) do nothing"
+    );
+    c.q(sql)
+        .bind(place.conversation())
+        .bind(place.thread)
+        .bind(place.channel)
+        .bind(FollowCause::Mentioned)
+        .bind(now())
+        .bind(hexadecimal_ids(people.iter().map(|user| user.0)))
+        .bind((FOLLOWERS_MAX - followers).max(0))
+        .run()
+        .await?;
     Ok(())
 }

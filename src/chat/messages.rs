@@ -7,6 +7,7 @@ use super::{
     emoji,
     event::MessageEvent,
     event::ReactionEvent,
+    inbox::{self, posted::Addressed},
     plain,
     post::{
         links::edit_links,
@@ -99,6 +100,12 @@ pub async fn edit(
     if message.fork_id.is_none() {
         insert_mention_targets(c, &message, &found).await?;
     }
+    let to = Addressed {
+        people: &found.people,
+        everyone: found.everyone,
+        starts_thread: false,
+    };
+    inbox::posted::update_mentions(c, &message, &message.mentions, to).await?;
     let message = get_message(c, id).await?;
     index::reindex(c, &message, &text.search_document).await?;
     edit_links(c, &message, text, &found).await?;

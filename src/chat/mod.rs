@@ -15,6 +15,7 @@ pub mod event;
 pub mod follows;
 pub mod forks;
 pub mod found;
+pub mod inbox;
 pub mod mentions;
 pub mod messages;
 pub mod plain;

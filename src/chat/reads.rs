@@ -7,12 +7,14 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
+use uuid::Uuid;
 
 use super::{ChatError, access};
 use crate::{
     auth::Caller,
     db::{Conn, DbError},
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    inbox::close::{close_read, close_read_channel},
     realtime::log,
 };
 
@@ -61,30 +63,30 @@ pub async fn of_channels(
 ) -> Result<ByChannel, DbError> {
     // Messages after the channel's marker, unless the thread's own marker is later.
     let unread = counted_sql!(
-        "from threads t left join reads r on r.thread_id = t.id and r.user_id = cm.user_id \
+        "from threads t left join reads r on r.conversation_id = t.id and r.user_id = cm.user_id \
          join messages m on m.conversation_id = t.id \
            and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
          where t.channel_id = cm.channel_id and t.last_seq > cm.read_seq and t.last_seq > coalesce(r.seq, cm.read_seq) \
            and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
-           and not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none')"
+           and not exists (select 1 from follows f where f.user_id = cm.user_id and f.conversation_id = t.id and f.level = 'none')"
     );
     // Messages before the channel's marker, in threads whose own marker was moved back.
     let unread_again = counted_sql!(
-        "from reads r join threads t on t.id = r.thread_id and t.last_seq > r.seq and t.last_seq <= cm.read_seq \
+        "from reads r join threads t on t.id = r.conversation_id and t.last_seq > r.seq and t.last_seq <= cm.read_seq \
          join messages m on m.conversation_id = t.id and m.seq > r.seq and m.seq > cm.joined_seq \
          where r.channel_id = cm.channel_id and r.user_id = cm.user_id and r.seq < cm.read_seq \
            and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
-           and not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none')"
+           and not exists (select 1 from follows f where f.user_id = cm.user_id and f.conversation_id = t.id and f.level = 'none')"
     );
     let mentions = counted_sql!(
-        "from message_mentions mm left join reads r on r.thread_id = mm.thread_id and r.user_id = cm.user_id \
+        "from message_mentions mm left join reads r on r.conversation_id = mm.thread_id and r.user_id = cm.user_id \
          join messages m on m.id = mm.message_id \
          where mm.channel_id = cm.channel_id and mm.target_id in (cm.user_id, cm.channel_id) \
            and mm.seq > cm.read_seq and mm.seq > cm.joined_seq and mm.seq > coalesce(r.seq, cm.read_seq) \
            and m.deleted_at is null and m.author_id <> cm.user_id"
     );
     let mentions_again = counted_sql!(
-        "from reads r join message_mentions mm on mm.thread_id = r.thread_id and mm.target_id in (cm.user_id, cm.channel_id) \
+        "from reads r join message_mentions mm on mm.thread_id = r.conversation_id and mm.target_id in (cm.user_id, cm.channel_id) \
            and mm.seq > r.seq and mm.seq <= cm.read_seq and mm.seq > cm.joined_seq \
          join messages m on m.id = mm.message_id \
          where r.channel_id = cm.channel_id and r.user_id = cm.user_id and r.seq < cm.read_seq \
@@ -131,13 +133,13 @@ pub async fn of_threads(
             (select count(*) from (select 1 from messages m where m.conversation_id = t.id \
                and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
                and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
-               and not exists (select 1 from follows f where f.user_id = $1 and f.thread_id = t.id and f.level = 'none') limit $5) u), \
+               and not exists (select 1 from follows f where f.user_id = $1 and f.conversation_id = t.id and f.level = 'none') limit $5) u), \
             (select count(*) from (select 1 from message_mentions mm join messages m on m.id = mm.message_id \
                where mm.thread_id = t.id and mm.target_id in (cm.user_id, cm.channel_id) \
                and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq \
                and m.deleted_at is null and m.author_id <> cm.user_id limit $5) w) \
             from threads t join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
-            left join reads r on r.thread_id = t.id and r.user_id = $1 \
+            left join reads r on r.conversation_id = t.id and r.user_id = $1 \
             where t.channel_id = $2 and t.last_seq between $3 and $4")
         .bind(user)
         .bind(channel)
@@ -169,7 +171,7 @@ pub async fn read_until(
         .q(
             "select coalesce(r.seq, cm.read_seq), cm.joined_seq from threads t \
             join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
-            left join reads r on r.thread_id = t.id and r.user_id = $1 where t.id = $2",
+            left join reads r on r.conversation_id = t.id and r.user_id = $1 where t.id = $2",
         )
         .bind(user)
         .bind(thread)
@@ -221,8 +223,8 @@ pub async fn mark_thread(
     let seq = seq.min(head);
     if access.channel_access.joined {
         c.q(
-            "insert into reads (user_id, thread_id, channel_id, seq) values ($1, $2, $3, $4) \
-             on conflict (user_id, thread_id) do update set seq = excluded.seq",
+            "insert into reads (user_id, conversation_id, thread_id, channel_id, seq) values ($1, $2, $2, $3, $4) \
+             on conflict (user_id, conversation_id) do update set seq = excluded.seq",
         )
         .bind(caller.user)
         .bind(thread)
@@ -230,6 +232,8 @@ pub async fn mark_thread(
         .bind(seq)
         .run()
         .await?;
+        close_read(c, workspace, caller.user, thread.0, seq).await?;
+        note_read(c, caller.user, thread.0, head).await?;
     }
     let (last_seq,): (i64,) = c
         .q("select last_seq from threads where id = $1")
@@ -258,6 +262,22 @@ pub async fn mark_thread(
     Ok((mark, workspace))
 }
 
+/// Notes at a person's level in a conversation that their marker moved, which can close or open an inbox item.
+async fn note_read(
+    c: &mut Conn,
+    user: UserId,
+    conversation: Uuid,
+    seq: i64,
+) -> Result<(), DbError> {
+    c.q("update follows set changed_seq = $3 where conversation_id = $1 and user_id = $2 and level = 'all'")
+        .bind(conversation)
+        .bind(user)
+        .bind(seq)
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Checks whether all threads of a channel are read, except for muted ones without unread mentions. Because this runs in a write, it
 /// reads only some threads and messages, and returns false if there are more.
 async fn is_read(c: &mut Conn, user: UserId, channel: ChannelId) -> Result<bool, DbError> {
@@ -271,7 +291,7 @@ async fn is_read(c: &mut Conn, user: UserId, channel: ChannelId) -> Result<bool,
                   from channel_members cm ",
                 $from,
                 " where cm.user_id = $1 and cm.channel_id = $2 and t.last_seq > cm.joined_seq and t.last_seq > coalesce(r.seq, cm.read_seq) \
-                    and (not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none') \
+                    and (not exists (select 1 from follows f where f.user_id = cm.user_id and f.conversation_id = t.id and f.level = 'none') \
                       or exists (select 1 from message_mentions mm where mm.thread_id = t.id and mm.target_id in (cm.user_id, cm.channel_id) \
                         and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq)) limit $3) t"
             )
@@ -279,11 +299,11 @@ async fn is_read(c: &mut Conn, user: UserId, channel: ChannelId) -> Result<bool,
     }
     let after_marker = unread_sql!(
         "join threads t on t.channel_id = cm.channel_id and t.last_seq > cm.read_seq \
-         left join reads r on r.thread_id = t.id and r.user_id = cm.user_id"
+         left join reads r on r.conversation_id = t.id and r.user_id = cm.user_id"
     );
     let before_marker = unread_sql!(
         "join reads r on r.channel_id = cm.channel_id and r.user_id = cm.user_id and r.seq < cm.read_seq \
-         join threads t on t.id = r.thread_id and t.last_seq <= cm.read_seq"
+         join threads t on t.id = r.conversation_id and t.last_seq <= cm.read_seq"
     );
     for sql in [after_marker, before_marker] {
         let threads: Vec<(ThreadId, i64)> = c
@@ -310,16 +330,28 @@ pub async fn mark_channel(
     channel: ChannelId,
 ) -> Result<(), DbError> {
     let (head, _) = log::head(c, workspace).await?;
+    // Replies in followed threads with messages after the old marker are now read.
+    c.q(
+        "update follows set changed_seq = $3 where channel_id = $1 and user_id = $2 and level = 'all' \
+         and conversation_id in (select t.id from threads t join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $2 \
+           where t.channel_id = $1 and t.last_seq > cm.read_seq)",
+    )
+    .bind(channel)
+    .bind(user)
+    .bind(head)
+    .run()
+    .await?;
     c.q("update channel_members set read_seq = $3 where channel_id = $1 and user_id = $2")
         .bind(channel)
         .bind(user)
         .bind(head)
         .run()
         .await?;
-    c.q("delete from reads where channel_id = $1 and user_id = $2")
+    c.q("delete from reads where channel_id = $1 and user_id = $2 and conversation_id = thread_id")
         .bind(channel)
         .bind(user)
         .run()
         .await?;
+    close_read_channel(c, workspace, user, channel).await?;
     Ok(())
 }

@@ -22,6 +22,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     files,
     ids::{FileId, MessageId, TaskId},
+    inbox,
     realtime::{Audience, EventType, Hub, NewEvent, log},
     tasks::{
         FailCode, Task, TaskError, TaskKind, actions,
@@ -395,6 +396,7 @@ pub async fn tombstone(
         .bind(id)
         .run()
         .await?;
+    inbox::close::delete_of_message(c, id).await?;
     files::remove_of_message(c, id).await?;
     let attached: Vec<FileId> = message.attachments.iter().map(|file| file.id).collect();
     actions::forget_files(c, &attached, DELETED).await?;

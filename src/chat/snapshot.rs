@@ -7,6 +7,7 @@ use super::{
     channels::MyChannel,
     follows,
     forks::{self, Fork},
+    inbox::{self, list::InboxSummary},
 };
 use crate::{
     agents::profiles::{self, AgentSummary},
@@ -67,6 +68,7 @@ pub struct Snapshot {
     pub open_forks: Vec<Fork>,
     /// The newest 1,000 threads that the caller has muted.
     pub muted_threads: Vec<ThreadId>,
+    pub inbox: InboxSummary,
     pub active_tasks: Vec<Task>,
     pub presence: Vec<Presence>,
     pub limits: Limits,
@@ -120,6 +122,7 @@ pub async fn load(
         agents_truncated,
         open_forks: forks::list_open(c, actor.workspace, actor.user).await?,
         muted_threads: follows::list_muted(c, actor).await?,
+        inbox: inbox::list::summary(c, actor).await?,
         active_tasks: queue::active(c, actor.workspace, actor.user).await?,
         presence: online
             .into_iter()

@@ -77,6 +77,8 @@ macro_rules! per_engine {
 const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_127_160_000, "create_schema"),
     per_engine!(20_261_127_160_100, "create_search"),
+    common!(20_261_127_201_000, "create_inbox"),
+    per_engine!(20_261_127_201_100, "open_unread_mentions"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -23,6 +23,7 @@ use crate::{
     ids::{
         ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
     },
+    inbox::Place,
     realtime::{Audience, EventData, EventType},
     time::Timestamp,
 };
@@ -267,8 +268,12 @@ pub async fn change(
             .run()
             .await?;
         if let Some(owner) = owner {
-            let (channel, thread) = (before.channel_id, before.thread_id);
-            follows::follow_as_member(c, channel, thread, owner, FollowCause::Assigned).await?;
+            let place = Place {
+                channel: before.channel_id,
+                thread: before.thread_id,
+                fork: None,
+            };
+            follows::follow_as_member(c, place, owner, FollowCause::Assigned, 0).await?;
         }
     }
     if let Some(due) = &patch.due {

@@ -27,6 +27,7 @@ use crate::{
     db::{Conn, DbError, is_in_visible_channel, now},
     failpoint,
     ids::{AgentId, ForkId, MessageId, ResolutionId, TaskId, UserId},
+    inbox::Place,
     realtime::{Audience, EventType, Hub, log},
     workflows::run,
 };
@@ -167,16 +168,14 @@ pub(super) async fn publish_draft(
     };
     let card = insert_card(c, seq, fork, new, author, audience).await?;
     set_published(c, fork.id, id, &card, author).await?;
+    let place = Place {
+        channel: fork.channel_id,
+        thread: fork.thread_id,
+        fork: None,
+    };
     let owners = draft.action_items.iter().filter_map(|item| item.owner_id);
     for owner in owners.collect::<BTreeSet<_>>() {
-        follows::follow_as_member(
-            c,
-            fork.channel_id,
-            fork.thread_id,
-            owner,
-            FollowCause::Assigned,
-        )
-        .await?;
+        follows::follow_as_member(c, place, owner, FollowCause::Assigned, 0).await?;
     }
     let but = match author {
         Author::Person(_) => None,

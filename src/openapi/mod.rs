@@ -43,6 +43,7 @@ use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
         (name = "people", description = "Members, invites, and the audit log."),
         (name = "keys", description = "Access for programs. A key acts as the member who created it, within its scopes."),
         (name = "boot", description = "The state that a client loads at startup, and live events."),
+        (name = "inbox", description = "What wants a person's attention: mentions, replies, results, approvals, and saved messages."),
         (name = "channels", description = "Public, private, and direct channels, and their members."),
         (name = "threads", description = "Each message posted to a channel starts a thread."),
         (name = "messages", description = "Messages from people and agents."),

@@ -879,7 +879,8 @@ async fn scrub_record(
 }
 
 /// Statements that delete rows of user `$2` in workspace `$1` at the end.
-const DELETED_AT_END: [&str; 9] = [
+const DELETED_AT_END: [&str; 10] = [
+    "delete from inbox_items where workspace_id = $1 and recipient_id = $2",
     "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
     "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
     "delete from direct_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
@@ -891,7 +892,8 @@ const DELETED_AT_END: [&str; 9] = [
     "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
 ];
 /// Statements that reassign rows of user `$2` in workspace `$1` to the alias `$3` at the end.
-const RENAMED_AT_END: [&str; 18] = [
+const RENAMED_AT_END: [&str; 19] = [
+    "update inbox_items set actor_id = $3 where workspace_id = $1 and actor_id = $2",
     "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
     "update channels set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update compactions set created_by = $3 where workspace_id = $1 and created_by = $2",

@@ -16,9 +16,10 @@ use crate::{
     db::{Db, DbError, FromAnyRow, Json, Share, is_in_visible_channel, now},
     ids::{
         ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId,
-        MemoryId, MessageId, ResolutionId, ResponseId, RunId, ScheduleId, SessionId, TaskId,
-        ThreadId, UserId, WorkflowId, WorkspaceId,
+        InboxItemId, MemoryId, MessageId, ResolutionId, ResponseId, RunId, ScheduleId, SessionId,
+        TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
     },
+    inbox::{InboxReason, InboxState},
     memory::{
         entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
         user_file::UserFileVisibility,
@@ -223,6 +224,18 @@ struct Joined {
     kind: String,
     name: Option<String>,
     joined_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedInboxItem {
+    id: InboxItemId,
+    reason: InboxReason,
+    state: InboxState,
+    until: Option<Timestamp>,
+    channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+    message_id: Option<MessageId>,
+    created_at: Timestamp,
 }
 
 #[derive(Serialize, sqlx::FromRow)]
@@ -476,6 +489,13 @@ async fn account(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     };
     part(db, out, who, &channels).await?;
     messages(db, out, who).await?;
+    let inbox = Part::<ExportedInboxItem> {
+        name: "inbox",
+        sql: "select id, reason, state, until, channel_id, thread_id, message_id, created_at from inbox_items \
+              where workspace_id = $1 and recipient_id = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &inbox).await?;
     let files = Part::<Upload> {
         name: "files",
         sql: "select id, name, content_type, size_bytes, message_id, created_at from files \

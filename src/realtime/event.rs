@@ -57,6 +57,7 @@ crate::text_enum::text_enum! {
         WorkflowArchived = "workflow.archived",
         RunCreated = "run.created",
         RunUpdated = "run.updated",
+        InboxUpdated = "inbox.updated",
     }
 }
 

@@ -59,6 +59,10 @@ pub enum LiveFrame<'a> {
     #[serde(rename = "channel.activity")]
     #[schema(title = "ChannelActivity")]
     ChannelActivity { channel_id: ChannelId, seq: i64 },
+    /// The receiving person has a new inbox item; `seq` is that of the item.
+    #[serde(rename = "inbox.created")]
+    #[schema(title = "InboxCreated")]
+    InboxCreated { seq: i64 },
 }
 
 /// Appends text to a reply; used only with `deltas: compact`. A delta with offset 0, or the response to `subscribe`, has announced

@@ -12,6 +12,7 @@ use crate::{
     },
     db::{Conn, DbError},
     ids::{AgentId, ChannelId, MessageId, RunId, TaskId, ThreadId},
+    inbox::Place,
     tasks::{
         actions::texts::{self, RUN_SOURCE},
         queue,
@@ -127,8 +128,13 @@ pub(super) async fn post(
     })?;
     if is_own_channel && run.thread_id.is_none() {
         let (thread, requester) = (message.thread_id, run.requested_by);
+        let place = Place {
+            channel,
+            thread,
+            fork: None,
+        };
         continue_in(c, run.id, thread).await?;
-        follow_as_member(c, channel, thread, requester, FollowCause::Started).await?;
+        follow_as_member(c, place, requester, FollowCause::Started, message.seq).await?;
         run.thread_id = Some(thread);
     }
     Ok(message)

@@ -17,6 +17,7 @@ use crate::{
         forks::ForkEvent,
     },
     forks::{event::ResolutionEvent, items::ActionItemEvent},
+    inbox::InboxEvent,
     realtime::{CompactDelta, LiveFrame, StreamStart, add_schema},
     registry::ToolEvent,
     routes::chat::OwnFrame,
@@ -59,6 +60,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<ScheduleEvent<'_>>(schemas),
         add_schema::<WorkflowEvent<'_>>(schemas),
         add_schema::<RunEvent>(schemas),
+        add_schema::<InboxEvent<'_>>(schemas),
     ]
 }
 

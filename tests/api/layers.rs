@@ -28,6 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["db"],
     &["secrets"],
     &["backup", "config", "lock", "permissions", "realtime"],
+    &["inbox"],
     &["http", "tasks"],
     &["auth"],
     &["files", "openapi", "providers", "registry"],

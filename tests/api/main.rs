@@ -68,6 +68,7 @@ mod guard;
 mod guard_runs;
 mod handoff;
 mod health;
+mod inbox;
 mod invites;
 mod isolation;
 mod keys;

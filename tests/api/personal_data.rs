@@ -88,6 +88,8 @@ async fn traced() -> Traced {
         .put(&format!("/v1/threads/{thread}/read"), json!({"seq": seq}))
         .await
         .is(200);
+    let saved = format!("/v1/messages/{said_by_ada}/saved");
+    quill.put(&saved, json!({})).await.is(200);
     Traced {
         t,
         quill,
@@ -409,6 +411,7 @@ async fn an_export_contains_all_of_a_users_data_and_no_secrets() {
         all["reactions"],
         json!([{"message_id": w.said_by_ada, "channel_id": w.t.general, "emoji": ["👍"]}])
     );
+    assert_eq!(all["inbox"][0]["message_id"], w.said_by_ada.as_str());
     assert_eq!(list(&all, "/files").len(), 2);
     assert_eq!(list(&all, "/channels").len(), 3);
     assert_eq!(list(&all, "/sessions").len(), 1);

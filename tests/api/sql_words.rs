@@ -39,9 +39,20 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ("compactions", &[("state", "CompactionState")]),
     ("context_parts", &[("source_type", "SourceType")]),
     ("events", &[("type", "EventType")]),
-    ("follows", &[("level", "FollowLevel")]),
+    ("channel_members", &[("level", "FollowLevel")]),
+    (
+        "follows",
+        &[("cause", "FollowCause"), ("level", "FollowLevel")],
+    ),
     ("forks", &[("status", "ForkStatus")]),
     ("handles", &[("owner_type", "OwnerType")]),
+    (
+        "inbox_items",
+        &[
+            ("reason", "InboxReason"),
+            ("state", "InboxState"),
+        ],
+    ),
     ("members", &[("role", "Role")]),
     (
         "memories",
@@ -109,6 +120,8 @@ const TEXTS: &[(&str, &str)] = &[
 /// Files with words that are neither compared with a column nor assigned to one, and the `text_enum!` that contains these words, if
 /// any.
 const RESULTS: &[(&str, Option<&str>)] = &[
+    ("src/chat/inbox/item.rs", Some("AuthorKind")),
+    ("src/chat/inbox/rows.rs", None),
     ("src/memory/settings.rs", None),
     ("src/nodes/lease.rs", None),
     ("src/replies/context.rs", Some("LeftOutReason")),

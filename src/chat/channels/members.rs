@@ -13,6 +13,7 @@ use crate::{
     cursor::PageRange,
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
+    inbox,
     realtime::{EventType, MembershipChange, NewEvent, log},
     time::Timestamp,
 };
@@ -92,6 +93,7 @@ async fn part(
         .bind(user)
         .run()
         .await?;
+    inbox::close::delete_in_channel(c, id, user).await?;
     let channel = get_channel(c, id).await?;
     let seq = log::reserve(c, workspace, 1).await?;
     let change = if channel.kind == ChannelKind::Public {

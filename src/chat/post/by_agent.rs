@@ -5,7 +5,7 @@ use crate::{
     chat::{
         ChatError,
         event::ThreadEvent,
-        forks,
+        forks, inbox,
         rows::{
             message::{AuthorKind, Message, MessageKind, MessageMetadata, MessageState},
             thread::{BoundBy, ThreadMemory},
@@ -91,6 +91,9 @@ pub async fn post_as_agent(c: &mut Conn, post: AgentPost<'_>) -> Result<Message,
         ThreadRoot::Nothing
     };
     index::add(c, &message, &post.text.search_document, root).await?;
+    if post.starts_thread {
+        inbox::posted::open_for_thread(c, &message).await?;
+    }
     forks::on_message_posted(c, &message, audience).await?;
     Ok(message)
 }

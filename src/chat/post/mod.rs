@@ -15,7 +15,9 @@ use super::{
     error::CHAIN_LINKS_MAX,
     event::ThreadEvent,
     follows::{self, FollowCause},
-    forks, mentions,
+    forks,
+    inbox::{self, posted::Addressed},
+    mentions,
     rows::{
         message::{
             AuthorKind, Mention, MentionKind, Message, MessageKind, MessageMetadata, MessageState,
@@ -468,21 +470,31 @@ async fn announce_thread(
     Ok(log::append(c, access.actor.workspace, event).await?)
 }
 
-/// Makes the author and the mentioned people follow the thread.
-async fn follow(
+/// Makes the author and the mentioned people follow the conversation, and opens inbox items.
+async fn notify(
     c: &mut Conn,
     draft: &PostDraft<'_>,
     message: &Message,
-    cause: FollowCause,
+    starts_thread: bool,
     found: &ResolvedMentions,
 ) -> Result<(), ChatError> {
     let access = &draft.access.channel_access;
-    let (channel, author) = (access.channel, access.actor.user);
-    follows::follow_as_member(c, channel, message.thread_id, author, cause).await?;
+    let place = inbox::posted::place_of(message);
+    let cause = if starts_thread {
+        FollowCause::Started
+    } else {
+        FollowCause::Wrote
+    };
+    follows::follow_as_member(c, place, access.actor.user, cause, message.seq).await?;
     if !found.people.is_empty() {
-        follows::follow_as_mentioned(c, access.channel, message.thread_id, message.id).await?;
+        follows::follow_as_mentioned(c, place, &found.people).await?;
     }
-    Ok(())
+    let to = Addressed {
+        people: &found.people,
+        everyone: found.everyone,
+        starts_thread,
+    };
+    Ok(inbox::posted::open_for_message(c, message, access.kind, to).await?)
 }
 
 /// The chain data of the link at position `n`; `None` outside a chain.
@@ -664,15 +676,11 @@ async fn commit_post(
         ThreadRoot::Thread(thread.title.as_deref())
     });
     index::add(c, &message, &draft.text.search_document, root).await?;
-    // Fork messages do not count as unread.
+    // Mentions in forks do not count in their channel.
     if message.fork_id.is_none() {
         insert_mention_targets(c, &message, &found).await?;
-        let cause = match new_thread {
-            Some(_) => FollowCause::Started,
-            None => FollowCause::Wrote,
-        };
-        follow(c, &draft, &message, cause, &found).await?;
     }
+    notify(c, &draft, &message, new_thread.is_some(), &found).await?;
     let tasks = enqueue_invoked(c, &draft, seq, &asked, &chain).await?;
     if let Some(notice) = notice {
         let target = NoticeTarget {

@@ -5,6 +5,7 @@ mod catch_up;
 mod channels;
 mod compactions;
 mod frames;
+mod inbox;
 mod messages;
 mod presets;
 mod scan;
@@ -47,6 +48,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(compactions::router())
         .merge(catch_up::router())
         .merge(messages::router())
+        .merge(inbox::router())
         .merge(presets::router())
         .merge(search::router())
         .merge(tasks::router())

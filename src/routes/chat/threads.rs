@@ -26,6 +26,7 @@ use crate::{
     },
     ids::{AgentId, ChannelId, FileId, ThreadId},
     patch::{nullable, present},
+    realtime::hub::Conversation,
     server::State,
 };
 
@@ -285,7 +286,7 @@ async fn set_level(
 ) -> Result<Json<Follow>, ApiError> {
     let user = caller.user;
     let (follow, workspace) = write_for(state, WhichObject::Thread(id), async move |c| {
-        follows::set(c, &caller, id, level).await
+        follows::set(c, &caller, Conversation::Thread(id), level).await
     })
     .await?;
     let frame = OwnFrame::FollowUpdated {

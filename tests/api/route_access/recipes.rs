@@ -90,6 +90,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             ..Call::get(path)
         },
         ("GET /v1/search", _) => Call::get("/v1/search?q=hello"),
+        ("GET /v1/inbox/changes", _) => Call::get("/v1/inbox/changes?since=0"),
         (route, "") if route.starts_with("GET ") && !path.contains('{') => Call::get(path),
 
         // Accounts. Calls that end a session or change a password are sent by a new user.
@@ -330,6 +331,12 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             at(&message(by, general).await),
             json!({"content": "Hi there"}),
         ),
+        ("PUT /v1/messages/{id}/saved", _) => Call::put(at(&message(by, general).await), json!({})),
+        ("DELETE /v1/messages/{id}/saved", _) => {
+            let path = at(&message(by, general).await);
+            by.put(&path, json!({})).await;
+            Call::delete(path)
+        }
         ("PUT /v1/messages/{id}/reactions/{emoji}", _) => Call::new(
             Method::PUT,
             at(&message(by, general).await).replace("{emoji}", "%F0%9F%91%8D"),

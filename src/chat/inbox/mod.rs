@@ -1,0 +1,8 @@
+//! A person's inbox: rows of `inbox_items`, rows of their channels, and replies in conversations that they follow.
+
+pub mod item;
+pub mod list;
+pub(in crate::chat) mod posted;
+mod rows;
+mod snippet;
+pub mod state;

@@ -1,0 +1,15 @@
+//! Inbox items: rows that say that something wants a person's attention.
+//!
+//! An item is written in the transaction of its cause, by the feature that has the cause, with `open` and `close_*`; an existing item
+//! of the same recipient, reason, and subject is opened again. Items contain no text: `chat::inbox` reads what clients see.
+//! Replies in followed conversations have no rows; they follow from `follows`.
+
+pub mod close;
+pub mod event;
+pub mod expire;
+pub mod item;
+pub mod open;
+
+pub use event::{InboxEvent, ItemChange, ItemOpened};
+pub use item::{InboxReason, InboxState, InboxSubject, InboxSubjectKind, Place};
+pub use open::NewItem;
