@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use openvibe::{
     app::App,
-    config::Config,
+    config::{Config, Flags},
     ids::{ChannelId, WorkspaceId},
     realtime::{Audience, Envelope},
     time::Timestamp,
@@ -27,7 +27,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
         .enable_all()
         .build()?
         .block_on(async {
-            let app = App::build(Config::load(None)?).await?;
+            let app = App::build(Config::load(Flags::default())?).await?;
             let hub = app.hub();
             let control = TcpListener::bind("127.0.0.1:0").await?;
             crate::report::say(&format!("control {}", control.local_addr()?));

@@ -24,7 +24,7 @@ use crate::{
         revocations::{self, RevocationFeed, Revoked},
     },
     chat::search::{backlog, rebuild},
-    config::{Config, Signup},
+    config::Config,
     db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
     files::{self, Blobs, CleanupScope},
@@ -64,12 +64,14 @@ use crate::{
     },
     responses::{self, CallSlots, ResponsesService},
     router,
+    routes::health::serve_metrics,
     runs::{self, ByRun, ConditionHandler, RunHandler},
     schedules,
     secrets::Keyring,
-    server::{Inner, State, pages::page_cache, workspaces::workspace_cache},
+    server::{Inner, State, pages::page_cache, setup::FirstAccount, workspaces::workspace_cache},
     share::SharedTurns,
     socket,
+    storage::directory,
     tasks::{
         Queue, TaskKind, budgets,
         calls::{self, CallLog},
@@ -128,6 +130,7 @@ pub struct App {
     files: FileLocks,
     /// The lease of this node, if it shares its database.
     lease: Option<Lease>,
+    metrics: Option<TcpListener>,
     /// Stops the claiming of tasks before anything else is stopped.
     draining: CancellationToken,
     bounds: Bounds,
@@ -149,7 +152,23 @@ fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
         std::fs::create_dir_all(dir)
             .with_context(|| format!("cannot create the directory {}", dir.display()))?;
     }
-    Ok(FileLocks(directory, Some(lock::lock_database_file(path)?)))
+    let database = lock::lock_database_file(path)?;
+    require_database_of_uploads(path, &config.data_dir)?;
+    Ok(FileLocks(directory, Some(database)))
+}
+
+/// Fails if the data directory has uploads, but not the database that names them: a new database would hide the loss.
+fn require_database_of_uploads(file: &Path, data_dir: &Path) -> anyhow::Result<()> {
+    let has_rows = std::fs::metadata(file).is_ok_and(|found| found.len() > 0);
+    let blobs = data_dir.join("blobs");
+    let holds = |dir: &Path| directory::holds_files(dir).unwrap_or(false);
+    anyhow::ensure!(
+        has_rows || !holds(&blobs),
+        "{} is empty, but there are uploads: restore a backup, or remove {}",
+        file.display(),
+        blobs.display()
+    );
+    Ok(())
 }
 
 /// Passes commits on to the hub and the queue, in commit order, from its own task so that writers do not wait for sockets. This
@@ -233,33 +252,13 @@ fn data_directories(config: &Config) -> Vec<PathBuf> {
     vec![config.data_dir.clone(), beside]
 }
 
-/// The token that is needed for the first account: a new one for each start, or a stored one for nodes that share a database.
-async fn setup_token(db: &Db, node: &Node) -> anyhow::Result<String> {
-    if !node.is_shared() || auth::any_account(&mut db.read().await?).await? {
-        return Ok(auth::new_token());
-    }
-    let token = auth::new_token();
-    let stored = db.write(Uuid::nil(), async move |c: &mut Conn| {
-        c.q(
-            "insert into meta (key, value) values ('setup_token', $1) on conflict (key) do nothing",
-        )
-        .bind(token.clone())
-        .run()
-        .await?;
-        c.q("select value from meta where key = 'setup_token'")
-            .value::<String>()
-            .await
-    });
-    Ok(stored.await?)
-}
-
 fn read_seeds(path: &Path) -> anyhow::Result<String> {
     let read = seeds::read_file(path);
     read.map_err(|e| anyhow::anyhow!("OPENVIBE_SEEDS_FILE: {}: {e}", path.display()))
 }
 
 /// Keys that encrypt the secrets of workspaces; a server on `SQLite` can create its own key.
-fn keyring(config: &Config) -> Keyring {
+pub fn keyring(config: &Config) -> Keyring {
     let is_local = matches!(config.database, DatabaseUrl::Sqlite(_));
     let directory = is_local.then_some(config.data_dir.as_path());
     Keyring::new(config.secret_keys.clone(), directory)
@@ -473,7 +472,7 @@ struct Opened {
 impl Opened {
     async fn open(config: &Config) -> anyhow::Result<Self> {
         let files = lock_files(config)?;
-        let listener = bind(&config.listen).await?;
+        let listener = bind(&config.listen, "OPENVIBE_LISTEN").await?;
         let address = listener.local_addr()?;
         let mut node = Node::open(config)?;
         node.name_after(address);
@@ -631,11 +630,7 @@ async fn state(
         .public_url
         .clone()
         .unwrap_or_else(|| default_url(address));
-    let setup_token = if address.ip().is_loopback() || config.signup == Signup::Invite {
-        None
-    } else {
-        Some(setup_token(&db, &links.node).await?)
-    };
+    let first_account = FirstAccount::new(&db, &config, address, &public_url).await?;
     let calls = CallLog {
         db: db.clone(),
         tracker: tracker.clone(),
@@ -664,7 +659,7 @@ async fn state(
     Ok(State(Arc::new(Inner {
         public_url,
         is_on_loopback: address.ip().is_loopback(),
-        setup_token,
+        first_account,
         hub: Arc::clone(&links.hub),
         queue: Arc::clone(&links.queue),
         nodes: links,
@@ -731,6 +726,10 @@ impl App {
             links,
             bus_queue,
         } = Opened::open(&config).await?;
+        let metrics_listener = match &config.metrics_listen {
+            Some(listen) => Some(bind(listen, "OPENVIBE_METRICS_LISTEN").await?),
+            None => None,
+        };
         let shutdown = CancellationToken::new();
         let draining = CancellationToken::new();
         if links.node.is_shared() {
@@ -751,6 +750,7 @@ impl App {
             address,
             files,
             lease,
+            metrics: metrics_listener,
             draining,
         })
     }
@@ -791,16 +791,36 @@ impl App {
         &self.state.public_url
     }
 
-    /// The setup link for the first account, if required.
+    /// Bound address of `OPENVIBE_METRICS_LISTEN`.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref()?.local_addr().ok()
+    }
+
+    /// The program, the database, and the model, as a line for the log.
+    pub fn summary(&self) -> String {
+        let config = &self.state.config;
+        let database = match &config.database {
+            DatabaseUrl::Sqlite(path) => format!("SQLite {}", path.display()),
+            DatabaseUrl::Postgres(_) => "PostgreSQL".to_owned(),
+        };
+        let model = self.state.providers.server_name();
+        let model = model.map_or("of each workspace".to_owned(), str::to_owned);
+        format!("{}, {database}, model {model}", telemetry::program())
+    }
+
+    /// `OPENVIBE_PUBLIC_URL`.
+    pub fn configured_url(&self) -> Option<&str> {
+        self.state.config.public_url.as_deref()
+    }
+
+    /// The token for the first account, if required.
     ///
     /// # Errors
     /// If the database does not respond.
-    pub async fn setup_link(&self) -> anyhow::Result<Option<String>> {
-        let Some(token) = &self.state.setup_token else {
-            return Ok(None);
-        };
+    pub async fn setup_token(&self) -> anyhow::Result<Option<String>> {
         let known = auth::any_account(&mut self.state.db.read().await?).await?;
-        Ok((!known).then(|| format!("{}/setup?setup_token={token}", self.state.public_url)))
+        let token = self.state.first_account.token().filter(|_| !known);
+        Ok(token.map(str::to_owned))
     }
 
     /// Serves until `stop` completes, then ends open work within 10 s.
@@ -814,6 +834,7 @@ impl App {
             worker,
             files,
             lease,
+            metrics,
             draining,
             bounds,
             ..
@@ -821,6 +842,9 @@ impl App {
         let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
         tracker.spawn(worker.run());
         spawn_loops(&state);
+        if let Some(listener) = metrics {
+            tracker.spawn(serve_metrics(state.clone(), listener));
+        }
         let ended: Arc<Mutex<Option<LeaseEnd>>> = Arc::default();
         if let Some(lease) = lease {
             let (links, shutdown) = (state.nodes.clone(), shutdown.clone());
@@ -911,10 +935,10 @@ async fn leave(state: &State) {
     }
 }
 
-async fn bind(listen: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(listen).await.with_context(|| {
-        format!("cannot listen on {listen}: set OPENVIBE_LISTEN to a free HOST:PORT")
-    })
+async fn bind(listen: &str, setting: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("cannot listen on {listen}: set {setting} to a free HOST:PORT"))
 }
 
 /// Waits for `stop`. Then, if another node is ready, hands over the clients: stops claiming tasks, reports for some seconds that
@@ -1004,7 +1028,8 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
     Ok(())
 }
 
-fn default_url(address: SocketAddr) -> String {
+/// URL of the server if no other is configured.
+pub fn default_url(address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         format!("http://localhost:{}", address.port())
     } else {

@@ -20,6 +20,7 @@ pub mod config;
 pub mod cursor;
 pub mod db;
 pub mod disk;
+pub mod environment;
 pub mod failpoint;
 pub mod files;
 pub mod forks;

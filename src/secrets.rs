@@ -28,6 +28,9 @@ use crate::{
 
 const KEY_BYTES: usize = 32;
 const FILE: &str = "secret.key";
+/// Advice for a server whose key is not the one with which secrets were stored.
+pub const WRONG_KEY: &str = "secret.key does not open the stored keys of model and tool servers: copy the old file into the data \
+                             directory, or set OPENVIBE_SECRET_KEY to its content";
 /// Maximum number of secrets that are resealed per transaction.
 const ROWS_AT_ONCE: i64 = 100;
 
@@ -315,6 +318,18 @@ struct Owned {
     owner_id: String,
     #[sqlx(flatten)]
     sealed: Sealed,
+}
+
+/// Checks whether this server's key opens the stored secrets, by opening one of them.
+///
+/// # Errors
+/// Only database errors.
+pub async fn can_open(c: &mut Conn, keyring: &Keyring) -> Result<bool, DbError> {
+    let newest = c
+        .q("select owner_id, key_id, nonce, ciphertext from secrets order by owner_id desc limit 1")
+        .opt::<Owned>()
+        .await?;
+    Ok(newest.is_none_or(|row| keyring.open(&row.owner_id, &row.sealed).is_ok()))
 }
 
 /// Re-encrypts secrets that were not encrypted with the first key of `OPENVIBE_SECRET_KEY`, so that the second key can be removed

@@ -49,7 +49,8 @@ pub enum AuthError {
     #[error("{0}")]
     SignupClosed(&'static str),
     #[error(
-        "the setup token is missing or wrong: open the link that the server printed at startup"
+        "the first account of this server needs its setup link: open the one that the server printed at startup, or that \
+         `openvibe setup-link` prints"
     )]
     SetupToken,
     #[error("only admins can create workspaces here: ask one for an invite")]

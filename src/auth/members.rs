@@ -254,6 +254,21 @@ pub(crate) async fn update(
     announce(c, actor.workspace, user, EventType::MemberUpdated).await
 }
 
+pub(super) async fn store_role(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    role: Role,
+) -> Result<(), AuthError> {
+    c.q("update members set role = $3 where workspace_id = $1 and user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .bind(role)
+        .run()
+        .await?;
+    Ok(())
+}
+
 async fn set_role(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -262,12 +277,7 @@ async fn set_role(
 ) -> Result<(), AuthError> {
     check_not_last_admin(c, member, actor.workspace).await?;
     let user = member.user_id;
-    c.q("update members set role = $3 where workspace_id = $1 and user_id = $2")
-        .bind(actor.workspace)
-        .bind(user)
-        .bind(role)
-        .run()
-        .await?;
+    store_role(c, actor.workspace, user, role).await?;
     super::record_audit(
         c,
         actor,

@@ -18,6 +18,7 @@ mod limits;
 pub mod look_alikes;
 pub mod members;
 mod names;
+pub mod operator;
 pub mod password;
 pub mod quota;
 pub mod revocations;
@@ -48,7 +49,7 @@ pub use sessions::{SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_ca
 pub use tokens::{Token, hash_token, new_token};
 pub use users::{
     KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, mark_names_changed,
-    name_of, reset_password, sign_up,
+    name_of, reset_password, setup_token, sign_up,
 };
 pub(crate) use workspaces::add_creator;
 pub use workspaces::{

@@ -12,8 +12,11 @@ use super::{
     sessions, shown_names, workspaces,
 };
 use crate::{
-    auth::{names::parse_email, tokens::hash_token},
-    config::Signup,
+    auth::{
+        names::parse_email,
+        tokens::{hash_token, new_token},
+    },
+    config::{Secret, Signup},
     db::{Conn, Db, DbError, dialect, now},
     ids::{UserId, WorkspaceId},
     realtime::EventType,
@@ -85,6 +88,39 @@ async fn insert_user(
         .ok_or(AuthError::EmailTaken)
 }
 
+/// The token for the first account: `set`, or else a stored one, which all nodes use until the account exists.
+///
+/// # Errors
+/// Only database errors.
+pub async fn setup_token(db: &Db, set: Option<&Secret>) -> Result<String, AuthError> {
+    if let Some(Secret(token)) = set {
+        return Ok(token.clone());
+    }
+    let token = new_token();
+    if any_account(&mut db.read().await?).await? {
+        return Ok(token);
+    }
+    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+        c.q(
+            "insert into meta (key, value) values ('setup_token', $1) on conflict (key) do nothing",
+        )
+        .bind(token.clone())
+        .run()
+        .await?;
+        Ok(c.q("select value from meta where key = 'setup_token'")
+            .value::<String>()
+            .await?)
+    })
+    .await
+}
+
+async fn delete_setup_token(c: &mut Conn) -> Result<(), DbError> {
+    c.q("delete from meta where key = 'setup_token'")
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Creates an account as `OPENVIBE_SIGNUP` allows; an invite is always sufficient.
 ///
 /// `setup_token` is the token that is needed for the first account, if the server requires one.
@@ -128,11 +164,7 @@ pub async fn sign_up(
         }
         let invite = may_sign_up(c, mode, setup_token.as_deref(), &form, &email).await?;
         let user = insert_user(c, &email, &name.0, &hash).await?;
-        if setup_token.is_some() {
-            c.q("delete from meta where key = 'setup_token'")
-                .run()
-                .await?;
-        }
+        delete_setup_token(c).await?;
         let workspace = match invite {
             Some(invite) => {
                 let new = Newcomer {
@@ -170,16 +202,19 @@ async fn may_sign_up(
     if let Some(token) = &form.invite {
         return invites::find_open(c, token, Some(email)).await.map(Some);
     }
-    if mode == Signup::Invite {
-        return Err(AuthError::SignupClosed(
-            "sign-up requires an invite link on this server: ask an admin for one",
-        ));
-    }
     if any_account(c).await? {
-        if mode == Signup::First {
-            return Err(AuthError::SignupClosed(
-                "this server already has its first account, and others need an invite link: ask an admin for one",
-            ));
+        match mode {
+            Signup::Open => {}
+            Signup::First => {
+                return Err(AuthError::SignupClosed(
+                    "this server already has its first account, and others need an invite link: ask an admin for one",
+                ));
+            }
+            Signup::Invite => {
+                return Err(AuthError::SignupClosed(
+                    "sign-up requires an invite link on this server: ask an admin for one",
+                ));
+            }
         }
     } else if let Some(wanted) = setup_token {
         let given = form.setup_token.as_deref().unwrap_or_default();
@@ -206,7 +241,9 @@ pub async fn create_account(
     check_password(&password, &name.0, &email)?;
     let hash = hasher.hash(password).await?;
     db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
-        insert_user(c, &email, &name.0, &hash).await
+        let user = insert_user(c, &email, &name.0, &hash).await?;
+        delete_setup_token(c).await?;
+        Ok(user)
     })
     .await
 }

@@ -19,7 +19,10 @@ use crate::db::{
     DatabaseUrl,
     dump::{self, Load, Table},
 };
-use crate::storage::{Blob, BlobSettings, BlobStore, Bucket, LOCAL_BYTES_MAX, directory, is_hash};
+use crate::storage::{
+    Blob, BlobSettings, BlobStore, Bucket, LOCAL_BYTES_MAX, directory, directory::holds_files,
+    is_hash,
+};
 
 /// Contents of a restored backup.
 #[derive(Debug, Clone)]
@@ -48,21 +51,6 @@ impl Drop for Staging {
         }
         drop(fs::remove_dir_all(&self.blobs));
     }
-}
-
-fn holds_files(dir: &Path) -> io::Result<bool> {
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(e) => return Err(e),
-    };
-    for entry in entries {
-        let path = entry?.path();
-        if !path.is_dir() || holds_files(&path)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Fails if the target contains data.

@@ -91,6 +91,14 @@ pub(super) async fn run(command: AgentsCommand) -> anyhow::Result<()> {
 
 impl Server {
     async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+        let has_scheme = ["http://", "https://"]
+            .iter()
+            .any(|scheme| self.server.starts_with(scheme));
+        ensure!(
+            has_scheme,
+            "--server {}: the address needs http:// or https://",
+            self.server
+        );
         let response = request
             .bearer_auth(&self.api_key)
             .send()

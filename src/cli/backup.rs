@@ -13,7 +13,7 @@ use super::{
     database::{index_messages, open},
     output::{say, say_error},
 };
-use crate::{backup, config::Config, db::DatabaseUrl, lock};
+use crate::{app::keyring, backup, config::Config, db::DatabaseUrl, lock, secrets};
 
 #[derive(Args)]
 pub(super) struct BackupCommand {
@@ -26,7 +26,7 @@ pub(super) struct BackupCommand {
 
 #[derive(Args)]
 pub(super) struct RestoreCommand {
-    /// File created by `openvibe backup`
+    /// File created by `openvibe backup`; `-` is standard input
     file: PathBuf,
     /// Do not restore sessions: everyone has to sign in again
     #[arg(long)]
@@ -35,6 +35,11 @@ pub(super) struct RestoreCommand {
     #[arg(long)]
     revoke_keys: bool,
 }
+
+/// A backup that was written, but lacks uploads.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} uploads of the backup are missing or damaged on this server: see the lines above")]
+pub(super) struct Incomplete(usize);
 
 /// Removes an incomplete file when dropped.
 struct Unfinished(Option<PathBuf>);
@@ -52,8 +57,7 @@ pub(super) async fn backup(config: Config, command: BackupCommand) -> anyhow::Re
         let (mut out, taken) =
             backup::take(&config.database, &config.blob_settings(), std::io::stdout()).await?;
         out.flush()?;
-        tell(&taken, "standard output", say_error);
-        return Ok(());
+        return tell(&taken, "standard output", say_error);
     }
     let file = &command.file;
     anyhow::ensure!(
@@ -77,11 +81,12 @@ pub(super) async fn backup(config: Config, command: BackupCommand) -> anyhow::Re
     guard.0 = None;
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     File::open(dir.unwrap_or(Path::new(".")))?.sync_all()?;
-    tell(&taken, &file.display().to_string(), say);
-    Ok(())
+    tell(&taken, &file.display().to_string(), say)
 }
 
-fn tell(taken: &backup::Taken, to: &str, say: impl Fn(&str)) {
+/// # Errors
+/// `Incomplete`.
+fn tell(taken: &backup::Taken, to: &str, say: impl Fn(&str)) -> anyhow::Result<()> {
     for warning in &taken.warnings {
         say_error(&format!("openvibe: {warning}"));
     }
@@ -89,11 +94,54 @@ fn tell(taken: &backup::Taken, to: &str, say: impl Fn(&str)) {
         "backed up {} rows of {} tables and {} uploads to {to}",
         taken.rows, taken.tables, taken.blobs
     ));
+    match taken.warnings.len() {
+        0 => Ok(()),
+        lost => Err(Incomplete(lost).into()),
+    }
+}
+
+/// The file to restore.
+enum Input {
+    File(PathBuf),
+    /// A copy of standard input, which is read twice; removed when dropped.
+    Copied(
+        PathBuf,
+        #[expect(dead_code, reason = "removes the copy")] Unfinished,
+    ),
+}
+
+impl Input {
+    /// Standard input is copied next to the data directory, which has room for the restored data.
+    fn open(file: &Path, config: &Config) -> anyhow::Result<Self> {
+        if file != Path::new("-") {
+            return Ok(Self::File(file.to_owned()));
+        }
+        let mut name = config.data_dir.clone().into_os_string();
+        name.push(format!(".restore-{}.ovb", std::process::id()));
+        let path = PathBuf::from(name);
+        let mut copy = File::options()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        let guard = Unfinished(Some(path.clone()));
+        std::io::copy(&mut std::io::stdin().lock(), &mut copy)
+            .context("cannot read standard input")?;
+        Ok(Self::Copied(path, guard))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Copied(path, _) => path,
+        }
+    }
 }
 
 pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::Result<()> {
     // The backup is verified before the data directory is created.
-    let whole = backup::verify(&command.file)?;
+    let input = Input::open(&command.file, &config)?;
+    let file = input.path();
+    let whole = backup::verify(file).with_context(|| command.file.display().to_string())?;
     let _directory = lock::lock_directory(&config.data_dir)?;
     let _database = match &config.database {
         DatabaseUrl::Sqlite(path) => {
@@ -112,7 +160,7 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
         ended.push(backup::Access::ApiKeys);
     }
     let (place, settings) = (&config.database, config.blob_settings());
-    let restored = backup::restore(&command.file, whole, place, &settings, &ended).await?;
+    let restored = backup::restore(file, whole, place, &settings, &ended).await?;
     for (table, rows) in &restored.rows {
         say(&format!("{rows:>10} {table}"));
     }
@@ -146,6 +194,9 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
     // Migrates the tables, too. Without the index, the server would have to build it while people search.
     let db = open(&config).await?;
     index_messages(&db).await?;
+    if !secrets::can_open(&mut db.read().await?, &keyring(&config)).await? {
+        say(secrets::WRONG_KEY);
+    }
     db.close().await;
     say(
         "you can start the server now; clients will reload everything, and interrupted tasks will run again",

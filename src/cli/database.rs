@@ -24,6 +24,21 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Db> {
         .map_err(|e| describe(&config.database, "could not be opened", e))
 }
 
+/// Opens a database that a server has used.
+///
+/// # Errors
+/// If there is no `SQLite` file, for example because the command runs with another data directory than the server.
+pub(super) async fn open_existing(config: &Config) -> anyhow::Result<Db> {
+    if let DatabaseUrl::Sqlite(path) = &config.database {
+        anyhow::ensure!(
+            path.exists(),
+            "there is no database at {}: use the settings of the server, such as OPENVIBE_DATA_DIR",
+            path.display()
+        );
+    }
+    open(config).await
+}
+
 /// Brings the search index up to date, and prints the progress.
 pub(super) async fn index_messages(db: &Db) -> anyhow::Result<()> {
     let report = |percent| say(&format!("indexed {percent} % of the messages for search"));

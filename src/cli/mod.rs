@@ -1,5 +1,6 @@
 //! Command-line interface.
 
+mod addresses;
 mod agents;
 mod backup;
 mod blobs;
@@ -7,52 +8,72 @@ mod database;
 mod demo;
 mod nodes;
 mod output;
+mod owner;
+mod setup;
+mod users;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use rustix::fs::Mode;
 
 use self::{
+    addresses::bases_of,
     agents::AgentsCommand,
-    backup::{BackupCommand, RestoreCommand},
+    backup::{BackupCommand, Incomplete, RestoreCommand},
     blobs::BlobsCommand,
-    database::{index_messages, open},
+    database::{index_messages, open, open_existing},
+    users::UserCommand,
 };
 use crate::{
-    agents::seeds,
     app::App,
-    auth::{self, Hasher, KeysAfterReset},
-    cli::output::{say, say_error},
-    config::{Config, LogFormat},
+    cli::output::{say, say_as, say_error},
+    config::{Config, Flags, LogFormat},
     db::{DatabaseUrl, epoch},
     lock, router,
+    server::setup::setup_link,
     telemetry::logs::{self, Shape},
 };
 
 /// Team chat in which AI agents are teammates.
 #[derive(Parser)]
-#[command(name = "openvibe", version)]
+#[command(
+    name = "openvibe",
+    version,
+    after_help = "Settings: OPENVIBE_CONFIG, or openvibe.toml in this directory or /etc/openvibe; OPENVIBE_* variables override them. \
+                  docs/operations.md and .env.sample list them."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeOptions,
+    /// File with variables, in the form of systemd's `EnvironmentFile=`; the environment overrides them
+    #[arg(long, global = true, value_name = "FILE")]
+    env_file: Option<PathBuf>,
+}
+
+#[derive(Args, Default)]
+struct ServeOptions {
     /// HOST:PORT to listen on; port 0 picks a free one
-    #[arg(long, global = true)]
+    #[arg(long)]
     listen: Option<String>,
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Run the server (the default)
-    Serve,
+    Serve(ServeOptions),
     /// Run a demo server with a sample workspace
-    Demo,
+    Demo(ServeOptions),
     /// Update the database schema and exit
     Migrate,
     /// Back up all data to one file, while the server runs
     Backup(BackupCommand),
     /// Restore a backup into an empty data directory or database
     Restore(RestoreCommand),
+    /// Print the link that creates the first account, until it is used
+    SetupLink,
     /// List the nodes, which are the servers that share the database
     Nodes,
     /// Manage uploads on the server's machine, while the server runs
@@ -86,30 +107,8 @@ enum EpochCommand {
     New,
 }
 
-#[derive(Subcommand)]
-enum UserCommand {
-    /// Create an account, regardless of the sign-up setting
-    Create {
-        #[arg(long)]
-        email: String,
-        #[arg(long)]
-        name: String,
-        /// Generated and printed if omitted
-        #[arg(long)]
-        password: Option<String>,
-    },
-    /// Set a new password; ends all sessions of the account and revokes its API keys
-    ResetPassword {
-        #[arg(long)]
-        email: String,
-        /// Generated and printed if omitted
-        #[arg(long)]
-        password: Option<String>,
-        /// Keep the account's API keys
-        #[arg(long)]
-        keep_keys: bool,
-    },
-}
+/// Exit status of a backup that lacks uploads.
+const INCOMPLETE: u8 = 3;
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
@@ -120,7 +119,11 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             say_error(&format!("openvibe: {e:#}"));
-            ExitCode::FAILURE
+            if e.is::<Incomplete>() {
+                ExitCode::from(INCOMPLETE)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }
@@ -131,38 +134,55 @@ fn start_logging(config: &Config) {
         LogFormat::Json => Shape::Json,
     };
     logs::start(&config.log, shape);
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
-    match arguments.command.unwrap_or(Command::Serve) {
+    let Arguments {
+        command,
+        serve: options,
+        env_file,
+    } = arguments;
+    if let (Some(_), Some(listen)) = (&command, &options.listen) {
+        anyhow::bail!("--listen {listen} belongs after the command: `serve` and `demo` have it");
+    }
+    let flags = |options: ServeOptions| Flags {
+        listen: options.listen,
+        env_file: env_file.clone(),
+    };
+    let others = flags(ServeOptions::default());
+    match command.unwrap_or(Command::Serve(options)) {
         Command::Openapi => {
             say(&router::document().to_pretty_json()?);
             Ok(())
         }
         // Connects to a running server, whose settings may differ from this environment.
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
-        Command::Serve => with_config(arguments.listen, serve),
-        Command::Demo => with_config(arguments.listen, demo::run),
-        Command::Migrate => with_config(arguments.listen, migrate),
-        Command::Backup(command) => with_config(arguments.listen, async |config| {
-            backup::backup(config, command).await
-        }),
+        Command::Serve(options) => with_config(flags(options), serve),
+        Command::Demo(options) => with_config(flags(options), demo::run),
+        Command::Migrate => with_config(others, migrate),
+        Command::Backup(command) => {
+            with_config(others, async |config| backup::backup(config, command).await)
+        }
         Command::Epoch {
             command: EpochCommand::New,
-        } => with_config(arguments.listen, start_epoch),
-        Command::Restore(command) => with_config(arguments.listen, async |config| {
+        } => with_config(others, start_epoch),
+        Command::Restore(command) => with_config(others, async |config| {
             backup::restore(config, command).await
         }),
-        Command::Nodes => with_config(arguments.listen, nodes::list),
-        Command::Blobs { command } => with_config(arguments.listen, async |config| {
-            let db = open(&config).await?;
+        Command::SetupLink => with_config(others, setup::link),
+        Command::Nodes => with_config(others, nodes::list),
+        Command::Blobs { command } => with_config(others, async |config| {
+            let db = open_existing(&config).await?;
             let done = blobs::run(&config, &db, command).await;
             db.close().await;
             done
         }),
-        Command::User { command } => with_config(arguments.listen, async |config| {
-            user(&config, command).await
-        }),
+        Command::User { command } => {
+            with_config(others, async |config| users::run(config, command).await)
+        }
     }
 }
 
@@ -183,10 +203,12 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 fn with_config(
-    listen: Option<String>,
+    flags: Flags,
     act: impl AsyncFnOnce(Config) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let config = Config::load(listen)?;
+    let env_file = flags.env_file.clone();
+    let config = Config::load(flags)?;
+    owner::become_owner(&config, env_file.as_deref())?;
     start_logging(&config);
     runtime()?.block_on(act(config))
 }
@@ -208,7 +230,7 @@ async fn start_epoch(config: Config) -> anyhow::Result<()> {
         )),
         DatabaseUrl::Postgres(_) => None,
     };
-    let db = open(&config).await?;
+    let db = open_existing(&config).await?;
     let old = epoch::read(&db).await?.id;
     let new = epoch::renew(&db, &old).await?.id;
     db.close().await;
@@ -221,7 +243,7 @@ async fn start_epoch(config: Config) -> anyhow::Result<()> {
 fn allow_open_files(config: &Config) {
     let wanted = config.sockets_max + config.connections_max;
     match rlimit::increase_nofile_limit(u64::MAX) {
-        Ok(allowed) if allowed < wanted as u64 => tracing::info!(
+        Ok(allowed) if allowed < wanted as u64 => tracing::warn!(
             "the system allows only {allowed} open files; OPENVIBE_SOCKETS_MAX and \
              OPENVIBE_CONNECTIONS_MAX require {wanted}"
         ),
@@ -232,11 +254,19 @@ fn allow_open_files(config: &Config) {
 
 async fn serve(config: Config) -> anyhow::Result<()> {
     allow_open_files(&config);
+    let format = config.log_format;
+    let say = |line: &str| say_as(format, line);
     let app = App::build(config).await?;
+    tracing::info!("{}", app.summary());
     // The signal handlers are installed before anyone can see that the server is running and try to stop it.
     let stop = stop_signal()?;
-    if let Some(link) = app.setup_link().await? {
-        say(&format!("setup link: {link}"));
+    if let Some(token) = app.setup_token().await? {
+        for base in bases_of(&app) {
+            say(&format!("setup link: {}", setup_link(&base, &token)));
+        }
+    }
+    if let Some(address) = app.metrics_address() {
+        say(&format!("metrics at http://{address}/metrics"));
     }
     announce(&app, say);
     app.run(stop).await
@@ -246,8 +276,8 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 fn announce(app: &App, mut say: impl FnMut(&str)) {
     let bound = format!("http://{}", app.address());
     say(&format!("listening on {bound}"));
-    if app.public_url() != bound {
-        say(&format!("open {}", app.public_url()));
+    for base in bases_of(app).iter().filter(|base| **base != bound) {
+        say(&format!("open {base}"));
     }
 }
 
@@ -262,51 +292,6 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
-}
-
-async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {
-    let db = open(config).await?;
-    let hasher = Hasher::new(config.password_cost.clone());
-    let given = |password: Option<String>| {
-        let made = password.is_none();
-        (password.unwrap_or_else(auth::new_token), made)
-    };
-    match command {
-        UserCommand::Create {
-            email,
-            name,
-            password,
-        } => {
-            let (password, made) = given(password);
-            seeds::check_person(&mut db.read().await?, &name).await?;
-            let user = auth::create_account(&db, &hasher, &email, &name, password.clone()).await?;
-            say(&format!("created the account of {}", user.email));
-            if made {
-                say(&format!("password: {password}"));
-            }
-        }
-        UserCommand::ResetPassword {
-            email,
-            password,
-            keep_keys,
-        } => {
-            let (password, made) = given(password);
-            let (keys, said) = if keep_keys {
-                (KeysAfterReset::Kept, "its API keys still work")
-            } else {
-                (KeysAfterReset::Revoked, "its API keys have been revoked")
-            };
-            auth::reset_password(&db, &hasher, &email, password.clone(), keys).await?;
-            say(&format!(
-                "the password has been set; all sessions of the account have ended, and {said}"
-            ));
-            if made {
-                say(&format!("password: {password}"));
-            }
-        }
-    }
-    db.close().await;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
-use tokio::sync::watch;
+use tokio::{net::TcpStream, sync::watch};
 
 use super::{
     error::DbError, fault::is_lost, identity::Epochs, lanes::LanePermit, options::Failover,
@@ -36,6 +36,8 @@ pub(super) const READ_WAIT: Duration = Duration::from_secs(10);
 const ACQUIRE_AGAIN: Duration = Duration::from_secs(4);
 /// Pause between two attempts to connect to an unavailable server.
 const CONNECT_AGAIN: Duration = Duration::from_millis(200);
+/// Interval between log lines about an unavailable server while the program starts.
+const REPORT_EVERY: Duration = Duration::from_secs(2);
 /// Maximum time for which readers wait until the writers are connected.
 const WRITERS_FIRST: Duration = Duration::from_secs(2);
 /// Time limit for operations that never wait for a lock in the database: `begin`, `rollback`, and a ping.
@@ -181,7 +183,42 @@ pub(super) async fn connect_unlimited(url: &str) -> Result<PgPool, DbError> {
                 Ok(())
             })
         });
+    wait_for_port(url).await?;
     Ok(options.connect(url).await?)
+}
+
+/// Waits until the server's port accepts a connection, at most `READ_WAIT`. Logs why it does not: a pool would only report that it
+/// timed out.
+async fn wait_for_port(url: &str) -> Result<(), DbError> {
+    let options = parse_url(url)?;
+    let (host, port) = (options.get_host(), options.get_port());
+    if options.get_socket().is_some() || host.starts_with('/') {
+        return Ok(());
+    }
+    let began = Instant::now();
+    loop {
+        let connected = TcpStream::connect((host, port));
+        let cause = match tokio::time::timeout(ANSWER_DEADLINE, connected).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(e)) => plain(&e),
+            Err(_) => "it does not respond".to_owned(),
+        };
+        let text = format!("cannot reach {host}:{port}: {cause}");
+        if began.elapsed() + REPORT_EVERY > READ_WAIT {
+            return Err(DbError::Start(text));
+        }
+        tracing::warn!("{text}; trying again");
+        tokio::time::sleep(REPORT_EVERY).await;
+    }
+}
+
+/// Text of an error of the operating system without its number: `connection refused`.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_ascii_lowercase());
+    first.into_iter().chain(chars).collect()
 }
 
 /// Number of connections that the server can still grant to this role, in addition to the current one. A larger pool would try to

@@ -1,6 +1,9 @@
 //! Address of the client behind trusted proxies.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::Once,
+};
 
 use axum::{
     extract::ConnectInfo,
@@ -17,6 +20,24 @@ pub fn net_of(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Headers with which proxies describe the request that they forward.
+const FORWARDING: [&str; 6] = [
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
+
+/// Checks whether a proxy forwarded a request. A proxy on the same machine connects from a loopback address.
+pub fn is_forwarded(headers: &HeaderMap) -> bool {
+    FORWARDING.iter().any(|name| headers.contains_key(*name))
+}
+
+/// Limits the warning about a proxy that is not trusted to one per process.
+static UNTRUSTED: Once = Once::new();
+
 /// Client address of a request. Each proxy appends the address of its peer, so the list is read backward over all
 /// lines of the header: the first address that is not a trusted proxy is the client. An entry that is not an address
 /// ends the search at the proxy that wrote it, because everything before it may be forged.
@@ -26,6 +47,14 @@ pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &Trusted
         .map_or(IpAddr::from([127, 0, 0, 1]), |info| info.0.ip());
     let mut nearest = peer.to_canonical();
     if !trusted.contains(nearest) {
+        if headers.contains_key("x-forwarded-for") {
+            UNTRUSTED.call_once(|| {
+                tracing::warn!(
+                    "requests carry X-Forwarded-For from {nearest}, which is not in OPENVIBE_TRUSTED_PROXIES: if it is your proxy, \
+                     add it, or all people behind it share one limit"
+                );
+            });
+        }
         return nearest;
     }
     let lines = headers.get_all("x-forwarded-for").iter().rev();

@@ -53,6 +53,8 @@ pub async fn accompany(mut request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().cloned();
     // The path itself is never logged, because it may contain an invite token.
     let route = path.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
+    // A node that drains is not ready for as long as that takes.
+    let is_probe = matches!(route, "/healthz" | "/readyz");
     let open = Open::new(method, route);
     let span = tracing::info_span!(
         "request",
@@ -68,7 +70,7 @@ pub async fn accompany(mut request: Request, next: Next) -> Response {
     let duration_ms = telemetry::ms(open.answered(status.as_u16()));
     let error = response.extensions().get::<ApiError>();
     span.in_scope(|| {
-        if status.is_server_error() && !error.is_some_and(ApiError::is_logged) {
+        if status.is_server_error() && !is_probe && !error.is_some_and(ApiError::is_logged) {
             let code = error.map_or("", |error| error.code().as_str());
             tracing::warn!(
                 status = status.as_u16(),

@@ -146,6 +146,12 @@ impl Providers {
         })
     }
 
+    /// Name of the server that environment variables configure; `None` if there is none.
+    pub fn server_name(&self) -> Option<&str> {
+        let environment = self.environment.as_ref()?;
+        Some(environment.provider.name())
+    }
+
     /// The provider for workspaces without their own settings.
     pub fn fallback(&self) -> Arc<dyn Provider> {
         let environment = self.environment.as_ref();
@@ -230,8 +236,15 @@ impl Providers {
         clients.of.remove(&workspace);
     }
 
-    /// Reseals secrets that were sealed with an earlier key, using the current key.
+    /// Reseals secrets that were sealed with an earlier key, using the current key. Logs an error if the key is another one.
     pub async fn reseal(&self) {
+        let checked = async {
+            let mut c = self.db.read().await?;
+            secrets::can_open(&mut c, &self.keyring).await
+        };
+        if matches!(checked.await, Ok(false)) {
+            tracing::error!("{}", secrets::WRONG_KEY);
+        }
         if let Err(e) = secrets::reseal(&self.db, &self.keyring).await {
             tracing::warn!(error = %e, "stored secrets could not be sealed with the new key; trying again at the next start");
         }

@@ -87,4 +87,13 @@ impl ResponsesService {
             ..self.clone()
         })
     }
+
+    /// Returns the same service with another base of links, without a trailing slash.
+    #[must_use]
+    pub fn linking_to(&self, public_url: String) -> Arc<Self> {
+        Arc::new(Self {
+            public_url,
+            ..self.clone()
+        })
+    }
 }

@@ -17,7 +17,7 @@ use crate::{
     responses::{
         Call, ChatCompletion, Chunks, CreateChatCompletion, Delivery, Progress, ResponseError,
     },
-    server::{State, intake::PersonTurns},
+    server::{State, intake::PersonTurns, origin::LinkBase},
 };
 
 type St = axum::extract::State<State>;
@@ -43,11 +43,12 @@ pub fn router() -> OpenApiRouter<State> {
 async fn create_chat_completion(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    base: LinkBase,
     Extension(turns): Extension<PersonTurns>,
     Body(form): Body<CreateChatCompletion>,
 ) -> Result<HttpResponse, ApiError> {
     let turn = turns.write(member.caller.user).await?;
-    let service = state.responses(member.workspace).await?;
+    let service = state.responses(member.workspace).await?.linking_to(base.0);
     let plan = service.plan_completion(&member, &form).await;
     let plan = plan.map_err(|e| form.error(e))?;
     let delivery = if form.wants_stream() {

@@ -7,23 +7,28 @@ use std::{
 };
 
 use axum::{
-    Json,
+    Json, Router,
     extract::ConnectInfo,
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
+    routing::get,
 };
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::{net::TcpListener, sync::Semaphore};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     blocking::blocking,
     db::DbError,
-    http::error::{ApiError, ErrorBody, ErrorCode},
+    http::{
+        address::is_forwarded,
+        error::{ApiError, ErrorBody, ErrorCode},
+        serve::{Bounds, serve},
+    },
     ids::NodeId,
     nodes::{self, Links, Mode},
     realtime::NodeState,
-    server::{State, origin::is_loopback_host},
+    server::{State, hosts::is_loopback_url, origin::is_loopback_host},
     tasks::queue,
     telemetry,
     text_enum::{constant, text_enum},
@@ -31,6 +36,8 @@ use crate::{
 
 /// Maximum time that `/metrics` waits for the database.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum number of connections to `OPENVIBE_METRICS_LISTEN`.
+const METRICS_CONNECTIONS_MAX: usize = 16;
 /// Maximum time that `/readyz` waits for a read.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
@@ -155,14 +162,15 @@ fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<
     let Some(token) = &state.config.metrics_token else {
         // Requests forwarded by a proxy on this machine, and requests from web pages in a browser on this machine, also come from a
         // loopback address.
-        let forwarded =
-            headers.contains_key("x-forwarded-for") || headers.contains_key("forwarded");
-        if peer.is_loopback() && !forwarded && is_loopback_host(headers) {
+        let is_local = peer.is_loopback() && !is_forwarded(headers) && is_loopback_host(headers);
+        // Behind a proxy that adds no header, all requests look local.
+        if is_local && is_loopback_url(&state.public_url) {
             return Ok(());
         }
         return Err(ApiError::forbidden(
             ErrorCode::MetricsClosed,
-            "metrics are available only from this machine: set OPENVIBE_METRICS_TOKEN and send it as a bearer token",
+            "metrics are available only from this machine, and only without a public URL: set OPENVIBE_METRICS_TOKEN and send it as a bearer \
+             token, or set OPENVIBE_METRICS_LISTEN",
         ));
     };
     let given = headers
@@ -182,7 +190,8 @@ static RENDERING: Semaphore = Semaphore::const_new(1);
 
 /// Get metrics for Prometheus
 ///
-/// Requires the metrics token if one is set; without one, only requests from the same machine are accepted.
+/// Requires the metrics token if one is set; without one, only requests from the same machine are accepted, and only while the public
+/// URL is that of this machine.
 #[utoipa::path(get, path = "/metrics", tag = "health",
     security(()),
     responses((status = 200, body = String, content_type = "text/plain"),
@@ -194,10 +203,24 @@ async fn metrics(
     peer: ConnectInfo<SocketAddr>,
 ) -> Result<Response, ApiError> {
     admit_to_metrics(&state, &headers, peer.0.ip())?;
+    render_metrics(&state).await
+}
+
+/// Serves the metrics to everyone who can connect to `OPENVIBE_METRICS_LISTEN`, until shutdown.
+pub async fn serve_metrics(state: State, listener: TcpListener) {
+    let render = async |axum::extract::State(state): St| render_metrics(&state).await;
+    let router = Router::new()
+        .route("/metrics", get(render))
+        .with_state(state.clone());
+    let bounds = Bounds::new(METRICS_CONNECTIONS_MAX);
+    serve(listener, router, &bounds, state.shutdown.clone()).await;
+}
+
+async fn render_metrics(state: &State) -> Result<Response, ApiError> {
     #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     ::metrics::gauge!("openvibe_db_write_queue").set(state.db.queued_writes() as f64);
     // If the database does not respond, a timeout keeps the remaining metrics available, which matter most then.
-    let looked = tokio::time::timeout(DATABASE_WITHIN, look_at_database(&state)).await;
+    let looked = tokio::time::timeout(DATABASE_WITHIN, look_at_database(state)).await;
     let is_up = matches!(looked, Ok(Ok(())));
     ::metrics::gauge!("openvibe_db_up").set(f64::from(u8::from(is_up)));
     if !is_up {
@@ -205,9 +228,10 @@ async fn metrics(
     }
     // Fails only if the semaphore is closed, which never happens.
     let turn = RENDERING.acquire().await.ok();
+    let recorded = state.metrics.clone();
     let text = blocking(turn, move || {
         telemetry::process::look();
-        state.metrics.render()
+        recorded.render()
     });
     let text = text.await.map_err(|_| ApiError::internal())?;
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())

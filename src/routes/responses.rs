@@ -26,7 +26,7 @@ use crate::{
         self, Call, CreateResponse, DeletedResponse, Delivery, IgnoredPaths, InputItem, ItemOrder,
         ItemPage, Model, Progress, Response, ResponseError, store,
     },
-    server::{State, intake::PersonTurns},
+    server::{State, intake::PersonTurns, origin::LinkBase},
 };
 
 type St = axum::extract::State<State>;
@@ -63,11 +63,12 @@ pub fn router() -> OpenApiRouter<State> {
 async fn create_response(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    base: LinkBase,
     Extension(turns): Extension<PersonTurns>,
     Body(form): Body<CreateResponse>,
 ) -> Result<HttpResponse, ApiError> {
     let turn = turns.write(member.caller.user).await?;
-    let service = state.responses(member.workspace).await?;
+    let service = state.responses(member.workspace).await?.linking_to(base.0);
     let plan = service.plan(&member, &form).await?;
     let delivery = if form.wants_stream() {
         Delivery::Stream

@@ -3,9 +3,11 @@
 
 mod cache;
 pub mod caller;
+pub mod hosts;
 pub mod intake;
 pub mod origin;
 pub mod pages;
+pub mod setup;
 mod state;
 pub mod workspaces;
 

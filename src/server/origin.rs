@@ -1,43 +1,27 @@
 //! Origin checks: requests with the session cookie must come from the server's own pages (same origin), and requests to
 //! a server on loopback must use one of its own host names. Pages of sites that the operator permits can use the API with a key.
 
-use std::net::IpAddr;
+use std::convert::Infallible;
 
 use axum::{
-    extract::{Request, State as FromState},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    extract::{FromRequestParts, Request, State as FromState},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
-use super::{State, intake::is_api, is_mcp};
-use crate::{http::ApiError, networks::ApiOrigins};
+use super::{
+    State,
+    hosts::{authority, is_loopback_name, is_loopback_url, origin_authority},
+    intake::is_api,
+    is_mcp,
+};
+use crate::{http::ApiError, networks::ApiOrigins, outbound::Url};
 
-/// Parses host and port; loopback addresses are normalized to `localhost`.
-fn authority(text: &str, default_port: u16) -> Option<(String, u16)> {
-    let text = text.to_ascii_lowercase();
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host.to_owned(), port.parse().ok()?),
-        _ => (text, default_port),
-    };
-    let host = if matches!(host.as_str(), "127.0.0.1" | "[::1]") {
-        "localhost".to_owned()
-    } else {
-        host
-    };
-    (!host.is_empty()).then_some((host, port))
-}
-
-fn origin_authority(origin: &str) -> Option<((String, u16), u16)> {
-    let (scheme, rest) = origin.split_once("://")?;
-    let default_port = match scheme {
-        "http" => 80,
-        "https" => 443,
-        _ => return None,
-    };
-    let rest = rest.split('/').next()?;
-    Some((authority(rest, default_port)?, default_port))
-}
+/// Page for people who open the server under a name that it does not accept.
+const UNKNOWN_HOST_PAGE: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Unknown address</title>\
+    <h1>This OpenVibe server has another address</h1><p>Ask whoever runs it for the address, or set OPENVIBE_PUBLIC_URL to the one in your \
+    browser and restart the server.</p></html>";
 
 /// Checks from the headers whether one of the server's own pages sent the request.
 pub fn is_same_origin(headers: &HeaderMap, public_url: &str) -> bool {
@@ -57,16 +41,6 @@ pub fn is_same_origin(headers: &HeaderMap, public_url: &str) -> bool {
     text(header::HeaderName::from_static("sec-fetch-site")) == Some("same-origin")
 }
 
-/// Checks whether a host is a loopback name or address. DNS cannot assign such a name to another site (RFC 6761 §6.3).
-fn is_loopback_name(host: &str) -> bool {
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || host
-            .trim_matches(['[', ']'])
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.to_canonical().is_loopback())
-}
-
 /// Checks whether a server on loopback accepts the name in `Host`. Any website can point its own name to 127.0.0.1 (DNS rebinding);
 /// its requests then look like those of the server's own pages, except for the name.
 fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
@@ -74,6 +48,44 @@ fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
         || host_of(headers).is_some_and(|host| {
             origin_authority(public_url).is_some_and(|((own, _), _)| own == host)
         })
+}
+
+/// Base of links in a response, without a trailing slash: `OPENVIBE_PUBLIC_URL`, or else the address that the client uses.
+pub struct LinkBase(pub String);
+
+impl LinkBase {
+    fn of(state: &State, headers: &HeaderMap) -> Self {
+        let text = |name| {
+            headers
+                .get(name)
+                .and_then(|v: &HeaderValue| v.to_str().ok())
+        };
+        let is_page = !headers.contains_key(header::AUTHORIZATION)
+            && is_same_origin(headers, &state.public_url);
+        let origin = text(header::ORIGIN).filter(|_| is_page).map(str::to_owned);
+        let base = origin.or_else(|| Some(format!("http://{}", text(header::HOST)?)));
+        let base = base
+            .filter(|_| state.config.public_url.is_none())
+            .and_then(|base| Url::parse(&base).ok())
+            .filter(Url::has_host);
+        Self(base.map_or_else(
+            || state.public_url.clone(),
+            |base| base.origin().ascii_serialization(),
+        ))
+    }
+
+    /// True if links work only on the server's own machine, although others can connect to it.
+    pub fn is_local_only(&self, state: &State) -> bool {
+        !state.is_on_loopback && is_loopback_url(&self.0)
+    }
+}
+
+impl FromRequestParts<State> for LinkBase {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Infallible> {
+        Ok(Self::of(state, &parts.headers))
+    }
 }
 
 /// Checks whether `Host` is a loopback name or address.
@@ -101,7 +113,7 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
         && !matches!(path, "/healthz" | "/readyz")
         && !is_known_host(headers, &state.public_url)
     {
-        return ApiError::unknown_host().into_response();
+        return unknown_host(headers);
     }
     let changes = !matches!(
         *request.method(),
@@ -117,6 +129,16 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
         return ApiError::cross_origin().into_response();
     }
     next.run(request).await
+}
+
+/// Error for a host name that this server does not accept; a page if a browser shows it.
+fn unknown_host(headers: &HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
+    if !accepted.is_some_and(|accepted| accepted.contains("text/html")) {
+        return ApiError::unknown_host().into_response();
+    }
+    let kind = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+    (StatusCode::BAD_REQUEST, kind, UNKNOWN_HOST_PAGE).into_response()
 }
 
 /// Returns the origin of a request if the operator permitted it.

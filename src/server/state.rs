@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::Arc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{pages::PageCache, workspaces::WorkspaceCache};
+use super::{pages::PageCache, setup::FirstAccount, workspaces::WorkspaceCache};
 use crate::{
     auth::{Hasher, Limits},
     config::Config,
@@ -34,8 +34,7 @@ pub struct Inner {
     pub is_on_loopback: bool,
     /// This process as a node, with its connection to other nodes.
     pub nodes: Links,
-    /// Token required to create the first account; set only if the server does not listen only on a loopback address.
-    pub setup_token: Option<String>,
+    pub first_account: FirstAccount,
     pub hub: Arc<Hub>,
     pub queue: Arc<Queue>,
     /// Model providers of all workspaces.

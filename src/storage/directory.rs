@@ -67,6 +67,23 @@ pub fn remove(dir: &Path, blob: &Blob) -> io::Result<()> {
     remove_listed(&path_of(dir, &blob.hash, blob.upload_id))
 }
 
+/// Checks whether a directory, or one below it, contains files.
+///
+/// # Errors
+/// Returns an error if a directory cannot be read.
+pub fn holds_files(dir: &Path) -> io::Result<bool> {
+    let Some(entries) = existing(std::fs::read_dir(dir))? else {
+        return Ok(false);
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if !path.is_dir() || holds_files(&path)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Lists the files of all blobs. The list is empty if the directory does not exist.
 ///
 /// # Errors

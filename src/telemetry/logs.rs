@@ -17,7 +17,7 @@ use tracing::{
 use tracing_subscriber::{
     EnvFilter, Layer,
     field::RecordFields,
-    filter::filter_fn,
+    filter::{LevelFilter, filter_fn},
     fmt::{
         FmtContext, FormatEvent, FormatFields, FormattedFields,
         format::{DefaultFields, Writer},
@@ -37,11 +37,13 @@ pub enum Shape {
 
 /// Starts logging to standard error; `filter` uses the filter syntax of `tracing`.
 pub fn start(filter: &str, shape: Shape) {
-    let parsed = EnvFilter::try_new(filter);
-    let is_wrong = parsed.is_err();
+    let parsed = EnvFilter::try_new(filter)
+        .ok()
+        .filter(|_| reaches_program(filter));
+    let is_wrong = parsed.is_none();
     let layers = tracing_subscriber::registry()
         .with(filter_fn(may_be_logged))
-        .with(parsed.unwrap_or_else(|_| EnvFilter::new("info")));
+        .with(parsed.unwrap_or_else(|| EnvFilter::new("info")));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     // Fails only if logging was already started.
     drop(match shape {
@@ -62,6 +64,20 @@ pub fn start(filter: &str, shape: Shape) {
     }
 }
 
+/// Checks whether a filter has a part that concerns this program. A word that is not a level is a target, so a misspelled level would
+/// turn off the whole log.
+fn reaches_program(filter: &str) -> bool {
+    filter.split(',').any(|part| {
+        let part = part.trim();
+        let target = part.split(['=', '[']).next().unwrap_or_default().trim();
+        let is_level = !part.contains('=') && target.parse::<LevelFilter>().is_ok();
+        is_level || PROGRAM.starts_with(target) || target.starts_with(PROGRAM)
+    })
+}
+
+/// Beginning of the targets of this program's lines.
+const PROGRAM: &str = "openvibe";
+
 /// Targets of dependencies that may log below `warn`, up to `debug`. Others print user data (tungstenite logs every frame) or their
 /// configuration with passwords (`async_nats::connector`).
 const VERBOSE: &[&str] = &["sqlx::query"];
@@ -70,7 +86,7 @@ const VERBOSE: &[&str] = &["sqlx::query"];
 /// which may contain a credential.
 fn may_be_logged(about: &Metadata<'_>) -> bool {
     let target = about.target();
-    let level_max = if target.starts_with("openvibe") {
+    let level_max = if target.starts_with(PROGRAM) {
         Level::TRACE
     } else if target.starts_with("rmcp") {
         return false;
@@ -262,6 +278,25 @@ mod tests {
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
+    }
+
+    #[test]
+    fn a_filter_without_a_part_for_the_program_is_invalid() {
+        for filter in [
+            "info",
+            "WARN",
+            "off",
+            "openvibe=debug",
+            "openvibe::tasks=debug,info",
+            "sqlx::query=debug,openvibe::http",
+            "[request]=debug",
+            "3",
+        ] {
+            assert!(reaches_program(filter), "{filter}");
+        }
+        for filter in ["loud", "verbose", "sqlx=debug", "hyper=trace,rmcp"] {
+            assert!(!reaches_program(filter), "{filter}");
+        }
     }
 
     #[test]

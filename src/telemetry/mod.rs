@@ -45,6 +45,18 @@ pub fn ms(took: Duration) -> u64 {
     u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Commit from which a release was built.
+pub const COMMIT: Option<&str> = option_env!("OPENVIBE_COMMIT");
+
+/// Name and version of this program.
+pub fn program() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match COMMIT {
+        Some(commit) => format!("OpenVibe {version} ({commit})"),
+        None => format!("OpenVibe {version}"),
+    }
+}
+
 /// Recorder of this process's metrics. Several servers in one process share it. The first caller installs it while the others wait.
 ///
 /// # Errors

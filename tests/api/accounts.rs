@@ -62,13 +62,168 @@ async fn an_open_server_lets_everyone_sign_up_and_create_workspaces() {
     );
 }
 
+const SETUP_TOKEN: &str = "first-account-of-this-test";
+
+/// Settings of a server behind a proxy with TLS.
+const BEHIND_A_PROXY: [(&str, &str); 2] = [
+    ("PUBLIC_URL", "https://chat.example"),
+    ("SETUP_TOKEN", SETUP_TOKEN),
+];
+
+/// Form of a sign-up with the setup token.
+fn first_form(email: &str) -> Value {
+    let mut form = form(email);
+    form["setup_token"] = SETUP_TOKEN.into();
+    form
+}
+
 #[tokio::test]
-async fn an_invite_only_server_requires_an_invite_for_the_first_account() {
-    let app = TestApp::with(&[("SIGNUP", "invite")]).await;
-    visitor(&app.base)
-        .post("/v1/auth/signup", form("ada@example.org"))
+async fn the_first_account_of_a_public_or_closed_server_requires_the_setup_token() {
+    for (name, value) in [
+        ("PUBLIC_URL", "https://chat.example"),
+        ("PUBLIC_URL", "http://192.0.2.7:8080"),
+        ("SIGNUP", "invite"),
+    ] {
+        for signup in ["first", "open"] {
+            let settings = [
+                ("SETUP_TOKEN", SETUP_TOKEN),
+                ("SIGNUP", signup),
+                (name, value),
+            ];
+            let app = TestApp::with(&settings).await;
+            let who = visitor(&app.base);
+            let setup = who.get("/v1/auth/setup").await.ok();
+            assert_eq!(setup["setup_token_required"], true, "{name}={value}");
+            let refused = who.post("/v1/auth/signup", form("eve@example.org")).await;
+            assert_eq!(refused.refused(403), "setup_token_required");
+            let who = visitor(&app.base);
+            who.post("/v1/auth/signup", first_form("ada@example.org"))
+                .await
+                .is(201);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_forwarded_request_cannot_create_the_first_account_without_the_setup_token() {
+    let app = TestApp::with(&[("SETUP_TOKEN", SETUP_TOKEN)]).await;
+    let who = visitor(&app.base);
+    let body = form("eve@example.org").to_string().into_bytes();
+    for header in [
+        ("x-forwarded-for", "203.0.113.7"),
+        ("forwarded", "for=203.0.113.7"),
+        ("x-forwarded-proto", "https"),
+        ("x-real-ip", "203.0.113.7"),
+        ("via", "1.1 proxy"),
+    ] {
+        let setup = who
+            .send(reqwest::Method::GET, "/v1/auth/setup", &[header], None)
+            .await;
+        assert_eq!(setup.ok()["setup_token_required"], true, "{header:?}");
+        let refused = who
+            .send(
+                reqwest::Method::POST,
+                "/v1/auth/signup",
+                &[header],
+                Some(body.clone()),
+            )
+            .await;
+        assert_eq!(refused.refused(403), "setup_token_required", "{header:?}");
+    }
+    who.post("/v1/auth/signup", form("ada@example.org"))
         .await
-        .refused(403);
+        .is(201);
+}
+
+#[tokio::test]
+async fn an_invite_only_server_has_no_further_accounts_without_an_invite() {
+    let settings = [("SIGNUP", "invite"), ("SETUP_TOKEN", SETUP_TOKEN)];
+    let app = TestApp::with(&settings).await;
+    app.founder("Ada").await;
+    let refused = visitor(&app.base)
+        .post("/v1/auth/signup", first_form("eve@example.org"))
+        .await;
+    assert_eq!(refused.refused(403), "signup_closed");
+}
+
+#[tokio::test]
+async fn the_setup_link_is_printed_until_it_is_used() {
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
+    let settings = [("LISTEN", "0.0.0.0:0")];
+    let server = TestProcess::start(&place, &model, &settings).await;
+    let base = server.base.replace("0.0.0.0", "127.0.0.1");
+    let printed: Vec<String> = server
+        .said
+        .iter()
+        .filter_map(|line| line.strip_prefix("setup link: ").map(str::to_owned))
+        .collect();
+    assert!(
+        printed.iter().all(|link| !link.contains("0.0.0.0")),
+        "{printed:?}"
+    );
+    let token_of = |link: &str| link.split("setup_token=").nth(1).unwrap().trim().to_owned();
+    let token = token_of(&printed[0]);
+    let print_link = |settings: &[(&str, &str)]| {
+        crate::support::command(&place, &model, settings)
+            .arg("setup-link")
+            .output()
+            .unwrap()
+    };
+    let output = print_link(&[("PUBLIC_URL", "https://chat.example")]);
+    let link = String::from_utf8(output.stdout).unwrap();
+    let expected = format!("https://chat.example/setup?setup_token={token}\n");
+    assert_eq!(link, expected);
+    server.kill().await;
+    let server = TestProcess::start(&place, &model, &settings).await;
+    let again = server
+        .said
+        .iter()
+        .find(|line| line.contains("setup_token="));
+    assert_eq!(token_of(again.unwrap()), token, "after a restart");
+    let base = base.replace(
+        base.rsplit(':').next().unwrap(),
+        server.base.rsplit(':').next().unwrap(),
+    );
+    let mut first = form("ada@example.org");
+    first["setup_token"] = token.into();
+    visitor(&base).post("/v1/auth/signup", first).await.is(201);
+    let output = print_link(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("its setup link is used up"), "{error}");
+}
+
+#[tokio::test]
+async fn a_command_does_not_create_a_database() {
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let empty = place.dir.join("nothing-here");
+    let database = format!("sqlite://{}/openvibe.db", empty.display());
+    let settings = [
+        ("DATA_DIR", empty.to_str().unwrap()),
+        ("DATABASE_URL", &database),
+    ];
+    for arguments in [
+        &["user", "reset-password", "--email", "ada@example.org"][..],
+        &[
+            "user",
+            "create",
+            "--email",
+            "ada@example.org",
+            "--name",
+            "Ada",
+        ],
+        &["setup-link"],
+        &["epoch", "new"],
+    ] {
+        let output = crate::support::command(&place, &model, &settings)
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("there is no database at "), "{error}");
+        assert!(!empty.join("openvibe.db").exists(), "{arguments:?}");
+    }
 }
 
 #[tokio::test]
@@ -124,10 +279,12 @@ async fn signing_up_starts_a_session() {
 
 #[tokio::test]
 async fn under_https_the_cookie_is_secure() {
-    let app = TestApp::with(&[("PUBLIC_URL", "https://chat.example")]).await;
+    let app = TestApp::with(&BEHIND_A_PROXY).await;
     let mut who = visitor(&app.base);
     who.origin = Some("https://chat.example".to_owned());
-    let reply = who.post("/v1/auth/signup", form("ada@example.org")).await;
+    let reply = who
+        .post("/v1/auth/signup", first_form("ada@example.org"))
+        .await;
     assert!(reply.header("set-cookie").unwrap().contains("Secure"));
 }
 
@@ -488,10 +645,10 @@ async fn reads_with_a_cookie_require_no_origin() {
 
 #[tokio::test]
 async fn the_public_url_is_an_accepted_origin() {
-    let app = TestApp::with(&[("PUBLIC_URL", "https://chat.example")]).await;
+    let app = TestApp::with(&BEHIND_A_PROXY).await;
     let mut who = visitor(&app.base);
     who.origin = Some("https://chat.example".to_owned());
-    who.post("/v1/auth/signup", form("ada@example.org"))
+    who.post("/v1/auth/signup", first_form("ada@example.org"))
         .await
         .is(201);
     who.origin = Some("https://chat.example:8443".to_owned());

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{PASSWORD, Reply, TestApp, id, list, sign_up, team, text, visitor};
+use crate::support::{
+    PASSWORD, Person, Reply, TestApp, id, list, sign_up, team, team_with, text, visitor,
+};
 
 #[tokio::test]
 async fn an_invite_is_a_link_that_is_shown_once() {
@@ -17,6 +19,7 @@ async fn an_invite_is_a_link_that_is_shown_once() {
         .is(201);
     let token = text(&made, "/token");
     assert_eq!(made["url"], format!("{}/invite/{token}", t.app.base));
+    assert_eq!(made["is_local_only"], false, "nobody else can connect");
     assert_eq!(
         (&made["role"], &made["max_uses"], &made["uses"]),
         (&json!("viewer"), &json!(3), &json!(0))
@@ -36,6 +39,54 @@ async fn an_invite_is_a_link_that_is_shown_once() {
         .ok();
     assert_eq!(preview["workspace"]["id"], t.ada.workspace.as_str());
     assert_eq!(preview["role"], "viewer");
+}
+
+#[tokio::test]
+async fn without_a_public_url_an_invite_link_names_the_address_of_its_creator() {
+    let settings = [
+        ("LISTEN", "0.0.0.0:0"),
+        ("SETUP_TOKEN", "first-account-of-this-test"),
+    ];
+    let app = TestApp::with(&settings).await;
+    let ada = app.founder("Ada").await;
+    let port = app.base.rsplit(':').next().unwrap().to_owned();
+    let create = async |who: &Person, host: &str, origin: Option<String>| {
+        let mut who = who.clone();
+        who.origin = origin;
+        let headers = [("host", host)];
+        let body = Some(b"{}".to_vec());
+        let made = who
+            .send(reqwest::Method::POST, "/v1/invites", &headers, body)
+            .await
+            .is(201);
+        (text(&made, "/url"), made["is_local_only"] == true)
+    };
+    let host = format!("192.0.2.7:{port}");
+    let (url, is_local_only) = create(&ada, &host, Some(format!("http://{host}"))).await;
+    assert!(url.starts_with(&format!("http://{host}/invite/")), "{url}");
+    assert!(!is_local_only);
+    let (url, _) = create(&ada, &host, Some(format!("https://{host}"))).await;
+    assert!(url.starts_with(&format!("https://{host}/")), "{url}");
+    let local = format!("localhost:{port}");
+    let (url, is_local_only) = create(&ada, &local, Some(format!("http://{local}"))).await;
+    assert!(url.starts_with(&format!("http://{local}/")), "{url}");
+    assert!(is_local_only, "others can connect to the server");
+    let (robot, _) = ada.make_key(&["workspace:admin"]).await;
+    let (url, _) = create(&robot, &host, None).await;
+    assert!(url.starts_with(&format!("http://{host}/")), "{url}");
+}
+
+#[tokio::test]
+async fn an_invite_link_names_the_public_url_whatever_the_request_names() {
+    let settings = [
+        ("PUBLIC_URL", "https://chat.example.org"),
+        ("SETUP_TOKEN", "first-account-of-this-test"),
+    ];
+    let t = team_with(&settings).await;
+    let made = t.ada.post("/v1/invites", json!({})).await.is(201);
+    let url = text(&made, "/url");
+    assert!(url.starts_with("https://chat.example.org/invite/"), "{url}");
+    assert_eq!(made["is_local_only"], false);
 }
 
 #[tokio::test]

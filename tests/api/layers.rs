@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "cursor",
         "disk",
+        "environment",
         "failpoint",
         "ids",
         "model",
@@ -43,6 +44,7 @@ const LAYERS: &[&[&str]] = &[
     &["personal", "runs"],
     &["nodes"],
     &["server"],
+    &["upkeep"],
     &["routes"],
     &["socket"],
     &["router"],

@@ -91,6 +91,7 @@ mod model_test;
 mod names;
 mod nodes;
 mod openapi;
+mod operator;
 mod outcomes;
 mod outside;
 mod pages;

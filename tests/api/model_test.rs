@@ -117,13 +117,15 @@ async fn a_test_of_the_operators_local_server_is_not_quoted_either() {
 }
 
 #[tokio::test]
-async fn without_a_model_the_built_in_responder_replies() {
+async fn without_a_model_the_test_fails() {
     let t = team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await;
     let found = test(&t.ada, json!({})).await;
     assert_eq!(
         (&found["ok"], &found["provider"]),
-        (&json!(true), &json!("builtin"))
+        (&json!(false), &json!("builtin"))
     );
+    let message = found["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("no model is connected"), "{message}");
 }
 
 #[tokio::test]

@@ -81,9 +81,15 @@ async fn a_session_token_can_begin_like_a_key() {
     with_cookie(&key).get("/v1/channels").await.refused(401);
 }
 
+/// Settings of a server behind a proxy with TLS.
+const BEHIND_A_PROXY: [(&str, &str); 2] = [
+    ("PUBLIC_URL", "https://chat.example.org"),
+    ("SETUP_TOKEN", "first-account-of-this-test"),
+];
+
 #[tokio::test]
 async fn the_cookie_is_limited_to_this_server_and_hidden_from_scripts() {
-    let t = team_with(&[("PUBLIC_URL", "https://chat.example.org")]).await;
+    let t = team_with(&BEHIND_A_PROXY).await;
     let form = json!({"email": t.ada.email, "password": PASSWORD});
     let mut at_home = visitor(&t.app.base);
     at_home.origin = Some("https://chat.example.org".to_owned());
@@ -97,7 +103,7 @@ async fn the_cookie_is_limited_to_this_server_and_hidden_from_scripts() {
 
 #[tokio::test]
 async fn browsers_stay_on_https_if_the_public_address_uses_it() {
-    let t = team_with(&[("PUBLIC_URL", "https://chat.example.org")]).await;
+    let t = team_with(&BEHIND_A_PROXY).await;
     let plain = team().await;
     for path in [
         "/",
@@ -311,7 +317,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             .to_owned();
         // `networks` only parses addresses. A failpoint in a debug build connects to the test that controls it. Addresses that `providers` calls are constant or
         // checked by `outbound`. `web` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
-        // file.
+        // file. `db` connects to the operator's database.
         let allowed = [
             "model/",
             "providers/",
@@ -321,6 +327,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             "failpoint.rs",
             "web/",
             "mcp/",
+            "db/sessions.rs",
         ];
         let may = allowed.iter().any(|prefix| name.starts_with(prefix));
         let text = std::fs::read_to_string(&file).unwrap();

@@ -43,7 +43,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     let stop = stop_signal()?;
     let stopping = tokio_util::sync::CancellationToken::new();
     let stopped = stopping.clone();
-    let (address, setup_link) = (app.address(), app.setup_link().await?);
+    let (address, setup_token) = (app.address(), app.setup_token().await?);
     let lines = listening_lines(&app);
     let serving = app.run(async move {
         tokio::select! {
@@ -55,7 +55,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
         let is_new = known.is_none();
         let sign_in = match known {
             Some(sign_in) => sign_in,
-            None => fill_new(&dir, &format!("http://{address}"), setup_link).await?,
+            None => fill_new(&dir, &format!("http://{address}"), setup_token).await?,
         };
         say(if has_model {
             "This is a demo with fictional people, and agents that use the configured model."
@@ -105,11 +105,9 @@ fn what_is_there(dir: &Path) -> anyhow::Result<Option<String>> {
     Ok(None)
 }
 
-async fn fill_new(dir: &Path, base: &str, setup_link: Option<String>) -> anyhow::Result<String> {
+async fn fill_new(dir: &Path, base: &str, setup_token: Option<String>) -> anyhow::Result<String> {
     say("Filling a workspace; this takes a few seconds.");
     let story = story::read()?;
-    let setup_token =
-        setup_link.and_then(|link| Some(link.split_once("setup_token=")?.1.to_owned()));
     let password = Secret(auth::new_token().chars().take(16).collect());
     fill::fill(base, setup_token, &story, &password).await?;
     let emails: Vec<&str> = story.people.iter().map(|p| p.email.as_str()).collect();

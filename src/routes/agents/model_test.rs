@@ -10,6 +10,7 @@ use super::St;
 use crate::{
     auth::{Scope, WorkspaceCaller},
     http::{ApiError, ErrorCode, extract::Body},
+    model::Provider,
     providers::Tested,
     replies::retry::Failure,
     server::State,
@@ -40,6 +41,23 @@ struct ModelTest {
     /// The beginning of the model's reply.
     reply: Option<String>,
     error: Option<ModelTestError>,
+}
+
+impl ModelTest {
+    /// Result for a workspace in which the built-in responder replies.
+    fn without_model(provider: &dyn Provider) -> Self {
+        Self {
+            ok: false,
+            provider: provider.name().to_owned(),
+            model: provider.name().to_owned(),
+            latency_ms: 0,
+            reply: None,
+            error: Some(ModelTestError {
+                code: FailCode::ModelUnavailable,
+                message: "no model is connected: connect one in Settings › Model, or set OPENVIBE_MODEL_BASE_URL".to_owned(),
+            }),
+        }
+    }
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -73,6 +91,9 @@ async fn test_model(
         .param("model"));
     }
     let provider = state.providers.of(member.workspace).await?;
+    if provider.is_offline() {
+        return Ok(Json(ModelTest::without_model(&*provider)));
+    }
     let started = Instant::now();
     let Tested {
         model,

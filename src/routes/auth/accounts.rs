@@ -63,7 +63,7 @@ struct Setup {
     needs_setup: bool,
     /// `first`, `open`, or `invite`.
     signup: Signup,
-    /// True if creating the first account requires the token from the link that the server printed at startup.
+    /// True if creating the first account requires the token from the setup link.
     setup_token_required: bool,
 }
 
@@ -71,14 +71,15 @@ struct Setup {
 #[utoipa::path(get, path = "/v1/auth/setup", tag = "accounts",
     security(()),
     responses((status = 200, body = Setup)))]
-async fn setup(axum::extract::State(state): St) -> Result<Json<Setup>, ApiError> {
+async fn setup(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+) -> Result<Json<Setup>, ApiError> {
     let needs_setup = !users::any_account(&mut state.db.read().await?).await?;
     Ok(Json(Setup {
         needs_setup,
         signup: state.config.signup,
-        setup_token_required: needs_setup
-            && state.setup_token.is_some()
-            && state.config.signup != Signup::Invite,
+        setup_token_required: needs_setup && state.first_account.token_for(&headers).is_some(),
     }))
 }
 
@@ -223,7 +224,7 @@ struct SignupForm {
     invite: Option<String>,
     /// Handle in the workspace of the invite; derived from the name, or else the email address, by default.
     handle: Option<String>,
-    /// Token from the link that the server printed at startup, if the server requires one.
+    /// Token from the setup link, if the server requires one.
     setup_token: Option<String>,
 }
 
@@ -259,7 +260,7 @@ async fn signup(
             &state.db,
             &state.hasher,
             state.config.signup,
-            state.setup_token.clone(),
+            state.first_account.token_for(&headers).map(str::to_owned),
             form,
         )
         .await
@@ -352,6 +353,9 @@ async fn login(
     };
     let limits = &state.limits;
     limits.settle(&email, address.0, attempt, &verified).await;
+    if matches!(verified, Err(AuthError::WrongPassword)) {
+        tracing::warn!(client.address = %address.0, "a sign-in failed");
+    }
     if let (Err(AuthError::WrongPassword), Some(stored)) = (&verified, stored) {
         note_failure(&state, stored.user_id, device_of(&headers, &address));
     }

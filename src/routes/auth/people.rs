@@ -23,7 +23,7 @@ use crate::{
     },
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
     patch::present,
-    server::State,
+    server::{State, origin::LinkBase},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -175,6 +175,8 @@ struct NewInviteAnswer {
     invite: Invite,
     token: String,
     url: String,
+    /// True if the link works only on the server's own machine, although others can connect to it.
+    is_local_only: bool,
 }
 
 /// Create an invite link
@@ -186,6 +188,7 @@ struct NewInviteAnswer {
 async fn create_invite(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    base: LinkBase,
     Body(form): Body<InviteForm>,
 ) -> Result<(StatusCode, Json<NewInviteAnswer>), ApiError> {
     let new = invites::NewInvite {
@@ -199,11 +202,14 @@ async fn create_invite(
             invites::create(c, actor, &new).await
         })
         .await?;
-    let url = format!("{}/invite/{token}", state.public_url);
-    Ok((
-        StatusCode::CREATED,
-        Json(NewInviteAnswer { invite, token, url }),
-    ))
+    let url = format!("{}/invite/{token}", base.0);
+    let answer = NewInviteAnswer {
+        invite,
+        token,
+        url,
+        is_local_only: base.is_local_only(&state),
+    };
+    Ok((StatusCode::CREATED, Json(answer)))
 }
 
 /// Preview of an invite for the person who opens its link.

@@ -1,13 +1,19 @@
 //! The server within the test's process.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
-use openvibe::{app::App, config::Config, db::Db, http::serve::Bounds, nodes::bus::Bus};
+use openvibe::{
+    app::App,
+    config::{Config, parse_duration},
+    db::Db,
+    http::serve::Bounds,
+    nodes::bus::Bus,
+};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{ModelServer, Person, TestDatabase, id, sign_up, text, within};
+use super::{ModelServer, Person, TestDatabase, id, sign_up, sign_up_with, text, within};
 
 pub struct TestApp {
     pub base: String,
@@ -20,6 +26,7 @@ pub struct TestApp {
     running: JoinSet<()>,
     db: Option<Db>,
     bus: Option<Arc<Bus>>,
+    metrics: Option<SocketAddr>,
     /// Shared with the server, so that no other test can use the database before the server has shut down.
     pub place: Arc<TestDatabase>,
 }
@@ -96,6 +103,7 @@ impl TestApp {
             settings,
             db: None,
             bus: None,
+            metrics: None,
             bound: |_| {},
             poll: None,
             stop: CancellationToken::new(),
@@ -114,7 +122,13 @@ impl TestApp {
     }
 
     pub(super) async fn run(&mut self) {
-        let mut config = Config::from_values(self.settings.clone()).unwrap();
+        let mut settings = self.settings.clone();
+        let retention = settings.remove("EVENT_RETENTION");
+        let mut config = Config::from_values(settings).unwrap();
+        if let Some(retention) = retention {
+            // Tests cannot wait for the shortest time that the setting permits.
+            config.event_retention = parse_duration(&retention).unwrap();
+        }
         config.password_cost = argon2::ParamsBuilder::new()
             .m_cost(argon2::Params::MIN_M_COST)
             .t_cost(1)
@@ -128,6 +142,7 @@ impl TestApp {
         self.base = format!("http://{}", app.address());
         self.db = Some(app.db());
         self.bus = Some(app.bus());
+        self.metrics = app.metrics_address();
         self.stop = CancellationToken::new();
         let (stop, place) = (self.stop.clone(), Arc::clone(&self.place));
         self.running.spawn(async move {
@@ -136,6 +151,11 @@ impl TestApp {
                 .unwrap();
             drop(place);
         });
+    }
+
+    /// Address of `OPENVIBE_METRICS_LISTEN`.
+    pub fn metrics_address(&self) -> SocketAddr {
+        self.metrics.unwrap()
     }
 
     /// The server's own database handle.
@@ -164,7 +184,11 @@ impl TestApp {
 
     /// Creates the first account and its workspace. Returns the user.
     pub async fn founder(&self, name: &str) -> Person {
-        let mut person = sign_up(&self.base, name, None).await;
+        let form = match self.settings.get("SETUP_TOKEN") {
+            Some(token) => json!({"setup_token": token}),
+            None => json!({}),
+        };
+        let mut person = sign_up_with(&self.base, name, form).await;
         let workspace = person
             .post("/v1/workspaces", json!({"name": format!("{name} Works")}))
             .await

@@ -29,7 +29,7 @@ pub use model_server::{Answer, Gate, ModelServer, Request};
 pub use models_file::ModelsFile;
 pub use nats::{NatsServer, SECRET_KEY};
 pub use nodes::is_shared_engine;
-pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, visitor};
+pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, sign_up_with, visitor};
 pub use process::{Hold, TestProcess, command, in_own_mounts, refusal};
 pub use relay::{Relay, Target};
 pub use s3_server::S3;

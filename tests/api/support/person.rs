@@ -171,11 +171,18 @@ pub const PASSWORD: &str = "correct horse";
 
 /// Creates an account; `invite` is the token of an invite link.
 pub async fn sign_up(base: &str, name: &str, invite: Option<&str>) -> Person {
-    let email = format!("{}@example.org", name.to_lowercase().replace(' ', "."));
-    let mut form = json!({"email": email, "password": PASSWORD, "name": name});
-    if let Some(invite) = invite {
-        form["invite"] = invite.into();
+    match invite {
+        Some(invite) => sign_up_with(base, name, json!({"invite": invite})).await,
+        None => sign_up_with(base, name, json!({})).await,
     }
+}
+
+/// Creates an account with additional fields.
+pub async fn sign_up_with(base: &str, name: &str, mut form: Value) -> Person {
+    let email = format!("{}@example.org", name.to_lowercase().replace(' ', "."));
+    form["email"] = email.as_str().into();
+    form["password"] = PASSWORD.into();
+    form["name"] = name.into();
     let mut person = visitor(base);
     let reply = person.post("/v1/auth/signup", form).await;
     let cookie = (reply.status == 201).then(|| reply.cookie());

@@ -195,6 +195,8 @@ impl TestProcess {
             for line in lines.by_ref() {
                 if let Some((_, address)) = line.split_once("listening on ") {
                     // Fails only if the test has already failed, so that it no longer waits.
+                    // In a JSON log, the address ends with the string.
+                    let address = address.split('"').next().unwrap();
                     drop(send.send((address.to_owned(), said)));
                     break;
                 }

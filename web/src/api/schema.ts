@@ -56,7 +56,8 @@ export interface paths {
         };
         /**
          * Get metrics for Prometheus
-         * @description Requires the metrics token if one is set; without one, only requests from the same machine are accepted.
+         * @description Requires the metrics token if one is set; without one, only requests from the same machine are accepted, and only while the public
+         *     URL is that of this machine.
          *
          *     **Access:** anyone.
          */
@@ -7716,6 +7717,8 @@ export interface components {
         NewInviteAnswer: components["schemas"]["Invite"] & {
             token: string;
             url: string;
+            /** @description True if the link works only on the server's own machine, although others can connect to it. */
+            is_local_only: boolean;
         };
         /** @description A key with its secret, which is shown only once. */
         NewKey: components["schemas"]["ApiKey"] & {
@@ -9517,7 +9520,7 @@ export interface components {
             needs_setup: boolean;
             /** @description `first`, `open`, or `invite`. */
             signup: components["schemas"]["Signup"];
-            /** @description True if creating the first account requires the token from the link that the server printed at startup. */
+            /** @description True if creating the first account requires the token from the setup link. */
             setup_token_required: boolean;
         };
         /** @description A tool, and whether replies can use it. */
@@ -9634,7 +9637,7 @@ export interface components {
             invite?: string | null;
             /** @description Handle in the workspace of the invite; derived from the name, or else the email address, by default. */
             handle?: string | null;
-            /** @description Token from the link that the server printed at startup, if the server requires one. */
+            /** @description Token from the setup link, if the server requires one. */
             setup_token?: string | null;
         };
         /** @description A reply that was not written again. */
@@ -19898,6 +19901,7 @@ export interface operations {
                      *       "email": null,
                      *       "expires_at": null,
                      *       "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_local_only": false,
                      *       "max_uses": null,
                      *       "role": "admin",
                      *       "token": "…",

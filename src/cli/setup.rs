@@ -1,0 +1,36 @@
+//! `openvibe setup-link`.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+
+use super::{addresses, database::open_existing, output::say};
+use crate::{auth, config::Config, server::setup::setup_link};
+
+/// Prints the setup link, once for each address of the server.
+pub(super) async fn link(config: Config) -> anyhow::Result<()> {
+    let db = open_existing(&config).await?;
+    let is_used = auth::any_account(&mut db.read().await?).await?;
+    anyhow::ensure!(
+        !is_used,
+        "this server has its first account, so its setup link is used up: ask an admin for an invite, or use `openvibe user create`"
+    );
+    let token = auth::setup_token(&db, config.setup_token.as_ref()).await?;
+    db.close().await;
+    let bases = match &config.public_url {
+        Some(url) => vec![url.clone()],
+        None => addresses::bases(None, listen_address(&config.listen).await?),
+    };
+    for base in bases {
+        say(&setup_link(&base, &token));
+    }
+    Ok(())
+}
+
+async fn listen_address(listen: &str) -> anyhow::Result<SocketAddr> {
+    let unknown = || format!("OPENVIBE_LISTEN: the address {listen} is not known");
+    let mut found = tokio::net::lookup_host(listen)
+        .await
+        .with_context(unknown)?;
+    found.next().with_context(unknown)
+}
