@@ -2,6 +2,7 @@
 the chart, and the objects are compared with the schemas of Kubernetes."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ CHART = ROOT / "deploy/helm/openvibe"
 KUBERNETES = "1.37"
 URL = {"publicUrl": "https://chat.example.org"}
 KEY = {"secretKey": {"existingSecret": "key"}}
+BINARY = Path(os.environ.get("OPENVIBE_BIN", ROOT / "target/debug/openvibe"))
 LEAST = URL | {"database": {"url": "postgres://openvibe:secret@db/openvibe"}}
 
 
@@ -119,7 +121,9 @@ class Chart(unittest.TestCase):
                 continue
             for found in yaml.safe_load_all(text):
                 if found:
-                    kubernetes_validate.validate(found, KUBERNETES, strict=True)
+                    # The operator's own objects are not part of Kubernetes.
+                    if not found["apiVersion"].startswith("monitoring.coreos.com/"):
+                        kubernetes_validate.validate(found, KUBERNETES, strict=True)
                     objects[found["kind"]] = found
         return objects
 
@@ -168,7 +172,8 @@ class Chart(unittest.TestCase):
     def test_values_are_checked(self):
         for wrong in (
             {"replicas": 2},
-            {"drain": "30s"},
+            {"drain": "16s"},
+            {"sqlite": {"enabled": True, "size": "ten"}},
             {"drain": "soon"},
             {"publicUrl": "chat.example.org"},
             {"database": {"url": "sqlite://x"}},
@@ -198,7 +203,8 @@ class Chart(unittest.TestCase):
         self.assertTrue(pod["securityContext"]["runAsNonRoot"])
         (container,) = pod["containers"]
         self.assertTrue(container["securityContext"]["readOnlyRootFilesystem"])
-        self.assertEqual({"data": {}, "tmp": {}}, {v["name"]: v["emptyDir"] for v in pod["volumes"]})
+        limits = {v["name"]: v["emptyDir"] for v in pod["volumes"]}
+        self.assertEqual({"data": {"sizeLimit": "5Gi"}, "tmp": {"sizeLimit": "1Gi"}}, limits)
 
     def test_addresses_with_passwords_are_in_a_secret(self):
         values = LEAST | KEY | {"nats": {"url": "tls://ov:secret@nats:4222"}, "blobs": {"url": "s3://files/chat"}}
@@ -250,6 +256,83 @@ class Chart(unittest.TestCase):
         template = objects["Deployment"]["spec"]["template"]
         self.assertLessEqual(service["spec"]["selector"].items(), template["metadata"]["labels"].items())
 
+    def test_one_node_can_use_sqlite_on_a_volume(self):
+        values = URL | {"sqlite": {"enabled": True, "size": "20Gi", "storageClass": "fast"}}
+        objects = self.render(values)
+        spec = objects["Deployment"]["spec"]
+        self.assertEqual((1, {"type": "Recreate"}), (spec["replicas"], spec["strategy"]))
+        claim = objects["PersistentVolumeClaim"]
+        self.assertEqual(("fast", "20Gi"), (claim["spec"]["storageClassName"], claim["spec"]["resources"]["requests"]["storage"]))
+        volumes = {volume["name"]: volume for volume in spec["template"]["spec"]["volumes"]}
+        self.assertEqual(claim["metadata"]["name"], volumes["data"]["persistentVolumeClaim"]["claimName"])
+        self.assertNotIn("OPENVIBE_DATABASE_URL", self.env(values))
+        self.assertNotIn("PodDisruptionBudget", objects)
+        self.assertIn("1 node", self.notes(values))
+        existing = self.render(URL | {"sqlite": {"enabled": True, "existingClaim": "chat"}})
+        self.assertNotIn("PersistentVolumeClaim", existing)
+        self.assert_refused(LEAST | {"sqlite": {"enabled": True}}, "exclude each other")
+        nats = {"nats": {"url": "nats://nats:4222"}}
+        self.assert_refused(values | nats | KEY, "nats needs PostgreSQL")
+
+    def test_pods_can_be_placed_and_extended(self):
+        toleration = {"key": "chat", "operator": "Exists", "effect": "NoSchedule"}
+        volume = {"name": "creds", "secret": {"secretName": "nats-creds"}}
+        mount = {"name": "creds", "mountPath": "/etc/nats", "readOnly": True}
+        values = LEAST | {
+            "podAnnotations": {"a": "1"}, "podLabels": {"team": "chat"}, "nodeSelector": {"disk": "ssd"},
+            "tolerations": [toleration], "affinity": {"podAntiAffinity": {}}, "serviceAccount": "chat",
+            "extraVolumes": [volume], "extraVolumeMounts": [mount],
+        }
+        template = self.render(values)["Deployment"]["spec"]["template"]
+        self.assertEqual("1", template["metadata"]["annotations"]["a"])
+        self.assertEqual("chat", template["metadata"]["labels"]["team"])
+        pod = template["spec"]
+        self.assertEqual(({"disk": "ssd"}, [toleration]), (pod["nodeSelector"], pod["tolerations"]))
+        self.assertEqual(({"podAntiAffinity": {}}, "chat"), (pod["affinity"], pod["serviceAccountName"]))
+        self.assertIn(volume, pod["volumes"])
+        self.assertIn(mount, pod["containers"][0]["volumeMounts"])
+
+    def test_the_settings_file_is_mounted_and_restarts_the_nodes(self):
+        def deployed(config):
+            return self.render(URL | {"database": {"existingSecret": "db"}, "config": config})
+
+        first = deployed('signup = "open"\n[mcp.files]\ncommand = ["files"]\n')
+        self.assertEqual('signup = "open"\n[mcp.files]\ncommand = ["files"]\n', first["Secret"]["stringData"]["openvibe.toml"])
+        env = self.env(LEAST | {"config": "workers = 2"})
+        self.assertEqual("/etc/openvibe/openvibe.toml", env["OPENVIBE_CONFIG"])
+        checksum = [o["Deployment"]["spec"]["template"]["metadata"]["annotations"] for o in (first, deployed("workers = 2"))]
+        self.assertNotEqual(*checksum)
+
+    def test_prometheus_needs_the_token(self):
+        monitor = {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}}
+        self.assert_refused(LEAST | {"metrics": monitor}, "set metrics.existingSecret")
+        values = LEAST | {"metrics": monitor | {"existingSecret": "metrics"}}
+        found = self.render(values)["ServiceMonitor"]
+        self.assertEqual("prometheus", found["metadata"]["labels"]["release"])
+        reference = {"name": "metrics", "key": "OPENVIBE_METRICS_TOKEN"}
+        self.assertEqual(reference, found["spec"]["endpoints"][0]["authorization"]["credentials"])
+        self.assertEqual({"secretKeyRef": reference}, self.env(values)["OPENVIBE_METRICS_TOKEN"])
+        self.assertIn("OPENVIBE_METRICS_TOKEN is not set", self.notes(LEAST))
+        self.assertNotIn("ServiceMonitor", self.render(LEAST))
+
+    def test_a_network_policy_permits_only_the_ingress(self):
+        self.assertNotIn("NetworkPolicy", self.render(LEAST))
+        peer = {"namespaceSelector": {"matchLabels": {"name": "ingress"}}}
+        policy = self.render(LEAST | {"networkPolicy": {"enabled": True, "from": [peer]}})["NetworkPolicy"]
+        self.assertEqual([{"ports": [{"port": "http"}], "from": [peer]}], policy["spec"]["ingress"])
+
+    @unittest.skipUnless(BINARY.exists(), "the program is not built")
+    def test_the_program_accepts_the_longest_drain(self):
+        pattern = re.compile(json.loads(read("deploy/helm/openvibe/values.schema.json"))["properties"]["drain"]["pattern"])
+        longest = max(n for n in range(100) if pattern.match(f"{n}s"))
+
+        def error(drain):
+            env = {"OPENVIBE_DRAIN": f"{drain}s", "OPENVIBE_DATA_DIR": "/nonexistent"}
+            return subprocess.run([BINARY, "nodes"], env=env, capture_output=True, text=True, check=False).stderr
+
+        self.assertNotIn("OPENVIBE_DRAIN", error(longest))
+        self.assertIn("OPENVIBE_DRAIN", error(longest + 1))
+
     def test_one_node_at_a_time_can_be_evicted(self):
         self.assertEqual(1, self.render(LEAST)["PodDisruptionBudget"]["spec"]["maxUnavailable"])
         self.assertNotIn("PodDisruptionBudget", self.render(LEAST | {"replicaCount": 1}))
@@ -258,9 +341,21 @@ class Chart(unittest.TestCase):
         notes = self.notes(LEAST)
         self.assertIn("logs deployment/chat-openvibe", notes)
         self.assertIn("OPENVIBE_SECRET_KEY is not set", notes)
-        env = {"OPENVIBE_SECRET_KEY": "x", "OPENVIBE_TRUSTED_PROXIES": "10.0.0.1"}
+        env = {"OPENVIBE_SECRET_KEY": "x", "OPENVIBE_TRUSTED_PROXIES": "10.0.0.1", "OPENVIBE_METRICS_TOKEN": "y"}
         self.assertNotIn("is not set", self.notes(LEAST | {"env": env}))
         self.assertNotIn("OPENVIBE_SECRET_KEY is not set", self.notes(LEAST | KEY))
+
+
+class Timeouts(unittest.TestCase):
+    def test_proxies_wait_for_the_longest_reply(self):
+        longest = 15 * 60
+        (nginx,) = re.findall(r"proxy_read_timeout (\d+)s;", read("docs/operations.md"))
+        values = yaml.safe_load(read("deploy/helm/openvibe/values.yaml"))
+        ingress = values["ingress"]["annotations"]["nginx.ingress.kubernetes.io/proxy-read-timeout"]
+        (haproxy_minutes,) = re.findall(r"timeout server (\d+)m$", read("deploy/haproxy.cfg"), re.MULTILINE)
+        self.assertIn('"ATTEMPT_MAX", Duration::from_mins(15)', read("src/config.rs"))
+        for seconds in (int(nginx), int(ingress), int(haproxy_minutes) * 60):
+            self.assertGreaterEqual(seconds, longest)
 
 
 class Settings(unittest.TestCase):
