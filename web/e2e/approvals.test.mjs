@@ -15,7 +15,7 @@ const { server, browser, model, ada, bo } = await startTeam({
 });
 const TITLE = 'Create an issue';
 const card = (p) => p.page.getByRole('article', { name: `Approval: ${TITLE}`, exact: true });
-const link = (p) => side(p).getByRole('link', { name: /^Waiting for you/ });
+const link = (p) => side(p).getByRole('link', { name: /^Inbox/ });
 const inbox = (p) => main(p).getByRole('region', { name: 'Waiting for you', exact: true });
 const reply = (p) => answers(p, 'Sage').last();
 const text = (p, words) => main(p).getByText(words);
@@ -50,7 +50,7 @@ const waiting = async (p = bo) => (await api(p, 'GET', 'waiting')).actions;
 test('nothing waits at first', async () => {
   await bo.page.goto('/northwind/inbox');
   await inbox(bo).getByText('Nothing is waiting for you.').waitFor();
-  await main(bo).getByRole('heading', { name: 'Waiting for you', level: 1 }).waitFor();
+  await main(bo).getByRole('heading', { name: 'Inbox', level: 1 }).waitFor();
   await inspect(bo, 'inbox-empty');
 });
 

@@ -58,16 +58,16 @@ test('two agents work on a goal in turns, and the person reviews their draft', a
 
 test('the draft waits for the person who asked, and for nobody else', async () => {
   await side(bo)
-    .getByRole('link', { name: /^Waiting for you 1/ })
+    .getByRole('link', { name: /^Inbox 1/ })
     .waitFor();
   assert.equal(
     await side(ada)
-      .getByRole('link', { name: /^Waiting for you 1/ })
+      .getByRole('link', { name: /^Inbox 1/ })
       .count(),
     0,
   );
   await side(bo)
-    .getByRole('link', { name: /^Waiting for you/ })
+    .getByRole('link', { name: /^Inbox/ })
     .click();
   await bo.page.getByRole('list', { name: 'Results' }).waitFor();
   await inspect(bo, 'collaboration-waiting');

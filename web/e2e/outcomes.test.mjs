@@ -47,7 +47,7 @@ before(async () => {
 
 test('both empty pages explain their content', async () => {
   await ada.page.goto('/northwind/actions');
-  await ada.page.getByRole('heading', { name: 'Actions', level: 1 }).waitFor();
+  await ada.page.getByRole('heading', { name: 'Action items', level: 1 }).waitFor();
   await ada.page.getByText('Nothing to do').waitFor();
   await accessible(ada.page, 'no actions');
   await ada.page.goto('/northwind/decisions');
@@ -93,7 +93,7 @@ test('an action item assigned to me appears immediately, in its group', async ()
 });
 
 test('a completed item is updated everywhere, and a slip can be undone in place', async () => {
-  const link = ada.page.getByRole('link', { name: /^Actions/ });
+  const link = ada.page.getByRole('link', { name: /^Action items/ });
   await link.getByText('4', { exact: false }).waitFor();
   await item(ada, 'Book the room').check();
   await main(ada).getByText('You have 3 open items').waitFor();

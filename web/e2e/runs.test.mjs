@@ -6,7 +6,7 @@ import { answers, composer, dialog, inspect, main, option, side, toast } from '.
 import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo, model } = await startTeam({ model: true, bo: { theme: 'light' } });
-const PAGE = '/northwind/runs';
+const PAGE = '/northwind/automation/history';
 const ANSWER = 'We launch on Monday, after two quiet days.';
 const line = (p, text) => p.page.getByRole('region', { name: text });
 const table = (p) => main(p).getByRole('table', { name: 'Runs' });
@@ -63,8 +63,9 @@ before(async () => {
 });
 
 test('the page is empty at first', async () => {
-  await side(ada).getByRole('link', { name: 'Runs' }).click();
-  await main(ada).getByRole('heading', { name: 'Runs', level: 1 }).waitFor();
+  await side(ada).getByRole('link', { name: 'Automation' }).click();
+  await main(ada).getByRole('link', { name: 'History' }).click();
+  await main(ada).getByRole('heading', { name: 'Automation', level: 1 }).waitFor();
   await main(ada).getByText('No runs yet').waitFor();
   assert.equal(new URL(ada.page.url()).pathname, PAGE);
   await inspect(ada, 'runs-none');
@@ -133,7 +134,7 @@ test('the run waits for an approval, in the thread, on its page, and in the inbo
   assert.match(ada.page.url(), /#m-msg_/);
 
   await side(ada)
-    .getByRole('link', { name: /^Waiting for you/ })
+    .getByRole('link', { name: /^Inbox/ })
     .click();
   await card(ada, 'Approve the draft')
     .getByRole('link', { name: /^Show run/ })

@@ -7,7 +7,7 @@ import { dialog, inspect, main, side, toast } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo, model } = await startTeam({ model: true, bo: { theme: 'light' } });
-const PAGE = '/northwind/schedules';
+const PAGE = '/northwind/automation/schedules';
 const list = (p) => main(p).getByRole('list', { name: 'Schedules' });
 const row = (p, name) => list(p).getByRole('listitem').filter({ hasText: name });
 const act = (p, name, what) => row(p, name).getByRole('button', { name: `${what} ${name}` });
@@ -17,7 +17,7 @@ const invalid = (p, name) => field(p, name).and(p.page.locator('[aria-invalid=tr
 const stored = async (p, name) => (await api(p, 'GET', 'schedules')).data.find((s) => s.name === name);
 const open = async (p) => {
   await p.page.goto(PAGE);
-  await main(p).getByRole('heading', { name: 'Schedules', level: 1 }).waitFor();
+  await main(p).getByRole('heading', { name: 'Automation', level: 1 }).waitFor();
 };
 const create = async (p, more = {}) => {
   const { channelId } = await known(p);
@@ -33,7 +33,8 @@ const create = async (p, more = {}) => {
 };
 
 test('the page is empty at first', async () => {
-  await side(ada).getByRole('link', { name: 'Schedules' }).click();
+  await side(ada).getByRole('link', { name: 'Automation' }).click();
+  await main(ada).getByRole('link', { name: 'Schedules' }).click();
   await main(ada).getByText('Nothing is scheduled.').waitFor();
   assert.equal(new URL(ada.page.url()).pathname, PAGE);
   await inspect(ada, 'schedules-none');

@@ -53,7 +53,7 @@ before(async () => {
 });
 
 test('the empty search page shows the syntax and focuses the field', async () => {
-  await side(ada).getByRole('link', { name: 'Search' }).click();
+  await ada.page.keyboard.press('Control+Shift+F');
   await ada.page.getByRole('heading', { name: 'Search messages' }).waitFor();
   assert.equal(await field(ada).evaluate((f) => f === document.activeElement), true);
   await accessible(ada.page, 'search, empty');

@@ -6,7 +6,7 @@ import { dialog, inspect, main, side, toast } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ bo: { theme: 'light' } });
-const PAGE = '/northwind/workflows';
+const PAGE = '/northwind/automation/workflows';
 const list = (p) => main(p).getByRole('list', { name: 'Workflows' });
 const row = (p, name) => list(p).getByRole('listitem').filter({ hasText: name });
 const act = (p, name, what) => row(p, name).getByRole('button', { name: `${what} ${name}` });
@@ -17,7 +17,7 @@ const stored = async (name) => (await api(ada, 'GET', `workflows?name=${name}`))
 const idsOf = ({ steps }) => steps.map((s) => s.id);
 const open = async (p) => {
   await p.page.goto(PAGE);
-  await main(p).getByRole('heading', { name: 'Workflows', level: 1 }).waitFor();
+  await main(p).getByRole('heading', { name: 'Automation', level: 1 }).waitFor();
 };
 const edit = async (p, name) => {
   await open(p);
@@ -26,9 +26,9 @@ const edit = async (p, name) => {
 };
 
 test('the page is empty at first', async () => {
-  await side(ada).getByRole('link', { name: 'Workflows' }).click();
+  await side(ada).getByRole('link', { name: 'Automation' }).click();
   await main(ada).getByText('No workflows yet. Start from a recipe.').waitFor();
-  assert.equal(new URL(ada.page.url()).pathname, PAGE);
+  assert.equal(new URL(ada.page.url()).pathname, '/northwind/automation');
   await inspect(ada, 'workflows-none');
 });
 
@@ -235,9 +235,9 @@ test('a run starts with its input and opens', async () => {
   await dialog(ada).getByLabel('Channel', { exact: true }).selectOption('#general');
   await inspect(ada, 'workflows-run');
   await dialog(ada).getByRole('button', { name: 'Run now', exact: true }).click();
-  await ada.page.waitForURL('**/northwind/runs/run_*');
+  await ada.page.waitForURL('**/northwind/automation/history/run_*');
   const [run] = (await api(ada, 'GET', 'runs')).data;
-  assert.equal(new URL(ada.page.url()).pathname, `/northwind/runs/${run.id}`);
+  assert.equal(new URL(ada.page.url()).pathname, `/northwind/automation/history/${run.id}`);
   assert.equal(run.input, 'The fair is on Monday.');
   await open(ada);
   await row(ada, 'review').getByText('Last run: ').waitFor();

@@ -222,7 +222,10 @@ test('the inbox has paused schedules and workflows until they are dealt with', a
     within(list)
       .getByRole('link', { name: `Review ${of}` })
       .getAttribute('href');
-  expect([link('Morning'), link('review')]).toEqual(['/northwind/schedules', '/northwind/workflows']);
+  expect([link('Morning'), link('review')]).toEqual([
+    '/northwind/automation/schedules',
+    '/northwind/automation',
+  ]);
   backend.waiting = waiting();
   screen.scene.event('schedule.updated', { schedule: schedule() });
   expect(await page.findByText('Nothing is waiting for you.')).toBeTruthy();
@@ -244,7 +247,9 @@ test('the approval of a run has its text, and a link to the run', async () => {
   const it = within(await page.findByRole('article', { name: 'Approval: Approve the draft' }));
   expect(it.getByText('A workflow that runs for you needs your approval to go on.')).toBeTruthy();
   expect(it.getByRole('row', { name: 'Text Publish this? We launch on Monday.' })).toBeTruthy();
-  expect(it.getByRole('link', { name: /^Show run/ }).getAttribute('href')).toBe('/northwind/runs/run_9');
+  expect(it.getByRole('link', { name: /^Show run/ }).getAttribute('href')).toBe(
+    '/northwind/automation/history/run_9',
+  );
   expect(it.queryByRole('button', { name: 'Add a reason' })).toBeNull();
 });
 test('an empty inbox says so, and fills without a reload', async () => {

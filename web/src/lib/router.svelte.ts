@@ -4,6 +4,12 @@ import type { SettingsPage } from '../settings/pages';
 /** Pages across all channels. */
 const PAGES = ['actions', 'decisions', 'search', 'inbox', 'schedules', 'workflows', 'runs'] as const;
 export type PageName = (typeof PAGES)[number];
+/** Tabs of Automation, by the segment of their path; `workflows` also opens without one. */
+const AUTOMATION = { workflows: 'workflows', schedules: 'schedules', history: 'runs' } as const;
+export type AutomationTab = (typeof AUTOMATION)[keyof typeof AUTOMATION];
+const isTab = (s: string): s is keyof typeof AUTOMATION => Object.hasOwn(AUTOMATION, s);
+export const isAutomation = (name: string): name is AutomationTab =>
+  (Object.values(AUTOMATION) as string[]).includes(name);
 /** Tabs of an agent's page; `about` has the path without a suffix. */
 export type AgentTab = 'about' | 'edit' | 'told' | 'history' | 'try';
 export type Route =
@@ -61,6 +67,15 @@ export function parsePlace(url: URL): Place {
   };
 }
 
+/** Former paths of Automation, with the ID of a workflow or run. */
+const FORMER = /^(\/[^/]+)\/(workflows|schedules|runs)(?=\/|$)/;
+/** The current path for a link from before its page moved; other paths stay as they are. */
+export const currentPath = (path: string): string =>
+  path.replace(
+    FORMER,
+    (_, slug: string, page: string) => `${slug}/automation/${page === 'runs' ? 'history' : page}`,
+  );
+
 function parsePanel(text: string): Panel {
   const [kind, id, mode] = text.split(':');
   if (!id) return null;
@@ -83,7 +98,11 @@ function parseRoute(path: string): Route {
   if (!b) return { name: 'workspace', slug: a };
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
-  if (isPage(b) && (!c || ((b === 'workflows' || b === 'runs') && !d))) return { name: b, slug: a, id: c };
+  if (b === 'automation' && !e) {
+    const name = c === undefined ? 'workflows' : isTab(c) ? AUTOMATION[c] : null;
+    if (name && (d === undefined || name !== 'schedules')) return { name, slug: a, id: d };
+  }
+  if (isPage(b) && !isAutomation(b) && !c) return { name: b, slug: a, id: c };
   if (b === 'settings' && !d) return { name: 'settings', slug: a, page: c ?? null };
   if (b === 'settings' && c === 'agents' && d && !f) {
     if (!e) return { name: 'agent', slug: a, agent: d, tab: 'about' };
@@ -105,10 +124,10 @@ export const to = {
   decisions: (slug: string) => `/${slug}/decisions`,
   search: (slug: string, q = '') => `/${slug}/search${q ? `?q=${encodeURIComponent(q)}` : ''}`,
   inbox: (slug: string) => `/${slug}/inbox`,
-  schedules: (slug: string) => `/${slug}/schedules`,
-  workflows: (slug: string, id = '') => `/${slug}/workflows${id && `/${id}`}`,
-  runs: (slug: string) => `/${slug}/runs`,
-  run: (slug: string, run: string) => `/${slug}/runs/${run}`,
+  schedules: (slug: string) => `/${slug}/automation/schedules`,
+  workflows: (slug: string, id = '') => `/${slug}/automation${id && `/workflows/${id}`}`,
+  runs: (slug: string) => `/${slug}/automation/history`,
+  run: (slug: string, run: string) => `/${slug}/automation/history/${run}`,
   settings: (slug: string, page?: SettingsPage) => `/${slug}/settings${page ? `/${page}` : ''}`,
   agent: (slug: string, agent: string, tab: AgentTab = 'about') =>
     `/${slug}/settings/agents/${agent}${tab === 'about' ? '' : `/${tab}`}`,
@@ -116,10 +135,21 @@ export const to = {
     `/${slug}/settings/agents/new${template ? `?template=${encodeURIComponent(template)}` : ''}`,
 };
 
+/** The address of the page; a former one is replaced. */
+function hereNow(): URL {
+  const url = new URL(location.href);
+  const path = currentPath(url.pathname);
+  if (path !== url.pathname) {
+    url.pathname = path;
+    history.replaceState(history.state, '', url);
+  }
+  return url;
+}
+
 export class Router {
   /** The fork that is covered by a task or agent panel. */
   #beneath: { panel: string; focus: string | null } | null = null;
-  #at = $state.raw<Place>(parsePlace(new URL(location.href)));
+  #at = $state.raw<Place>(parsePlace(hereNow()));
   /** True if the user has navigated since the page was loaded. */
   moved = false;
   /**
@@ -170,7 +200,7 @@ export class Router {
   }
   #sync(): void {
     this.moved = true;
-    const url = new URL(location.href);
+    const url = hereNow();
     const path = url.pathname + url.search + url.hash;
     if (this.#leaves(url) && this.guard?.(path) === false) {
       // The browser has already navigated: restore the current address.
@@ -191,7 +221,7 @@ export class Router {
     if (this.#leaves(new URL(path, location.href)) && this.guard?.(path) === false) return;
     history[replace ? 'replaceState' : 'pushState'](null, '', path);
     this.moved ||= !replace;
-    this.#at = parsePlace(new URL(location.href));
+    this.#at = parsePlace(hereNow());
   }
   /** Opens or closes the right panel; the main column does not change. `focus` is written as in the address. */
   open(panel: string | null, focus: string | null = null, replace = false): void {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parsePlace, to } from './router.svelte';
+import { currentPath, parsePlace, to } from './router.svelte';
 
 const at = (path: string) => parsePlace(new URL(path, 'http://x'));
 
@@ -17,13 +17,13 @@ test.each([
   ['/northwind/actions', { name: 'actions', slug: 'northwind' }],
   ['/northwind/decisions', { name: 'decisions', slug: 'northwind' }],
   ['/northwind/search', { name: 'search', slug: 'northwind' }],
-  ['/northwind/schedules', { name: 'schedules', slug: 'northwind' }],
-  ['/northwind/runs', { name: 'runs', slug: 'northwind' }],
-  ['/northwind/runs/run_1', { name: 'runs', slug: 'northwind', id: 'run_1' }],
-  ['/northwind/runs/run_1/steps', { name: 'missing' }],
-  ['/northwind/workflows', { name: 'workflows', slug: 'northwind' }],
-  ['/northwind/workflows/flow_1', { name: 'workflows', slug: 'northwind', id: 'flow_1' }],
-  ['/northwind/workflows/flow_1/more', { name: 'missing' }],
+  ['/northwind/automation/schedules', { name: 'schedules', slug: 'northwind' }],
+  ['/northwind/automation/history', { name: 'runs', slug: 'northwind' }],
+  ['/northwind/automation/history/run_1', { name: 'runs', slug: 'northwind', id: 'run_1' }],
+  ['/northwind/automation/history/run_1/steps', { name: 'missing' }],
+  ['/northwind/automation', { name: 'workflows', slug: 'northwind' }],
+  ['/northwind/automation/workflows/flow_1', { name: 'workflows', slug: 'northwind', id: 'flow_1' }],
+  ['/northwind/automation/workflows/flow_1/more', { name: 'missing' }],
   ['/northwind/actions/mine', { name: 'missing' }],
   ['/northwind/settings/members', { name: 'settings', slug: 'northwind', page: 'members' }],
   ['/northwind/settings', { name: 'settings', slug: 'northwind', page: null }],
@@ -46,6 +46,16 @@ test.each([
   ['/northwind/c', { name: 'missing' }],
   ['/%E0%A4%A', { name: 'missing' }],
 ])('%s', (path, route) => expect(at(path).route).toEqual(route));
+
+test.each([
+  ['/northwind/workflows', '/northwind/automation/workflows'],
+  ['/northwind/workflows/flow_1', '/northwind/automation/workflows/flow_1'],
+  ['/northwind/schedules', '/northwind/automation/schedules'],
+  ['/northwind/runs', '/northwind/automation/history'],
+  ['/northwind/runs/run_1', '/northwind/automation/history/run_1'],
+  ['/northwind/runsheet', '/northwind/runsheet'],
+  ['/northwind/c/workflows', '/northwind/c/workflows'],
+])('the address %s is now %s', (former, now) => expect(currentPath(former)).toBe(now));
 
 test('the panel is in the query, the message in the fragment', () => {
   expect(at('/n/c/g/t/x?panel=task:task_1#m-msg_1')).toMatchObject({

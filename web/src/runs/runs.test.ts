@@ -54,7 +54,7 @@ describe('the list of runs', () => {
     const table = within(await page.findByRole('table', { name: 'Runs' }));
     const [, first, second] = table.getAllByRole('row');
     expect(within(first!).getByText('Running')).toBeTruthy();
-    expect(within(first!).getByRole('link').getAttribute('href')).toBe('/northwind/runs/run_1');
+    expect(within(first!).getByRole('link').getAttribute('href')).toBe('/northwind/automation/history/run_1');
     expect(within(second!).getByText('Failed')).toBeTruthy();
     expect(within(second!).getByText('Started by a message')).toBeTruthy();
     await waitFor(() => expect(table.getAllByText('$0.02')).toHaveLength(2));
@@ -160,7 +160,7 @@ describe('a thread', () => {
     const notice = message({ kind: 'notice', metadata: { task_id: 'task_1' } });
     screen.show(Notice, { message: notice, replyTo: null, settled: false });
     const link = await page.findByRole('link', { name: 'Show run' });
-    expect(link.getAttribute('href')).toBe('/northwind/runs/run_1');
+    expect(link.getAttribute('href')).toBe('/northwind/automation/history/run_1');
     expect(page.queryByRole('button', { name: 'Retry' })).toBeNull();
   });
 });

@@ -9,12 +9,12 @@ import type { WorkspaceState } from './workspace.svelte';
 
 /** Titles of the pages across all channels. */
 export const TITLES: Record<PageName, string> = {
-  actions: 'Actions',
+  actions: 'Action items',
   decisions: 'Decisions',
   search: 'Search',
-  inbox: 'Waiting for you',
+  inbox: 'Inbox',
   schedules: 'Schedules',
-  runs: 'Runs',
+  runs: 'History',
   workflows: 'Workflows',
 };
 

@@ -6,7 +6,7 @@ import { Screen } from '../test/screen';
 import WorkflowsPage from './WorkflowsPage.svelte';
 
 const screen = new Screen();
-const LIST = '/northwind/workflows';
+const LIST = '/northwind/automation/workflows';
 const description = () => page.findByRole<HTMLTextAreaElement>('textbox', { name: 'Description' });
 const type = async (value: string) => fireEvent.input(await description(), { target: { value } });
 const open = (id: string) => screen.app.router.go(`${LIST}/${id}`);
