@@ -111,11 +111,19 @@ test('the run waits for an approval, in the thread, on its page, and in the inbo
   await line(ada, /^review · step/)
     .getByRole('link', { name: 'Show run' })
     .click();
-  await main(ada).getByText('Waiting for you to approve step 3').waitFor();
+  await main(ada).getByText('review · step 3 of 4 · Approve the draft · waits for you').waitFor();
   const here = new URL(ada.page.url()).pathname;
   await bo.page.goto(here);
-  await main(bo).getByText('Waiting for Ada Lindholm to approve step 3').waitFor();
-  assert.equal(await button(bo.page, 'Stop run').count(), 0);
+  await main(bo).getByText('review · step 3 of 4 · Approve the draft · waits for Ada Lindholm').waitFor();
+  await button(bo.page, 'Stop all').waitFor();
+  assert.equal(await button(bo.page, 'Read and approve').count(), 0);
+  await button(ada.page, 'Read and approve').click();
+  const text = card(ada, 'Approve the draft');
+  assert.ok(await text.evaluate((shown) => shown === document.activeElement));
+  await text.getByText(`Publish this? ${ANSWER}`).and(text.locator('.prose p')).waitFor();
+  await text.getByRole('button', { name: 'Show as text' }).click();
+  await text.getByRole('cell', { name: `Publish this? ${ANSWER}` }).waitFor();
+  await text.getByRole('button', { name: 'Show as message' }).click();
   assert.equal(await steps(ada).count(), 4);
   await steps(ada).nth(0).getByText('A review of the launch').waitFor();
   await steps(ada).nth(1).getByText(ANSWER).waitFor();

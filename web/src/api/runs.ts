@@ -67,9 +67,6 @@ export class RunsApi {
   start(workflow: string, body: NewRun): Promise<StartedRun> {
     return this.#take(this.#http.POST('/v1/workflows/{id}/runs', { ...at({ id: workflow }), body }));
   }
-  cancel(id: string): Promise<Run> {
-    return this.#take(this.#http.POST('/v1/runs/{id}/cancel', at({ id })));
-  }
   /** Repeats the failed step and continues with the steps after it. */
   resume(id: string): Promise<Run> {
     return this.#take(this.#http.POST('/v1/runs/{id}/resume', at({ id })));

@@ -239,14 +239,16 @@ test('the approval of a run has its text, and a link to the run', async () => {
     function: 'approval',
     title: 'Approve the draft',
     tool: null,
-    arguments: { text: 'Publish this? We launch on Monday.' },
+    arguments: { text: 'Publish this? We launch on **Monday**.' },
     grantable: false,
   });
   ask(approval);
   screen.show(InboxPage, {});
   const it = within(await page.findByRole('article', { name: 'Approval: Approve the draft' }));
   expect(it.getByText('A workflow that runs for you needs your approval to go on.')).toBeTruthy();
-  expect(it.getByRole('row', { name: 'Text Publish this? We launch on Monday.' })).toBeTruthy();
+  expect(it.getByText('Monday').tagName).toBe('STRONG');
+  await fireEvent.click(it.getByRole('button', { name: 'Show as text' }));
+  expect(it.getByRole('row', { name: 'Text Publish this? We launch on **Monday**.' })).toBeTruthy();
   expect(it.getByRole('link', { name: /^Show run/ }).getAttribute('href')).toBe(
     '/northwind/automation/history/run_9',
   );

@@ -77,15 +77,17 @@ describe('a run', () => {
     backend().actions.set('act_1', approval);
     backend().waiting = waiting({ actions: [approval] });
     screen.show(RunDetail, { id: 'run_1' });
-    expect(await page.findByText('Waiting for you to approve step 2')).toBeTruthy();
+    expect(await page.findByText('review · step 2 of 3 · Approve the draft · waits for you')).toBeTruthy();
     const items = within(page.getByRole('list', { name: 'Steps' })).getAllByRole('listitem');
     expect(items).toHaveLength(3);
     expect(within(items[0]!).getByRole('heading', { name: '1. Ask Vibe' })).toBeTruthy();
     expect(within(items[0]!).getByText('We launch').tagName).toBe('STRONG');
     const card = await within(items[1]!).findByRole('article', { name: 'Approval: Approve the draft' });
     expect(within(card).getByRole('button', { name: 'Approve' })).toBeTruthy();
-    await fireEvent.click(await button('Stop run'));
-    await waitFor(() => expect(backend().calls).toContain('POST /v1/runs/run_1/cancel'));
+    await fireEvent.click(await button('Read and approve'));
+    expect(document.activeElement).toBe(card);
+    await fireEvent.click(await button('Stop all'));
+    await waitFor(() => expect(backend().calls).toContain('POST /v1/tasks/task_1/cancel'));
   });
   test('continues after a failure', async () => {
     const error = 'Workflow review stopped at step 1, Ask Vibe: the model refused.';
@@ -110,10 +112,10 @@ describe('a run', () => {
   });
   test('of somebody else is not changed', async () => {
     backend().workflows = [workflow({ owner_id: 'user_bo' })];
-    backend().runs.set('run_1', run({ requested_by: 'user_bo' }));
+    backend().runs.set('run_1', run({ requested_by: 'user_bo', status: 'failed' }));
     screen.show(RunDetail, { id: 'run_1' });
     expect(await button('Show work')).toBeTruthy();
-    expect(page.queryByRole('button', { name: 'Stop run' })).toBeNull();
+    expect(page.queryByRole('button', { name: /^Resume/ })).toBeNull();
   });
 });
 

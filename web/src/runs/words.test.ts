@@ -12,7 +12,6 @@ import {
   runOf,
   stepNames,
   tookText,
-  waitingText,
   waitsForText,
 } from './words';
 
@@ -85,18 +84,6 @@ test('a run resumes with the step that failed', () => {
   expect(resumeIndex({ steps: steps('failed', 'completed', 'failed') }, main)).toBe(2);
   expect(resumeIndex({ steps: steps('completed') }, main)).toBe(1);
   expect(resumeIndex({ steps: parallel('failed', 'failed', 'completed') }, withBranches.steps)).toBe(0);
-});
-test('a step waits for people', () => {
-  const approve = step({ id: 'approve', kind: 'approval', state: 'waiting', action_id: 'act_1' });
-  const asked = action({ requested_by: 'user_ada', needs: [need()] });
-  expect(waitingText(approve, 3, asked, nameOf)).toBe('Waiting for Ada to approve step 4');
-  expect(waitingText(approve, 3, action({ needs: [need()] }), nameOf)).toBe(
-    'Waiting for you to approve step 4',
-  );
-  expect(waitingText(approve, 0, undefined, nameOf)).toBe('Waiting for someone to approve step 1');
-  expect(waitingText(step({ kind: 'fork', fork_id: 'fork_1' }), 1, undefined, nameOf)).toBe(
-    'Waiting for the result of the deep dive in step 2',
-  );
 });
 test.each([
   [14_000, '14.0 s'],

@@ -92,18 +92,6 @@ export function resumeIndex({ steps }: Pick<Run, 'steps'>, main: WorkflowStep[])
     : steps.findIndex((s) => s.state === 'pending');
 }
 
-/** "Waiting for Ada to approve step 4". */
-export function waitingText(
-  step: RunStep,
-  index: number,
-  action: Action | undefined,
-  nameOf: NameOf,
-): string {
-  if (step.fork_id) return `Waiting for the result of the deep dive in step ${index + 1}`;
-  const who = action ? inSentence(waitsFor(action, nameOf)) : 'someone';
-  return `Waiting for ${who} to approve step ${index + 1}`;
-}
-
 /** "14.0 s", "12 min 5 s", "3 h 20 min", "2 d 4 h". */
 export function durationText(ms: number): string {
   const minutes = Math.floor(ms / 60_000);
