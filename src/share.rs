@@ -214,8 +214,13 @@ impl<K: Hash + Eq> SharedTurns<K> {
     /// Each holder has one turn, and all holders together have `total`. At most about `waiting_max` requests per holder hold a turn
     /// or wait for one.
     pub fn new(total: usize, waiting_max: usize) -> Self {
+        Self::with_share(1, total, waiting_max)
+    }
+
+    /// Same as `new`, but each holder has `share` turns.
+    pub fn with_share(share: usize, total: usize, waiting_max: usize) -> Self {
         Self {
-            own: Turns::new(1, waiting_max),
+            own: Turns::new(share, waiting_max),
             all: Arc::new(Semaphore::new(total)),
         }
     }

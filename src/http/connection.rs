@@ -16,13 +16,13 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     sync::Notify,
     time::{Instant, Sleep},
 };
 
 use super::{
     meter::{BytesTaken, Metered},
+    tls::Transport,
     unsent::Reservation,
 };
 
@@ -306,9 +306,9 @@ impl Drop for Incomplete {
     }
 }
 
-/// TCP connection that fails with `TimedOut` if its client is too slow.
+/// Connection that fails with `TimedOut` if its client is too slow.
 pub(super) struct Stream {
-    tcp: Metered<TcpStream>,
+    transport: Metered<Transport>,
     exchange: Arc<Exchange>,
     /// Timer for the deadline of the request head. It can fire before the deadline, and is reset only then, because most requests
     /// arrive much earlier.
@@ -328,9 +328,9 @@ fn timed_out() -> io::Error {
 }
 
 impl Stream {
-    pub(super) fn new(tcp: TcpStream, exchange: Arc<Exchange>) -> Self {
+    pub(super) fn new(transport: Transport, exchange: Arc<Exchange>) -> Self {
         Self {
-            tcp: Metered::new(tcp),
+            transport: Metered::new(transport),
             exchange,
             idle: None,
             stalled: None,
@@ -339,7 +339,7 @@ impl Stream {
     }
 
     pub(super) fn taken(&self) -> BytesTaken {
-        self.tcp.taken()
+        self.transport.taken()
     }
 
     /// Completes when the deadline for the next request head has passed.
@@ -389,7 +389,7 @@ impl Stream {
         }
         ready!(sleep.as_mut().poll(cx));
         // With zero linger, closing discards unsent bytes; otherwise, the kernel would keep them for minutes.
-        if let Err(e) = self.tcp.get_ref().set_zero_linger() {
+        if let Err(e) = self.transport.get_ref().tcp().set_zero_linger() {
             tracing::debug!(error = %e, "could not discard unsent bytes");
         }
         tracing::debug!("closed a connection: its client read a response too slowly");
@@ -404,7 +404,7 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Poll::Ready(read) = Pin::new(&mut self.tcp).poll_read(cx, buf) {
+        if let Poll::Ready(read) = Pin::new(&mut self.transport).poll_read(cx, buf) {
             return Poll::Ready(read);
         }
         self.poll_head_late(cx).map(|()| Err(timed_out()))
@@ -417,7 +417,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.tcp).poll_write(cx, buf);
+        let written = Pin::new(&mut self.transport).poll_write(cx, buf);
         self.poll_progress(cx, written)
     }
 
@@ -426,16 +426,18 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs);
+        let written = Pin::new(&mut self.transport).poll_write_vectored(cx, bufs);
         self.poll_progress(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.tcp.is_write_vectored()
+        self.transport.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.tcp).poll_flush(cx))?;
+        // TLS keeps bytes that it has encrypted until the client reads.
+        let flushed = Pin::new(&mut self.transport).poll_flush(cx);
+        ready!(self.poll_progress(cx, flushed.map_ok(|()| 0)))?;
         self.exchange.flushed();
         // hyper may not poll for reads again until data arrives, so the deadline is also set here.
         match self.poll_head_late(cx) {
@@ -447,7 +449,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.linger.is_none() {
-            ready!(Pin::new(&mut this.tcp).poll_shutdown(cx))?;
+            ready!(Pin::new(&mut this.transport).poll_shutdown(cx))?;
             if !this.exchange.inner().has_unread {
                 return Poll::Ready(Ok(()));
             }
@@ -459,7 +461,7 @@ impl AsyncWrite for Stream {
         let mut scratch = [0; 4096];
         while linger.bytes < LINGER_BYTES_MAX {
             let mut buf = ReadBuf::new(&mut scratch);
-            match Pin::new(&mut this.tcp).poll_read(cx, &mut buf) {
+            match Pin::new(&mut this.transport).poll_read(cx, &mut buf) {
                 Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
                     linger.bytes += buf.filled().len();
                 }

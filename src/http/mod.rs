@@ -13,6 +13,7 @@ pub mod meter;
 pub mod page;
 pub mod requests;
 pub mod serve;
+pub mod tls;
 pub mod unsent;
 
 pub use error::ApiError;

@@ -3,7 +3,13 @@
 //!
 //! `axum::serve` limits neither the number of connections nor the time for a request head or a response.
 
-use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -25,6 +31,7 @@ use super::{
     address::net_of,
     bodies::BodyBounds,
     connection::{Exchange, Incomplete, Outgoing, ResponseKind, Stream},
+    tls::{TlsAcceptor, Transport},
     unsent::{self, Reservation},
 };
 use crate::{
@@ -68,13 +75,26 @@ impl Bounds {
     }
 }
 
+/// A bound port, with or without TLS.
+pub struct Listener {
+    pub tcp: TcpListener,
+    pub tls: Option<Arc<TlsAcceptor>>,
+}
+
+impl From<TcpListener> for Listener {
+    fn from(tcp: TcpListener) -> Self {
+        Self { tcp, tls: None }
+    }
+}
+
 /// Serves until `stop`, then finishes all started requests.
 pub async fn serve(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     router: Router,
     bounds: &Bounds,
     stop: CancellationToken,
 ) {
+    let Listener { tcp: listener, tls } = listener.into();
     let slots = Arc::new(Semaphore::new(bounds.connections_max));
     let of_addresses = Pool::new(PoolBounds {
         total: u64::MAX,
@@ -95,10 +115,13 @@ pub async fn serve(
                     .increment(1);
                 continue;
             };
-            let connection =
-                connection(tcp, address, router.clone(), bounds.deadlines, stop.clone());
+            let (router, deadlines) = (router.clone(), bounds.deadlines);
+            let (tls, stop) = (tls.clone(), stop.clone());
             open.spawn(async move {
-                connection.await;
+                let secured = stop.run_until_cancelled(secure(tcp, net_of(host), tls));
+                if let Some(transport) = secured.await.flatten() {
+                    connection(transport, address, router, deadlines, stop.clone()).await;
+                }
                 drop((permit, own));
             });
         }
@@ -131,19 +154,27 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
+/// Completes the TLS handshake, if the listener uses TLS.
+async fn secure(tcp: TcpStream, net: IpAddr, tls: Option<Arc<TlsAcceptor>>) -> Option<Transport> {
+    // Frames are small and are sent without delay.
+    if let Err(e) = tcp.set_nodelay(true) {
+        tracing::debug!(error = %e, "could not set TCP_NODELAY");
+    }
+    match tls {
+        None => Some(Transport::Plain(tcp)),
+        Some(tls) => tls.accept(tcp, net).await,
+    }
+}
+
 async fn connection(
-    tcp: TcpStream,
+    transport: Transport,
     address: SocketAddr,
     router: Router,
     deadlines: Deadlines,
     stop: CancellationToken,
 ) {
-    // Frames are small and are sent without delay.
-    if let Err(e) = tcp.set_nodelay(true) {
-        tracing::debug!(error = %e, "could not set TCP_NODELAY");
-    }
     let exchange = Exchange::new(deadlines);
-    let stream = Stream::new(tcp, Arc::clone(&exchange));
+    let stream = Stream::new(transport, Arc::clone(&exchange));
     let taken = stream.taken();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(address));
