@@ -15,6 +15,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::output::say;
+use crate::trust;
 
 /// File about a person, which does not belong to an agent.
 const USER_FILE: &str = "USER.md";
@@ -136,7 +137,7 @@ impl Server {
 }
 
 fn client() -> anyhow::Result<reqwest::Client> {
-    Ok(reqwest::Client::builder()
+    Ok(trust::client_builder()
         .timeout(std::time::Duration::from_mins(1))
         .build()?)
 }

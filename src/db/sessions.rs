@@ -21,6 +21,7 @@ use tokio::{net::TcpStream, sync::watch};
 use super::{
     error::DbError, fault::is_lost, identity::Epochs, lanes::LanePermit, options::Failover,
 };
+use crate::trust;
 
 /// Number of prepared statements that a connection keeps. A message and a reply with tool calls use more statements on a writer
 /// than the default of 100, so they would be prepared and planned again for each reply, with two more round trips to `PostgreSQL`
@@ -243,6 +244,10 @@ pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
 /// them.
 fn parse_url(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
     let options: PgConnectOptions = url.parse()?;
+    let options = match trust::file() {
+        Some(file) if !url.contains("sslrootcert") => options.ssl_root_cert(file),
+        _ => options,
+    };
     Ok(if url.contains("statement-cache-capacity") {
         options
     } else {

@@ -39,7 +39,10 @@ use super::{
     received,
     server::{HttpAuth, ServerFault},
 };
-use crate::outbound::{Denied, Gate};
+use crate::{
+    outbound::{Denied, Gate},
+    trust,
+};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Time limits of a request, and of the wait for more of its response. They are longer than those of a call, and end requests whose
@@ -173,7 +176,7 @@ impl Guarded {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let http = reqwest::Client::builder()
+        let http = trust::client_builder()
             .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
             .no_proxy()

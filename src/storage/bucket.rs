@@ -9,12 +9,14 @@ use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream::BoxStream};
 use object_store::{
-    BackoffConfig, ClientOptions, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload,
-    RetryConfig,
+    BackoffConfig, Certificate, ClientOptions, MultipartUpload, ObjectStore, ObjectStoreExt,
+    PutPayload, RetryConfig,
     aws::{AmazonS3, AmazonS3Builder},
     path::Path as Key,
 };
 use tokio::{fs::File, io::AsyncReadExt, sync::Semaphore};
+
+use crate::trust;
 
 /// Size of the parts of a large upload: the minimum that S3 allows.
 const PART_BYTES: u64 = 5 * 1024 * 1024;
@@ -183,6 +185,10 @@ impl Bucket {
         let options = ClientOptions::new()
             .with_connect_timeout(CONNECT_WITHIN)
             .with_timeout(bounds.request_within);
+        let roots = Certificate::from_pem_bundle(trust::pem()).unwrap_or_default();
+        let options = roots
+            .into_iter()
+            .fold(options, ClientOptions::with_root_certificate);
         let retry = RetryConfig {
             backoff: BackoffConfig {
                 init_backoff: Duration::from_millis(100),

@@ -17,6 +17,7 @@ use crate::{
     blocking::blocking,
     outbound::{Denied, Exemption, Gate, LocalAddresses, OwnServer, Rules},
     tool_fault::{ToolErrorCode, ToolFault},
+    trust,
 };
 
 /// Maximum length of a URL in UTF-16 code units.
@@ -158,7 +159,7 @@ impl Fetcher {
             .ok_or_else(|| invalid("the URL has no host"))?;
         // The resolver checks the address again when the client connects; this check returns a clear error and covers IP addresses.
         gate.check().await.map_err(|e| denied(&e))?;
-        let client = reqwest::Client::builder()
+        let client = trust::client_builder()
             .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
             .no_proxy()
             .referer(false)

@@ -71,6 +71,7 @@ use super::{
     tokens::estimate_tokens,
     window::{WINDOW_ASSUMED, Window, WindowSource},
 };
+use crate::trust;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which connections are kept alive.
@@ -180,7 +181,7 @@ impl OpenAi {
             headers.insert(AUTHORIZATION, value);
         }
         let client = || {
-            let http = reqwest::Client::builder()
+            let http = trust::client_builder()
                 .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
                 .default_headers(headers.clone())
                 .connect_timeout(CONNECT_TIMEOUT)

@@ -19,6 +19,7 @@ use super::{
     overflow::Overflow,
     request::{FormatSupport, Limit, Quirks},
 };
+use crate::trust;
 
 /// Flag of `Quirks` for a field that is not sent.
 type Quirk = fn(&mut Quirks) -> &mut bool;
@@ -32,6 +33,9 @@ const CONNECTION_LOST: &str = "the connection was lost";
 /// Innermost cause of an error, without the URL, which may contain a password.
 fn root_cause(error: reqwest::Error) -> String {
     let error = error.without_url();
+    if let Some(advice) = trust::advice(&error) {
+        return advice.to_owned();
+    }
     let mut cause = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
@@ -43,6 +47,9 @@ fn root_cause(error: reqwest::Error) -> String {
 
 /// Kind of a failed request, without any text that the server could have chosen, such as the names in its certificate.
 pub(super) fn failure_kind(error: &reqwest::Error) -> String {
+    if let Some(advice) = trust::advice(error) {
+        return advice.to_owned();
+    }
     let mut source = error.source();
     while let Some(inner) = source {
         let io = inner.downcast_ref::<std::io::Error>();

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use crate::trust;
 use async_nats::{ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
 
@@ -52,6 +53,10 @@ impl Addresses {
 
     /// Adds the login to the options of a connection.
     pub(super) fn sign_in(&self, options: ConnectOptions) -> ConnectOptions {
+        let options = match trust::file() {
+            Some(file) => options.add_root_certificates(file.to_owned()),
+            None => options,
+        };
         match self.login.clone() {
             Some(Login::Password { user, password }) => options.user_and_password(user, password),
             Some(Login::Token(token)) => options.token(token),

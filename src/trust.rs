@@ -1,0 +1,137 @@
+//! Certificate authorities that outgoing connections trust in addition to those of the system (`OPENVIBE_CA_FILE`).
+
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+/// The operator's authorities.
+#[derive(Debug)]
+struct Authorities {
+    file: PathBuf,
+    pem: Vec<u8>,
+    certificates: Vec<reqwest::Certificate>,
+}
+
+static EXTRA: OnceLock<Authorities> = OnceLock::new();
+
+/// Reads the certificate authorities in a PEM file, which all connections made later trust.
+///
+/// # Errors
+/// The problem, as a sentence without the name of the setting.
+pub fn trust_file(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let pem = std::fs::read(path).map_err(|e| format!("{shown}: {e}"))?;
+    let certificates = reqwest::Certificate::from_pem_bundle(&pem);
+    let certificates = certificates.ok().filter(|found| !found.is_empty());
+    let certificates =
+        certificates.ok_or_else(|| format!("{shown} has no certificates in PEM format"))?;
+    // Only one server runs in a process; tests that start several use no file.
+    EXTRA.get_or_init(|| Authorities {
+        file: path.to_owned(),
+        pem,
+        certificates,
+    });
+    Ok(())
+}
+
+/// Path of the operator's file, for libraries that read it themselves.
+pub fn file() -> Option<&'static Path> {
+    EXTRA.get().map(|extra| extra.file.as_path())
+}
+
+/// Content of the operator's file; empty without one.
+pub fn pem() -> &'static [u8] {
+    EXTRA.get().map_or(&[], |extra| &extra.pem)
+}
+
+/// Starts a client for HTTP. All clients of the server begin here.
+pub fn client_builder() -> reqwest::ClientBuilder {
+    let builder = reqwest::Client::builder();
+    match EXTRA.get() {
+        Some(extra) => builder.tls_certs_merge(extra.certificates.iter().cloned()),
+        None => builder,
+    }
+}
+
+/// Advice for a failed TLS handshake: the certificate's issuer is unknown, or the server does not use TLS. `None` for other errors.
+pub fn advice(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    let mut source = Some(error);
+    while let Some(e) = source {
+        let io = e.downcast_ref::<std::io::Error>();
+        let inner = io.and_then(std::io::Error::get_ref);
+        let tls = e
+            .downcast_ref::<rustls::Error>()
+            .or_else(|| inner.and_then(|inner| inner.downcast_ref()));
+        match tls {
+            Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
+                return Some(
+                    "its certificate is not signed by a known authority: an operator can name yours in OPENVIBE_CA_FILE",
+                );
+            }
+            Some(rustls::Error::InvalidMessage(_)) => {
+                return Some("it does not use TLS: use an address with http");
+            }
+            _ => source = e.source(),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_certificates_is_refused_by_name() {
+        let problem = trust_file(Path::new("Cargo.toml")).unwrap_err();
+        assert_eq!(problem, "Cargo.toml has no certificates in PEM format");
+        assert!(
+            trust_file(Path::new("absent.pem"))
+                .unwrap_err()
+                .starts_with("absent.pem: ")
+        );
+    }
+
+    /// Error of a client that connects to a listener which answers the first bytes with this function.
+    async fn failure(
+        serve: impl AsyncFnOnce(tokio::net::TcpStream) + Send + 'static,
+    ) -> reqwest::Error {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!(
+            "https://localhost:{}/",
+            listener.local_addr().unwrap().port()
+        );
+        let client = client_builder().no_proxy().build().unwrap();
+        let asked = client.get(url).send();
+        let served = async { serve(listener.accept().await.unwrap().0).await };
+        let (failed, ()) = tokio::join!(asked, served);
+        failed.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn an_unknown_authority_and_plain_http_are_explained() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let key = own.signing_key.serialize_der().try_into().unwrap();
+        let config = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![own.cert.into()], key)
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        let unknown = failure(async move |tcp| drop(acceptor.accept(tcp).await)).await;
+        let said = advice(&unknown).unwrap();
+        assert!(said.contains("OPENVIBE_CA_FILE"), "{said}");
+        let plain = failure(async |mut tcp| {
+            let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+            drop(tokio::io::AsyncWriteExt::write_all(&mut tcp, answer).await);
+        })
+        .await;
+        assert_eq!(
+            advice(&plain),
+            Some("it does not use TLS: use an address with http")
+        );
+        let closed = failure(async |tcp| drop(tcp)).await;
+        assert_eq!(advice(&closed), None);
+    }
+}
