@@ -29,7 +29,10 @@ use crate::{
     disk::DiskSpace,
     files::{self, Blobs, CleanupScope},
     forks::{collaborator::Collaborator, edit, resolver::Resolver},
-    http::serve::{Bounds, serve},
+    http::{
+        serve::{self, Bounds, serve},
+        tls::TlsAcceptor,
+    },
     ids::WorkspaceId,
     inbox::{self, ItemOpened},
     lock,
@@ -80,6 +83,7 @@ use crate::{
         worker::{Handler, Worker},
     },
     telemetry::{self, FANOUT_SECONDS, Meter},
+    tls::{CertificateKeeper, acme, plain::PlainHttp},
     tools::{
         approvals,
         builtin::{BuiltIns, done::DoneTool},
@@ -125,6 +129,7 @@ const REFRESH_PAUSE: Duration = Duration::from_millis(20);
 pub struct App {
     state: State,
     listener: TcpListener,
+    https: Option<Https>,
     address: SocketAddr,
     worker: Worker,
     files: FileLocks,
@@ -134,6 +139,12 @@ pub struct App {
     /// Stops the claiming of tasks before anything else is stopped.
     draining: CancellationToken,
     bounds: Bounds,
+}
+
+/// The certificate of the server, and the listener for plain HTTP.
+struct Https {
+    keeper: CertificateKeeper,
+    plain: TcpListener,
 }
 
 /// File locks that are held while the server runs, so that only this process uses the data.
@@ -463,6 +474,8 @@ impl HandlerParts<'_> {
 struct Opened {
     files: FileLocks,
     listener: TcpListener,
+    /// Listener for plain HTTP beside one for HTTPS.
+    plain: Option<TcpListener>,
     address: SocketAddr,
     lease: Option<Lease>,
     links: Links,
@@ -474,6 +487,10 @@ impl Opened {
         let files = lock_files(config)?;
         let listener = bind(&config.listen, "OPENVIBE_LISTEN").await?;
         let address = listener.local_addr()?;
+        let plain = match &config.tls {
+            Some(tls) => Some(bind(&tls.http_listen, "OPENVIBE_HTTP_LISTEN").await?),
+            None => None,
+        };
         let mut node = Node::open(config)?;
         node.name_after(address);
         let node = Arc::new(node);
@@ -522,6 +539,7 @@ impl Opened {
         Ok(Self {
             files,
             listener,
+            plain,
             address,
             lease,
             links,
@@ -713,7 +731,7 @@ impl App {
     ///
     /// # Errors
     /// The problem and its solution, as a sentence for the operator.
-    pub async fn build(config: Config) -> anyhow::Result<Self> {
+    pub async fn build(mut config: Config) -> anyhow::Result<Self> {
         // Fails only if a provider was already installed in this process.
         drop(rustls::crypto::ring::default_provider().install_default());
         telemetry::process::note_start();
@@ -721,6 +739,7 @@ impl App {
         let Opened {
             files,
             listener,
+            plain,
             address,
             lease,
             links,
@@ -738,6 +757,10 @@ impl App {
         } else {
             ::metrics::gauge!("openvibe_bus_up", "bus" => nodes::Mode::Local.as_str()).set(1.0);
         }
+        let https = match plain {
+            Some(plain) => open_https(&mut config, plain, address, &links).await?,
+            None => None,
+        };
         let state = state(config, address, links, metrics, shutdown).await?;
         Ok(Self {
             worker: worker(&state, draining.clone()),
@@ -747,6 +770,7 @@ impl App {
             },
             state,
             listener,
+            https,
             address,
             files,
             lease,
@@ -785,6 +809,15 @@ impl App {
     /// The bus to other nodes, so that tests can wait for those nodes.
     pub fn bus(&self) -> Arc<Bus> {
         Arc::clone(&self.state.nodes.bus)
+    }
+
+    /// `https` if the listener uses TLS.
+    pub fn scheme(&self) -> &'static str {
+        if self.https.is_some() {
+            "https"
+        } else {
+            "http"
+        }
     }
 
     pub fn public_url(&self) -> &str {
@@ -831,6 +864,7 @@ impl App {
         let Self {
             state,
             listener,
+            https,
             worker,
             files,
             lease,
@@ -861,12 +895,32 @@ impl App {
         }
         state.nodes.node.set_state(NodeState::Ready);
         tracker.spawn(personal::finish_begun(Eraser::from(&state)));
-        let serving = serve(
-            listener,
-            router::build(state.clone(), &bounds),
-            &bounds,
-            shutdown.clone(),
-        );
+        let routes = router::build(state.clone(), &bounds);
+        let (tls, plain) = match https {
+            Some(https) => {
+                let store = https.keeper.store();
+                tracker.spawn(https.keeper.keep(shutdown.clone()));
+                let plain = PlainHttp {
+                    db: state.db.clone(),
+                    store: Arc::clone(&store),
+                    public_url: state.public_url.clone(),
+                    routes: routes.clone(),
+                };
+                (Some(TlsAcceptor::new(store)), Some((https.plain, plain)))
+            }
+            None => (None, None),
+        };
+        let listener = serve::Listener { tcp: listener, tls };
+        let serving = async {
+            let main = serve(listener, routes, &bounds, shutdown.clone());
+            match plain {
+                Some((listener, plain)) => {
+                    let plain = serve(listener, plain.into_router(), &bounds, shutdown.clone());
+                    tokio::join!(main, plain);
+                }
+                None => main.await,
+            }
+        };
         // Not spawned on the tracker, because the end of a request may start work there.
         let mut serving = std::pin::pin!(serving);
         let has_ended = tokio::select! {
@@ -936,9 +990,14 @@ async fn leave(state: &State) {
 }
 
 async fn bind(listen: &str, setting: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(listen)
-        .await
-        .with_context(|| format!("cannot listen on {listen}: set {setting} to a free HOST:PORT"))
+    let bound = match TcpListener::bind(listen).await {
+        // A machine without IPv6.
+        Err(_) if listen.starts_with("[::]:") => {
+            TcpListener::bind(listen.replacen("[::]", "0.0.0.0", 1)).await
+        }
+        bound => bound,
+    };
+    bound.with_context(|| format!("cannot listen on {listen}: set {setting} to a free HOST:PORT"))
 }
 
 /// Waits for `stop`. Then, if another node is ready, hands over the clients: stops claiming tasks, reports for some seconds that
@@ -1026,6 +1085,39 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
     })
     .await?;
     Ok(())
+}
+
+/// Opens the server's certificate. Its first name becomes the public URL, unless one is set.
+async fn open_https(
+    config: &mut Config,
+    plain: TcpListener,
+    address: SocketAddr,
+    links: &Links,
+) -> anyhow::Result<Option<Https>> {
+    let Some(settings) = &config.tls else {
+        return Ok(None);
+    };
+    let node = Arc::clone(&links.node);
+    let parts = acme::Parts {
+        db: links.db.clone(),
+        keyring: Arc::new(keyring(config)),
+        runs_jobs: Arc::new(move || node.runs_jobs()),
+    };
+    let keeper = CertificateKeeper::open(settings, parts).await?;
+    let certificate = keeper.store().certificate();
+    let of_certificate = certificate
+        .iter()
+        .flat_map(|certificate| &certificate.names);
+    let mut names = settings.names.iter().chain(of_certificate);
+    if config.public_url.is_none()
+        && let Some(name) = names.find(|name| !name.starts_with("*."))
+    {
+        config.public_url = Some(match address.port() {
+            443 => format!("https://{name}"),
+            port => format!("https://{name}:{port}"),
+        });
+    }
+    Ok(Some(Https { keeper, plain }))
 }
 
 /// URL of the server if no other is configured.

@@ -57,8 +57,11 @@ pub mod tasks;
 pub mod telemetry;
 mod text_enum;
 pub mod time;
+pub mod tls;
+pub mod tls_settings;
 pub mod tool_fault;
 pub mod tools;
+pub mod trust;
 pub mod web;
 pub mod workflows;
 

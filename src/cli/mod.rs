@@ -33,6 +33,7 @@ use crate::{
     lock, router,
     server::setup::setup_link,
     telemetry::logs::{self, Shape},
+    trust,
 };
 
 /// Team chat in which AI agents are teammates.
@@ -210,6 +211,9 @@ fn with_config(
     let config = Config::load(flags)?;
     owner::become_owner(&config, env_file.as_deref())?;
     start_logging(&config);
+    if let Some(file) = &config.ca_file {
+        trust::trust_file(file).map_err(|e| anyhow::anyhow!("OPENVIBE_CA_FILE: {e}"))?;
+    }
     runtime()?.block_on(act(config))
 }
 
@@ -274,7 +278,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 
 /// Prints the addresses of the server.
 fn announce(app: &App, mut say: impl FnMut(&str)) {
-    let bound = format!("http://{}", app.address());
+    let bound = format!("{}://{}", app.scheme(), app.address());
     say(&format!("listening on {bound}"));
     for base in bases_of(app).iter().filter(|base| **base != bound) {
         say(&format!("open {base}"));

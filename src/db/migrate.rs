@@ -79,6 +79,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     per_engine!(20_261_127_160_100, "create_search"),
     common!(20_261_127_201_000, "create_inbox"),
     per_engine!(20_261_127_201_100, "open_unread_mentions"),
+    common!(20_261_127_206_000, "create_certificates"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -96,6 +96,27 @@ pub const METRICS: &[Metric] = &[
         "requests, sign-ins, and sockets rejected by a limit; `connections`: closed because an address exceeded its share; `bodies`, `unsent`: 503 because a share of memory was exceeded; `upload_bytes`: 503 because too many bytes were being uploaded; `slow_readers`: connections whose client read too slowly",
     ),
     metric(
+        "openvibe_tls_handshakes_total",
+        &["result"],
+        Kind::Counter,
+        Unit::Count,
+        "TLS handshakes; `challenge`: a certificate authority read its answer; `late`: not complete within 10 s",
+    ),
+    metric(
+        "openvibe_acme_orders_total",
+        &["result"],
+        Kind::Counter,
+        Unit::Count,
+        "orders of certificates: `issued`, `failed`",
+    ),
+    metric(
+        "openvibe_certificate_expires_timestamp_seconds",
+        &[],
+        Kind::Gauge,
+        Unit::Seconds,
+        "expiry of the certificate in use, in Unix time",
+    ),
+    metric(
         "openvibe_sockets",
         &[],
         Kind::Gauge,
