@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ensures that the tools for the tests, besides Rust and Node, are available: PostgreSQL server programs, Chromium with
-# fonts, Python with venv, an S3 server, NATS, and HAProxy. Installs missing tools, as root or with sudo. Fails if that is not
+# fonts, Python with venv, an S3 server, NATS, HAProxy, and a certificate authority. Installs missing tools, as root or with sudo. Fails if that is not
 # possible, because no test is skipped. Prints nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +11,7 @@ has_chromium() { "${OPENVIBE_CHROMIUM:-/usr/bin/chromium}" --version >/dev/null 
 has_fonts() { command -v fc-list >/dev/null && [ -n "$(fc-list :lang=en family)" ] && [ -n "$(fc-list :lang=und-zsye family)" ]; }
 has_nats() { [ -n "$(server_program nats-server)" ]; }
 has_haproxy() { [ -n "$(server_program haproxy)" ]; }
+has_pebble() { command -v pebble >/dev/null && command -v pebble-challtestsrv >/dev/null; }
 has_python() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
 missing=()
@@ -18,6 +19,7 @@ has_postgres || missing+=(postgresql)
 has_chromium || missing+=(chromium)
 has_fonts || missing+=(fontconfig fonts-dejavu-core fonts-noto-color-emoji)
 has_python || missing+=(python3 python3-venv)
+has_pebble || missing+=(pebble)
 services=()
 has_nats || services+=(nats-server)
 has_haproxy || services+=(haproxy)
@@ -36,6 +38,7 @@ has_fonts || die "no fonts for the browser tests. Install fontconfig, fonts-deja
 has_python || die "no Python 3.10 or newer with venv. Install the packages python3 and python3-venv."
 has_nats || die "no NATS server. Install the package nats-server, or add nats-server to PATH."
 has_haproxy || die "no HAProxy. Install the package haproxy, or add haproxy to PATH."
+has_pebble || die "no Pebble. Install the package pebble, or add pebble and pebble-challtestsrv to PATH."
 
 # tests/api starts the S3 server of tests/s3.
 venv=target/s3/python

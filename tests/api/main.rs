@@ -140,6 +140,7 @@ mod support;
 mod task_trees;
 mod tasks;
 mod threads;
+mod tls;
 mod tools;
 mod tools_calls;
 mod tools_loop;

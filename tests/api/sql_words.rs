@@ -48,10 +48,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ("handles", &[("owner_type", "OwnerType")]),
     (
         "inbox_items",
-        &[
-            ("reason", "InboxReason"),
-            ("state", "InboxState"),
-        ],
+        &[("reason", "InboxReason"), ("state", "InboxState")],
     ),
     ("members", &[("role", "Role")]),
     (
