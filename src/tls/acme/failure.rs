@@ -63,6 +63,11 @@ impl Attempt {
             _ => kind,
         };
         let detail = problem.detail.as_deref().unwrap_or("no reason given");
+        // Some authorities report a closed port as a wrong answer.
+        let kind = match kind {
+            "unauthorized" if detail.contains("connect") => "connection",
+            kind => kind,
+        };
         let (ca, name, place) = (&self.authority, &self.name, self.place());
         let (reason, text) = match kind {
             "dns" => (
