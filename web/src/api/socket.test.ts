@@ -63,6 +63,7 @@ beforeEach(() => {
     onState: (s) => void states.push(s),
     onResync: vi.fn(),
     onRefused: vi.fn(),
+    onUnopened: vi.fn(),
   };
   socket = new Socket('ws://x', 'ws_1', handlers, {
     open: () => {
@@ -132,6 +133,27 @@ test('after a drop, it reconnects with the cursor, with increasing delays', () =
   expect(open().sent[0]).toMatchObject({ type: 'hello', since: 11 });
 });
 
+test('a connection that never was ready is reported, and retries are rare while sockets are blocked', () => {
+  webSocket().drops();
+  expect(handlers.onUnopened).toHaveBeenCalledTimes(1);
+  vi.advanceTimersByTime(500);
+  open().receives(ready(10));
+  webSocket().drops();
+  expect(handlers.onUnopened).toHaveBeenCalledTimes(1);
+  socket.isBlocked = true;
+  vi.advanceTimersByTime(1000);
+  webSocket().drops();
+  const before = wires.length;
+  vi.advanceTimersByTime(59_999);
+  expect(wires).toHaveLength(before);
+  vi.advanceTimersByTime(1);
+  expect(wires).toHaveLength(before + 1);
+});
+test('an event that was read over HTTP is applied once', () => {
+  socket.replay(created(11) as ServerEvent);
+  open().receives(ready(12), created(11), created(12));
+  expect(events.map((e) => e.seq)).toEqual([11, 12]);
+});
 test('going live resets the delay', () => {
   for (let i = 0; i < 3; i++) {
     webSocket().drops();

@@ -18,6 +18,8 @@ export interface SocketHandlers {
   onResync(): void;
   /** The session or membership has ended (4001, 4003). No reconnection until `start`. */
   onRefused(code: number): void;
+  /** The connection was lost before it was ready. */
+  onUnopened(): void;
 }
 /** The part of WebSocket that is used, so that tests can replace it. */
 export interface WebSocketLike {
@@ -49,6 +51,7 @@ const named = (place: string) =>
       : { thread_id: place };
 
 const BACK_OFF_MS = [500, 1000, 2000, 5000, 10_000];
+const BLOCKED_RETRY_MS = 60_000;
 const GIVE_UP_OPENING_MS = 10_000;
 const PROBE_MS = 4000;
 /** Maximum number of streams whose numbers are kept. */
@@ -84,6 +87,10 @@ export class Socket {
   #webSocket: WebSocketLike | null = null;
   #state: SocketState = 'down';
   #failures = 0;
+  /** True once this connection was ready. */
+  #isReady = false;
+  /** True if something between here and the server does not let sockets through: retries are rare. */
+  isBlocked = false;
   #stopped = true;
   #retry: number | null = null;
   #watchdog: number | null = null;
@@ -107,6 +114,9 @@ export class Socket {
 
   get cursor(): number {
     return this.#at.seq;
+  }
+  get epoch(): string {
+    return this.#at.epoch;
   }
   get state(): SocketState {
     return this.#state;
@@ -174,6 +184,7 @@ export class Socket {
 
   #open(): void {
     this.#cancel();
+    this.#isReady = false;
     this.#set('connecting');
     let webSocket: WebSocketLike;
     try {
@@ -218,11 +229,7 @@ export class Socket {
     }
     this.#watch(this.#silenceMs);
     if (Array.isArray(frame)) return this.#delta(frame);
-    if (isDurable(frame)) {
-      if (frame.seq <= this.#at.seq) return; // already applied: each event is applied once
-      this.#at = { ...this.#at, seq: frame.seq };
-      return this.#handlers.onEvent(frame);
-    }
+    if (isDurable(frame)) return this.replay(frame);
     switch (frame.type) {
       case 'ready':
         return this.#ready(frame);
@@ -251,6 +258,12 @@ export class Socket {
     }
   }
 
+  /** Applies an event, which was received here or over HTTP, once. */
+  replay(event: ServerEvent): void {
+    if (event.seq <= this.#at.seq) return;
+    this.#at = { ...this.#at, seq: event.seq };
+    this.#handlers.onEvent(event);
+  }
   #subscribe(place: string, subscription: Subscription): void {
     const id = this.#request({ type: 'subscribe', ...named(place) });
     if (!id) return;
@@ -305,6 +318,7 @@ export class Socket {
     this.#watch(PROBE_MS);
   }
   #ready(frame: ReadyFrame): void {
+    this.#isReady = true;
     this.#silenceMs = frame.heartbeat_ms * 2.5;
     if (frame.resync || frame.epoch !== this.#at.epoch) {
       this.#stopped = true;
@@ -329,8 +343,10 @@ export class Socket {
   #lost(): void {
     if (this.#stopped) return;
     this.#set('down');
-    const base = BACK_OFF_MS[Math.min(this.#failures, BACK_OFF_MS.length - 1)]!;
+    const backOff = BACK_OFF_MS[Math.min(this.#failures, BACK_OFF_MS.length - 1)]!;
+    const base = this.isBlocked ? BLOCKED_RETRY_MS : backOff;
     this.#failures++;
+    if (!this.#isReady) this.#handlers.onUnopened();
     this.#retry = this.#deps.setTimeout(() => this.#open(), base * (0.75 + this.#deps.random() * 0.5));
   }
   #watch(ms: number): void {

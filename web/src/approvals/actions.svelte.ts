@@ -72,7 +72,7 @@ export class Actions {
         // The state was loaded again, or the connection is back.
         $effect(() => {
           void ws.outcomes.starts;
-          if (ws.connection.net !== 'online') return;
+          if (!ws.connection.reachesServer) return;
           untrack(() => {
             this.#asked.clear();
             void this.#loadOpen();

@@ -34,3 +34,22 @@ test('a lost connection of an online browser is the server’s', async () => {
     'Cannot reach Harbour’s server. Your messages are saved and will be sent when the connection is back.',
   );
 });
+test.each([
+  ['admin', ' Its proxy must forward WebSockets: docs/operations.md'],
+  ['member', ''],
+] as const)('a server whose sockets are blocked is online, with advice for an %s', async (role, advice) => {
+  const { ws } = screen;
+  ws.people.me = { ...ws.people.me, role };
+  ws.connection.block(true);
+  screen.show(NetBar, {});
+  const shown = await page.findByText(/^Live updates do not get through/);
+  expect(shown.textContent.replaceAll(/\s+/g, ' ').trim()).toBe(
+    `Live updates do not get through to this server. New messages appear every few seconds.${advice}`,
+  );
+  expect(ws.connection).toMatchObject({
+    net: 'blocked',
+    live: true,
+    reachesServer: true,
+    unreachable: false,
+  });
+});

@@ -26,7 +26,11 @@ function clock() {
 test('the preview is requested when typing pauses, and the latest response wins', async () => {
   const asked: { body: PreviewForm; answer: (p: AgentPreview) => void }[] = [];
   const time = clock();
-  const it = new Preview({ preview: (body) => new Promise((answer) => asked.push({ body, answer })) }, 'chan_1', time);
+  const it = new Preview(
+    { preview: (body) => new Promise((answer) => asked.push({ body, answer })) },
+    'chan_1',
+    time,
+  );
   const fields = fieldsOf(profile());
   for (const text of ['You', 'You a', 'You are']) it.follow(null, { ...fields, instructions: text });
   expect(asked).toHaveLength(0);

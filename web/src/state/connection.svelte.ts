@@ -1,6 +1,7 @@
 import type { SocketState } from '../api/socket';
 
-export type Net = 'online' | 'reconnecting' | 'offline';
+/** `blocked`: Something lets requests through to the server, but no socket. */
+export type Net = 'online' | 'reconnecting' | 'blocked' | 'offline';
 const RECONNECTING_AFTER_MS = 2000;
 const OFFLINE_AFTER_MS = 10_000;
 
@@ -9,7 +10,10 @@ export class Connection {
   net = $state<Net>('online');
   /** True if the connection is lost although the browser is online. */
   unreachable = $state(false);
+  /** True while events arrive, over the socket or over HTTP. */
   live = $state(false);
+  #socket: SocketState = 'down';
+  #isBlocked = false;
   #since: number | null = null;
   #timer: ReturnType<typeof setInterval> | null = null;
   #now: () => number;
@@ -27,8 +31,21 @@ export class Connection {
   cause(workspace: string): string {
     return this.unreachable ? `Cannot reach ${workspace}’s server.` : 'You are offline.';
   }
+  /** True while requests get through. */
+  get reachesServer(): boolean {
+    return this.net === 'online' || this.net === 'blocked';
+  }
   socket(state: SocketState): void {
-    this.live = state === 'live';
+    this.#socket = state;
+    this.#update();
+  }
+  /** Called when events are read over HTTP instead of the socket, and when that ends. */
+  block(isBlocked: boolean): void {
+    this.#isBlocked = isBlocked;
+    this.#update();
+  }
+  #update(): void {
+    this.live = this.#socket === 'live' || this.#isBlocked;
     if (this.live) this.#since = null;
     else this.#since ??= this.#now();
     this.refresh();
@@ -42,6 +59,7 @@ export class Connection {
     const online = this.#browserOnline();
     this.unreachable = online && lost >= OFFLINE_AFTER_MS;
     if (!online || this.unreachable) this.net = 'offline';
+    else if (this.#isBlocked) this.net = 'blocked';
     else this.net = lost >= RECONNECTING_AFTER_MS ? 'reconnecting' : 'online';
   }
   dispose(): void {

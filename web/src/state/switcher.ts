@@ -4,7 +4,7 @@ import type { Channel } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
 import { agentName, threadTitle } from '../lib/text';
 import { openDirect, type DirectWith } from './directs';
-import { pathTo } from './start-fork';
+import { pathTo } from './fork-paths';
 import { isOpen } from './forks.svelte';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';

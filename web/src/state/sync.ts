@@ -3,6 +3,7 @@ import { errorMessage, isMissing } from '../api/problem';
 import { Socket, type SocketDeps } from '../api/socket';
 import type { Snapshot } from '../api/types';
 import type { OpenConversations } from './open-conversations';
+import type { Polling } from './polling';
 import type { WorkspaceParts } from './workspace-parts';
 
 const RESUBSCRIBE_EVERY_MS = 500;
@@ -27,6 +28,7 @@ export class Sync {
   #asked = new Map<string, number>();
   #stopped = false;
   #wasLive = false;
+  #polling: Polling | null = null;
 
   constructor(ws: WorkspaceParts, open: OpenConversations, deps: SyncDeps) {
     this.#ws = ws;
@@ -45,6 +47,7 @@ export class Sync {
         },
         onResync: () => void this.resync(),
         onRefused: () => deps.onEnded(),
+        onUnopened: () => void this.#unopened(),
       },
       deps.socket,
     );
@@ -143,7 +146,28 @@ export class Sync {
       at = page.has_more ? page.data.at(-1)?.user_id : undefined;
     }
   }
+  /** Tries to read events over HTTP. Without a network, this part may not load, and cannot help. */
+  async #unopened(): Promise<void> {
+    try {
+      const { Polling, PollingApi } = await import('./polling');
+      if (this.#stopped) return;
+      this.#polling ??= new Polling({
+        api: this.#ws.api.part(PollingApi),
+        socket: this.#socket,
+        onBlocked: (blocked) => {
+          this.#ws.connection.block(blocked);
+          if (blocked) this.#ws.outbox.flush();
+        },
+        onResync: () => void this.resync(),
+        onEnded: () => this.#onEnded(),
+      });
+      await this.#polling.failed();
+    } catch {
+      // The next attempt tries again.
+    }
+  }
   #live(): void {
+    this.#polling?.stop();
     this.#ws.outbox.flush();
     if (this.#wasLive) void this.#catchUp();
     this.#wasLive = true;
@@ -190,6 +214,7 @@ export class Sync {
   }
   stop(): void {
     this.#stopped = true;
+    this.#polling?.stop();
     this.#socket.stop();
   }
 }
