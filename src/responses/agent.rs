@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::tools::{Tool, read_profile_tool};
+use super::tools::{Tool, read_profile_function};
 use crate::{
     agents::{
         policy,
@@ -28,6 +28,7 @@ pub(super) struct RequestedAgent {
     pub max_output_tokens: u32,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
+    /// Functions that the client runs.
     pub tools: Vec<Tool>,
     /// True if the workspace allows functions.
     pub may_call_functions: bool,
@@ -53,7 +54,7 @@ pub(super) async fn load(
     let system = system.with_addons(&style.text);
     let policy = policy::find(c, workspace).await?;
     let profile = resolved.profile.clone();
-    let tools = tools_of(c, workspace, &profile.tools).await?;
+    let tools = functions_of(c, workspace, &profile.tools).await?;
     Ok(RequestedAgent {
         agent,
         version,
@@ -75,22 +76,22 @@ pub(super) async fn load(
     })
 }
 
-/// Returns the tools of a profile. Registered functions get their current definitions; functions that were deleted or turned off are
-/// left out.
-async fn tools_of(
+/// Returns the functions of a profile that clients run. Registered functions get their current definitions; functions that were
+/// deleted or turned off are left out.
+async fn functions_of(
     c: &mut Conn,
     workspace: WorkspaceId,
     listed: &[profiles::tools::Tool],
 ) -> Result<Vec<Tool>, DbError> {
     let mut tools = Vec::with_capacity(listed.len());
     for tool in listed {
-        let Ok(mut value) = serde_json::to_value(tool) else {
+        let profiles::tools::Tool::Function(function) = tool else {
             continue;
         };
-        if let Some(fields) = value.as_object_mut() {
-            fields.remove("registry_id");
-        }
-        if let (profiles::tools::Tool::Function(_), Some(id)) = (tool, tool.registry_id()) {
+        let Ok(mut value) = serde_json::to_value(function) else {
+            continue;
+        };
+        if let Some(id) = tool.registry_id() {
             let Some(config) = registry::find_function(c, workspace, id).await? else {
                 continue;
             };
@@ -99,7 +100,7 @@ async fn tools_of(
             value["strict"] = config.strict.into();
         }
         // The tools were validated when they were written.
-        tools.extend(read_profile_tool(&value));
+        tools.extend(read_profile_function(&value));
     }
     Ok(tools)
 }

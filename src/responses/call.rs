@@ -522,6 +522,9 @@ impl Job {
         let is_refused = |name: &str| refused.iter().any(|of| of.definition.name == name);
         request.tools.retain(|tool| !is_refused(&tool.name));
         request.tools_required = self.plan.needs_tools || functions.definitions().next().is_some();
+        let shown = &mut self.plan.response.tools;
+        shown.truncate(self.plan.client_tools);
+        shown.extend(functions.tools());
         let has_fewer = !refused.is_empty();
         self.refused.extend(refused);
         has_fewer

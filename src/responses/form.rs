@@ -144,7 +144,7 @@ pub struct CreateResponse {
     pub prompt_cache_key: Option<String>,
     /// Accepted without effect.
     pub prompt_cache_retention: Option<String>,
-    /// Accepted without effect, because it limits server-side tools, which this server does not have.
+    /// Maximum number of calls of the agent's functions, which run on the server; at most 40. With 0, none are offered.
     pub max_tool_calls: Option<u32>,
     /// Must be 0.
     pub top_logprobs: Option<u32>,

@@ -216,7 +216,7 @@ pub struct Response {
     /// As in the request; `auto` by default.
     #[schema(schema_with = word_or_object)]
     pub tool_choice: Value,
-    /// Functions that were offered to the model, and all other tools of the request.
+    /// Tools that were offered to the model: functions of the request and of the agent, and tools of the agent that run on the server.
     #[schema(value_type = Vec<Object>)]
     pub tools: Vec<Value>,
     /// Null means the provider's default.

@@ -16,7 +16,7 @@ use super::{
     references,
     server_functions::{Asking, ServerFunctions},
     store,
-    tools::{self, Tool, offer},
+    tools::{self, offer},
 };
 use crate::{
     agents::{
@@ -77,6 +77,8 @@ pub struct Plan {
     pub(super) client_calls: ClientCalls,
     /// True if the request contains functions, without which the call fails.
     pub(super) needs_tools: bool,
+    /// Number of tools of the response whose functions the client runs.
+    pub(super) client_tools: usize,
     /// Functions of the agent that run on the server.
     pub(super) functions: Option<ServerFunctions>,
     /// Blocks that precede the conversation.
@@ -284,6 +286,10 @@ impl ResponsesService {
         // The provider may need to be asked for its models, so the connection is released first.
         drop(c);
         let (model, wish) = self.choose_model(form, asked.as_ref()).await?;
+        // Another model can answer for every agent and program.
+        if matches!(wish, Wish::Client) && form.model.as_deref() != Some(model.as_str()) {
+            parsed.ignored.push("model".to_owned());
+        }
         let required_format = self.required_format(&parsed, &model)?;
         let previous_id = previous.as_ref().map(|previous| previous.id);
         let before = self.before(member, actor, previous, &model).await?;
@@ -305,7 +311,8 @@ impl ResponsesService {
             model,
             ..ChatRequest::default()
         };
-        let response = self.offer_tools(&mut request, form, asked.as_ref(), &policy, &parsed)?;
+        let mut response =
+            self.offer_tools(&mut request, form, asked.as_ref(), &policy, &parsed)?;
         let given = before.items.iter().chain(&parsed.input.items);
         let client_calls = ClientCalls::new(&mut request.tools, given);
         client_calls.apply(&mut conversation.turns, &mut request.tool_choice);
@@ -320,14 +327,35 @@ impl ResponsesService {
         drop(c);
         let side = match &asked {
             Some(asked) => {
-                self.agent_side(member, can_read, &request, asked, &conversation, handles)
-                    .await?
+                let asking = Asking {
+                    workspace: member.workspace,
+                    requester: member.caller.user,
+                    api_key: member.caller.key(),
+                    can_read,
+                    takes_functions: self.takes_functions(&request),
+                    calls_max: form.max_tool_calls,
+                    client_names: request
+                        .tools
+                        .iter()
+                        .map(|tool| tool.name.as_str())
+                        .collect(),
+                };
+                self.agent_side(
+                    member,
+                    &asking,
+                    &request.model,
+                    asked,
+                    &conversation,
+                    handles,
+                )
+                .await?
             }
             None => AgentSide::default(),
         };
-        let needs_tools = request.tools_required;
+        let (needs_tools, client_tools) = (request.tools_required, response.tools.len());
         if let Some(functions) = &side.functions {
             request.tools.extend(functions.definitions());
+            response.tools.extend(functions.tools());
             // The call is repeated with fewer of the agent's functions if the model's server rejects them.
             request.tools_required |= functions.definitions().next().is_some();
         }
@@ -354,6 +382,7 @@ impl ResponsesService {
             kept,
             client_calls,
             needs_tools,
+            client_tools,
             functions: side.functions,
             briefing: side.briefing,
             agent_limits: side.limits,
@@ -448,7 +477,7 @@ impl ResponsesService {
         };
         let mut offered = offer(agents, own, may_call);
         if !offered.functions.is_empty() && !self.provider.takes_tools(&request.model) {
-            if own.iter().any(Tool::is_function) {
+            if !own.is_empty() {
                 let text = format!(
                     "the model `{}` does not support tools: choose another model, or omit `tools`",
                     request.model
@@ -462,7 +491,7 @@ impl ResponsesService {
             tools::read_choice(form.tool_choice.as_ref(), &offered.functions)?;
         request.tool_choice = choice;
         request.parallel_tool_calls = form.parallel_tool_calls.filter(|parallel| !parallel);
-        request.tools_required = own.iter().any(Tool::is_function);
+        request.tools_required = !own.is_empty();
         request.tools = offered.functions;
         Ok(Response {
             id: ResponseId::new(),
@@ -497,18 +526,25 @@ impl ResponsesService {
         })
     }
 
+    /// Checks whether the model can be offered functions that run on the server.
+    fn takes_functions(&self, request: &ChatRequest) -> bool {
+        !self.provider.is_offline()
+            && self.provider.takes_tools(&request.model)
+            && request.tool_choice != ToolChoice::None
+    }
+
     /// Loads the blocks of an agent's call and the functions that run on the server.
     async fn agent_side(
         &self,
         member: &WorkspaceCaller,
-        can_read: bool,
-        request: &ChatRequest,
+        asking: &Asking<'_>,
+        model: &str,
         asked: &RequestedAgent,
         conversation: &Conversation,
         handles: Handles,
     ) -> Result<AgentSide, DbError> {
-        let window = self.provider.window(&request.model).await;
-        let caller = &member.caller;
+        let window = self.provider.window(model).await;
+        let (caller, can_read) = (&member.caller, asking.can_read);
         let mut limits = Vec::new();
         let mut briefing = Briefing::default();
         let is_offline = self.provider.is_offline();
@@ -529,20 +565,8 @@ impl ResponsesService {
         if !can_read {
             limits.push("memory");
         }
-        let names = request.tools.iter().map(|function| function.name.as_str());
-        let asking = Asking {
-            workspace: member.workspace,
-            requester: caller.user,
-            api_key: caller.key(),
-            can_read,
-            takes_functions: !is_offline
-                && self.provider.takes_tools(&request.model)
-                && request.tool_choice != ToolChoice::None,
-            client_names: names.collect(),
-        };
         let (mut functions, unused) =
-            ServerFunctions::find(&self.db, &self.tools, &asking, &asked.resolved).await?;
-        let model = &request.model;
+            ServerFunctions::find(&self.db, &self.tools, asking, &asked.resolved).await?;
         functions.limit(self.provider.as_ref(), model).await;
         functions.set_handles(handles);
         limits.extend(unused.functions.then_some("functions"));

@@ -10,7 +10,7 @@ use super::marks::Handles;
 use crate::{
     agents::{
         policy::{self, Policy},
-        profiles::{self, Resolved, Trust},
+        profiles::{self, Resolved, Tool, Trust},
     },
     chat::search::shared::NO_CHANNEL,
     db::{Db, DbError, Share},
@@ -47,6 +47,8 @@ pub(super) struct Asking<'a> {
     pub can_read: bool,
     /// True if the model can call functions, and the request allows it.
     pub takes_functions: bool,
+    /// Maximum number of calls that run on the server, as in the request.
+    pub calls_max: Option<u32>,
     /// Names of the client's functions, which take precedence.
     pub client_names: Vec<&'a str>,
 }
@@ -63,6 +65,7 @@ pub(super) struct ServerFunctions {
     /// Number of equal calls, by their hash.
     equal: HashMap<String, i64>,
     calls: i64,
+    calls_max: i64,
     rounds: usize,
     began: Instant,
 }
@@ -132,7 +135,7 @@ impl ServerFunctions {
         let is_read = |function: &ToolFunction| function.effect == Effect::Read;
         let writes = !offer.functions().all(is_read);
         offer.keep(|function| is_read(function) && !asking.client_names.contains(&function.name()));
-        let is_usable = asking.takes_functions && asking.can_read;
+        let is_usable = asking.takes_functions && asking.can_read && asking.calls_max != Some(0);
         let unused = Unused {
             functions: !is_usable && !offer.is_empty(),
             writes,
@@ -149,6 +152,9 @@ impl ServerFunctions {
             handles: Handles::default(),
             equal: HashMap::new(),
             calls: 0,
+            calls_max: asking
+                .calls_max
+                .map_or(CALLS_MAX, |max| CALLS_MAX.min(max.into())),
             rounds: 0,
             began: Instant::now(),
         };
@@ -193,6 +199,25 @@ impl ServerFunctions {
         functions.map(|function| function.definition.clone())
     }
 
+    /// Returns the agent's tools of which at least one function is offered, without the IDs of registered tools.
+    pub(super) fn tools(&self) -> Vec<Value> {
+        let provides = |tool: &&Tool| {
+            self.offer
+                .functions()
+                .any(|function| match function.tool() {
+                    Some(id) => tool.registry_id() == Some(id.to_string().as_str()),
+                    None => function.kind == Some(tool.kind()),
+                })
+        };
+        let tools = self.offer.tools().iter().filter(provides);
+        let shown = tools.filter_map(|tool| {
+            let mut shown = serde_json::to_value(tool).ok()?;
+            shown.as_object_mut()?.remove("registry_id");
+            Some(shown)
+        });
+        shown.collect()
+    }
+
     /// Returns the name of the function that a model has called; `None` if it is not one of these.
     pub(super) fn name_of(&self, called: &str) -> Option<&str> {
         self.offer.find_called(called).map(ToolFunction::name)
@@ -200,7 +225,7 @@ impl ServerFunctions {
 
     /// Checks whether the next model call must be the last one.
     pub(super) fn are_used_up(&self) -> bool {
-        self.rounds >= ROUNDS_MAX || self.calls >= CALLS_MAX || self.began.elapsed() >= RUN_MAX
+        self.rounds >= ROUNDS_MAX || self.calls >= self.calls_max || self.began.elapsed() >= RUN_MAX
     }
 
     /// Runs the calls of a round, a few at a time. Returns their results in the same order.
@@ -248,7 +273,7 @@ impl ServerFunctions {
         call: &ToolCall,
     ) -> Result<ReadyCall, ToolFault> {
         self.calls += 1;
-        if at >= CALLS_IN_ROUND_MAX || self.calls > CALLS_MAX {
+        if at >= CALLS_IN_ROUND_MAX || self.calls > self.calls_max {
             return Err(ToolFault::of(ToolErrorCode::TooManyCalls));
         }
         if !facts.has_rights {

@@ -7,30 +7,19 @@ use super::{
     ignored::{Fields, Ignored},
     items::qualified_name,
 };
-use crate::{
-    agents::profiles::Tool as ProfileTool,
-    model::{FunctionTool, ToolChoice},
-};
+use crate::model::{FunctionTool, ToolChoice};
 
 const TOOLS_MAX: usize = 512;
 const NAME_BYTES_MAX: usize = 64;
 /// Type of a group of functions, whose calls have the `namespace` in a field of its own.
 const NAMESPACE: &str = "namespace";
-/// Tool types of agent profiles that are listed in the response.
-const KINDS: [&str; 5] = [
-    "mcp",
-    "file_search",
-    "code_interpreter",
-    "web_fetch",
-    "delegate",
-];
 
 /// A validated tool object.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tool {
     kind: String,
-    /// Name of a function, or label of an MCP server. Other tools are identified by their kind alone.
-    name: Option<String>,
+    /// Name of a function or namespace.
+    name: String,
     value: Value,
 }
 
@@ -39,25 +28,19 @@ impl Tool {
         self.kind == other.kind && self.name == other.name
     }
 
-    /// Checks whether the tool is a function, or a namespace of functions.
-    pub(super) fn is_function(&self) -> bool {
-        matches!(self.kind.as_str(), "function" | NAMESPACE)
-    }
-
     /// Number of tools, including those in a namespace.
     fn size(&self) -> usize {
         self.value["tools"].as_array().map_or(1, Vec::len)
     }
 
-    /// Returns the function definitions for the model; none for kinds that cannot be called.
+    /// Returns the function definitions for the model.
     fn functions(&self) -> Vec<FunctionTool> {
-        match (self.kind.as_str(), self.value["tools"].as_array()) {
-            ("function", _) => vec![function(&self.value, None)],
-            (NAMESPACE, Some(tools)) => {
-                let inside = |tool| function(tool, self.name.as_deref());
+        match self.value["tools"].as_array() {
+            Some(tools) => {
+                let inside = |tool| function(tool, Some(&self.name));
                 tools.iter().map(inside).collect()
             }
-            _ => Vec::new(),
+            None => vec![function(&self.value, None)],
         }
     }
 }
@@ -74,26 +57,20 @@ fn function(value: &Value, namespace: Option<&str>) -> FunctionTool {
     }
 }
 
-/// Parses the `tools` of a request. Tools of unknown types are ignored, and so are tools that this server lists but cannot call.
+/// Parses the `tools` of a request. Tools other than functions are ignored.
 ///
 /// # Errors
 /// `Invalid` with the path, such as `tools[0].name`.
 pub(super) fn read_tools(list: &[Value], ignored: &Ignored) -> Result<Vec<Tool>, ResponseError> {
     collect(list, ignored, |fields| {
-        let kind = fields.text("type").unwrap_or_default();
-        let read = match kind {
-            "function" => return read_function(fields).map(Some),
-            NAMESPACE => {
-                let read = read_namespace(fields)?;
-                if read.is_none() {
-                    fields.ignore();
-                }
-                return Ok(read);
-            }
-            kind if KINDS.contains(&kind) => read_other(kind, &json!(fields.object)).ok(),
+        let read = match fields.text("type") {
+            Some("function") => Some(read_function(fields)?),
+            Some(NAMESPACE) => read_namespace(fields)?,
             _ => None,
         };
-        fields.ignore();
+        if read.is_none() {
+            fields.ignore();
+        }
         Ok(read)
     })
 }
@@ -124,8 +101,8 @@ pub(super) fn collect(
         let Some(tool) = read(&ignored.fields(object, &*param))? else {
             continue;
         };
-        if tool.name.is_some() && tools.iter().any(|known| known.is_same(&tool)) {
-            let text = format!("two tools are named `{}`", tool.name.unwrap_or_default());
+        if tools.iter().any(|known| known.is_same(&tool)) {
+            let text = format!("two tools are named `{}`", tool.name);
             return Err(ResponseError::invalid(format!("{param}.name"), text));
         }
         tools.push(tool);
@@ -134,27 +111,9 @@ pub(super) fn collect(
     Ok(tools)
 }
 
-/// Parses a tool of an agent's profile.
-pub(super) fn read_profile_tool(value: &Value) -> Option<Tool> {
-    let object = value.as_object()?;
-    match object.get("type")?.as_str()? {
-        "function" => read_function(&Ignored::default().fields(object, "")).ok(),
-        kind => read_other(kind, value).ok(),
-    }
-}
-
-/// Validates a tool that is only listed in the response, by the rules for agent profiles.
-fn read_other(kind: &str, value: &Value) -> Result<Tool, String> {
-    let tool: ProfileTool = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
-    let problem = tool.problem();
-    if let Some(problem) = problem.or_else(|| tool.problem_if_new().map(str::to_owned)) {
-        return Err(problem);
-    }
-    Ok(Tool {
-        kind: kind.to_owned(),
-        name: value["server_label"].as_str().map(str::to_owned),
-        value: value.clone(),
-    })
+/// Parses a function of an agent's profile.
+pub(super) fn read_profile_function(value: &Value) -> Option<Tool> {
+    read_function(&Ignored::default().fields(value.as_object()?, "")).ok()
 }
 
 fn name(fields: &Fields<'_>) -> Result<String, ResponseError> {
@@ -205,7 +164,7 @@ fn read_namespace(fields: &Fields<'_>) -> Result<Option<Tool>, ResponseError> {
     });
     Ok(Some(Tool {
         kind: NAMESPACE.to_owned(),
-        name: Some(name),
+        name,
         value,
     }))
 }
@@ -232,7 +191,7 @@ pub(super) fn read_function(fields: &Fields<'_>) -> Result<Tool, ResponseError> 
     });
     Ok(Tool {
         kind: "function".to_owned(),
-        name: Some(name),
+        name,
         value,
     })
 }
@@ -247,18 +206,14 @@ pub(super) struct Offer {
 }
 
 /// Combines the agent's functions with the request's tools. A tool in the request overrides the agent's tool of the same name. Tools
-/// that cannot be called are never offered to the model, and are listed only if the request included them. Functions are not offered
-/// if the workspace forbids them.
+/// that cannot be called are not offered, and neither are functions if the workspace forbids them.
 pub(super) fn offer(agent: &[Tool], request: &[Tool], may_call_functions: bool) -> Offer {
-    let own = agent.iter().filter(|tool| {
-        tool.kind == "function"
-            && may_call_functions
-            && !request.iter().any(|other| other.is_same(tool))
-    });
-    let all: Vec<&Tool> = own.chain(request).collect();
-    let functions = all.iter().flat_map(|tool| tool.functions());
+    let own = agent
+        .iter()
+        .filter(|tool| !request.iter().any(|other| other.is_same(tool)));
+    let all: Vec<&Tool> = own.chain(request).filter(|_| may_call_functions).collect();
     Offer {
-        functions: functions.filter(|_| may_call_functions).collect(),
+        functions: all.iter().flat_map(|tool| tool.functions()).collect(),
         shown: all.iter().map(|tool| tool.value.clone()).collect(),
     }
 }
@@ -333,7 +288,6 @@ mod tests {
         let agent = tools(&json!([
             {"type": "function", "name": "a", "description": "agent's"},
             {"type": "function", "name": "b"},
-            {"type": "web_fetch"},
         ]));
         let request = tools(&json!([
             {"type": "function", "name": "a", "description": "request's", "strict": null, "async": false},
@@ -345,12 +299,10 @@ mod tests {
         let shown: Vec<&str> = both
             .shown
             .iter()
-            .filter_map(|tool| tool["type"].as_str())
+            .filter_map(|tool| tool["name"].as_str())
             .collect();
-        assert_eq!(shown, ["function", "function", "mcp"]);
-        let forbidden = offer(&agent, &request, false);
-        assert!(forbidden.functions.is_empty());
-        assert_eq!(forbidden.shown.len(), 2);
+        assert_eq!(shown, ["b", "a"]);
+        assert_eq!(offer(&agent, &request, false), Offer::default());
     }
 
     #[test]
@@ -393,7 +345,6 @@ mod tests {
         assert_eq!(names(&offered), ["mcp__weather/now", "now"]);
         assert_eq!(offered.functions[0].description.as_deref(), Some("d"));
         assert_eq!(offered.shown[0]["tools"][0]["name"], "now");
-        assert!(request[0].is_function());
         assert_eq!(
             ignored.into_paths(),
             ["tools[0].tools[0].defer_loading", "tools[0].tools[1]"]
@@ -427,7 +378,7 @@ mod tests {
         let ignored = Ignored::default();
         let tools = read_tools(list.as_array().unwrap(), &ignored).unwrap();
         let kinds: Vec<&str> = tools.iter().map(|tool| tool.kind.as_str()).collect();
-        assert_eq!(kinds, ["function", "mcp", "function"]);
+        assert_eq!(kinds, ["function", "function"]);
         let paths = [
             "tools[0].async",
             "tools[1]",

@@ -96,6 +96,38 @@ async fn an_agents_functions_run_on_the_server_with_the_rights_of_the_key() {
 }
 
 #[tokio::test]
+async fn a_request_limits_the_calls_that_run_on_the_server() {
+    let team = team().await;
+    sage(&team).await;
+    let reader = reader(&team).await;
+    for (max, found) in [(1, 1), (2, 2)] {
+        team.model().script(
+            "sage",
+            [
+                Answer::calls("", &[search("fair"), search("boat")]),
+                Answer::text("Done."),
+            ],
+        );
+        let body = json!({"agent_id": "sage", "input": "Look", "max_tool_calls": max});
+        let response = reader.post(RESPONSES, body).await.is(200);
+        let tools = list(&response, "/tools");
+        let kinds: Vec<String> = tools.iter().map(|tool| text(tool, "/type")).collect();
+        assert_eq!(kinds, ["file_search"], "the tools that were offered");
+        let sent = sent(&team);
+        let results = sent.iter().filter(|turn| turn["role"] == "tool");
+        let refused = |turn: &&Value| text(turn, "/content").contains("too_many_calls");
+        let (refused, run): (Vec<&Value>, Vec<&Value>) = results.partition(refused);
+        assert_eq!((run.len(), refused.len()), (found, 2 - found), "{sent:?}");
+        let request = team.model().requests().pop().unwrap();
+        assert_eq!(request.body["tool_choice"], "none");
+    }
+    let body = json!({"agent_id": "sage", "input": "Look", "max_tool_calls": 0});
+    let response = reader.post(RESPONSES, body).await.is(200);
+    assert_eq!(response["tools"], json!([]));
+    assert_eq!(offered(&team), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn private_messages_of_others_are_not_found() {
     let team = team().await;
     sage(&team).await;

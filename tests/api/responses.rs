@@ -328,13 +328,13 @@ async fn a_model_without_tool_support_is_offered_none() {
 }
 
 #[tokio::test]
-async fn tools_without_a_runtime_are_shown_and_never_sent() {
+async fn tools_that_are_not_offered_are_not_listed() {
     let team = team().await;
     let mcp = json!({"type": "mcp", "server_label": "wiki", "server_url": "https://wiki.example"});
     let body = json!({"model": "tiny", "input": "Look it up", "tools": [mcp]});
     let program = program(&team).await;
     let response = ask(&program, body).await;
-    assert_eq!(response["tools"], json!([mcp]));
+    assert_eq!(response["tools"], json!([]));
     assert!(team.model().requests()[0].body.get("tools").is_none());
     let body = json!({"model": "tiny", "input": "x", "tools": [
         mcp,
@@ -347,7 +347,7 @@ async fn tools_without_a_runtime_are_shown_and_never_sent() {
         reply.header("openvibe-ignored").as_deref(),
         Some("tools[0], tools[1], tools[2], tools[3]")
     );
-    assert_eq!(reply.is(200)["tools"], json!([mcp]));
+    assert_eq!(reply.is(200)["tools"], json!([]));
 }
 
 /// The request of Codex CLI 0.40, shortened.
@@ -571,6 +571,36 @@ async fn each_call_is_recorded_as_a_task_for_its_requester_and_admins() {
     );
     let events = team.bo.events().await;
     assert!(events.iter().all(|e| e["type"] != "task.status_changed"));
+}
+
+#[tokio::test]
+async fn a_model_that_another_one_overrides_is_named_as_ignored() {
+    let team = team_with(&[("MODEL", "tiny")]).await;
+    team.model().offer(&["tiny", "other"]);
+    let program = program(&team).await;
+    let models = program.get("/v1/models").await.is(200);
+    let ids: Vec<String> = list(&models, "/data").iter().map(id).collect();
+    assert_eq!(ids, ["agent:vibe", "agent:coder", "tiny"]);
+    for (path, question) in [
+        ("/v1/responses", json!({"input": "Hi"})),
+        (
+            "/v1/chat/completions",
+            json!({"messages": [{"role": "user", "content": "Hi"}]}),
+        ),
+    ] {
+        let mut ignored = Vec::new();
+        for model in ["other", "tiny", "agent:vibe"] {
+            let mut body = question.clone();
+            body["model"] = model.into();
+            let reply = program.post(path, body).await;
+            ignored.push(reply.header("openvibe-ignored"));
+            assert_eq!(reply.is(200)["model"], "tiny", "{path} {model}");
+        }
+        assert_eq!(ignored, [Some("model".to_owned()), None, None], "{path}");
+        let mut body = question;
+        body["model"] = "unheard-of".into();
+        assert_eq!(program.post(path, body).await.status, 404, "{path}");
+    }
 }
 
 #[tokio::test]
