@@ -241,6 +241,8 @@ async fn the_newest_event_is_kept() {
         (vec![BAD, BAD], json!("user_frustrated")),
         (vec![BAD, PLAIN, BAD], Value::Null),
         (vec!["what do you mean"], json!("user_confused")),
+        (vec!["This is unclear."], json!("user_confused")),
+        (vec!["The unclear clause is the fourth one."], Value::Null),
         (vec![PLAIN; 3], Value::Null),
         (vec![PLAIN; 4], json!("low_engagement")),
         (vec![GREAT], json!("user_satisfied")),
@@ -269,6 +271,66 @@ async fn the_newest_event_is_kept() {
         t.ada.failed(&task).await;
         let last = state(&t.ada, &sage, &thread).await["last_event"].clone();
         assert_eq!(last["event"], wanted);
+    }
+}
+
+#[tokio::test]
+async fn each_profile_reflects_on_its_own_events() {
+    let (t, sage) = adapting(&[("RATE_LIMITS", "off")], json!({})).await;
+    let events: [(&str, &[&str], &str); 4] = [
+        (
+            "frustration_recovery",
+            &[TERRIBLE],
+            "The person seems frustrated.",
+        ),
+        (
+            "confusion_clarification",
+            &["This is unclear."],
+            "The person seems confused.",
+        ),
+        (
+            "engagement_boost",
+            &[PLAIN; 4],
+            "The person writes short, neutral messages.",
+        ),
+        (
+            "satisfaction_reinforcement",
+            &[GREAT],
+            "The person seems satisfied.",
+        ),
+    ];
+    let all: Vec<&str> = events.iter().map(|(preset, ..)| *preset).collect();
+    for (profile, presets) in [
+        ("off", vec![]),
+        ("basic", all[..2].to_vec()),
+        ("standard", all.clone()),
+        // The scripted model cannot rate a tone, so the word list does.
+        ("advanced", all.clone()),
+        ("tutor", vec![all[0], all[1], all[3]]),
+    ] {
+        let fields = json!({"sentiment": {"enabled": true, "profile": profile}});
+        t.ada.patch(&sage, fields).await.is(200);
+        for (preset, messages, prompt) in events {
+            let thread = t.ada.thread(&t.general, "Root").await;
+            for words in messages {
+                said(&t.ada, &thread, words).await;
+            }
+            let tasks = ended(&t.ada, &thread).await;
+            let reflected = tasks
+                .iter()
+                .filter(|task| task["kind"] == "reflect")
+                .count();
+            let is_own = presets.contains(&preset);
+            assert_eq!(reflected, usize::from(is_own), "{profile} {preset}");
+            if is_own {
+                let requests = t.model().requests();
+                let sent = requests
+                    .iter()
+                    .rev()
+                    .any(|request| request.body.to_string().contains(prompt));
+                assert!(sent, "{profile} {preset}");
+            }
+        }
     }
 }
 

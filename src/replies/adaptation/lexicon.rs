@@ -21,6 +21,13 @@ const NORM: f64 = 15.0;
 /// Maximum length of the prefix from which the language is detected.
 const LANGUAGE_BYTES_MAX: usize = 4_096;
 
+/// Characters that end a sentence.
+const SENTENCE_ENDS: [char; 6] = ['.', '!', '?', ';', ':', '\n'];
+/// Number of words of a sentence that consists of little more than `unclear`, and is then about the answer.
+const BARE_WORDS: usize = 2;
+/// Number of words before the beginning of a sentence about the answer, such as `sorry, but`.
+const LEADING_WORDS: usize = 2;
+
 /// Tone of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tone {
@@ -56,6 +63,10 @@ struct Section {
     dampeners: String,
     #[serde(default)]
     confusion: String,
+    #[serde(default)]
+    unclear: String,
+    #[serde(default)]
+    answer: String,
 }
 
 #[derive(Deserialize)]
@@ -88,7 +99,48 @@ struct ToneLexicon {
     boosters: HashSet<String>,
     dampeners: HashSet<String>,
     /// Phrases that express confusion, by their first word.
-    confusion: HashMap<String, Vec<Vec<String>>>,
+    confusion: Phrases,
+    /// Words such as `unclear`, which express confusion in a sentence about the answer.
+    unclear: Phrases,
+    /// Beginnings of sentences about the answer.
+    answer: Phrases,
+}
+
+/// Phrases by their first word.
+#[derive(Debug, Default)]
+struct Phrases(HashMap<String, Vec<Vec<String>>>);
+
+impl Phrases {
+    fn read(list: &str) -> Self {
+        let mut phrases = Self::default();
+        for phrase in listed(list).map(words_of) {
+            if let Some(first) = phrase.first().cloned() {
+                phrases.0.entry(first).or_default().push(phrase);
+            }
+        }
+        phrases
+    }
+
+    /// Phrases at the beginning of `words`.
+    fn at<'a>(&'a self, words: &'a [&str]) -> impl Iterator<Item = &'a [String]> {
+        let phrases = words.first().and_then(|first| self.0.get(*first));
+        let phrases = phrases.into_iter().flatten().map(Vec::as_slice);
+        phrases.filter(move |phrase| starts_with(words, phrase))
+    }
+
+    /// All phrases in `words`, without repetitions.
+    fn within(&self, words: &[&str]) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for at in 0..words.len() {
+            for phrase in self.at(&words[at..]) {
+                let phrase = phrase.join(" ");
+                if !found.contains(&phrase) {
+                    found.push(phrase);
+                }
+            }
+        }
+        found
+    }
 }
 
 /// Length of a word prefix in bytes.
@@ -150,11 +202,9 @@ impl ToneLexicon {
         for entries in lexicon.entries.values_mut() {
             entries.sort_by_key(|entry| std::cmp::Reverse(entry.words.len()));
         }
-        for phrase in listed(&section.confusion).map(words_of) {
-            if let Some(first) = phrase.first().cloned() {
-                lexicon.confusion.entry(first).or_default().push(phrase);
-            }
-        }
+        lexicon.confusion = Phrases::read(&section.confusion);
+        lexicon.unclear = Phrases::read(&section.unclear);
+        lexicon.answer = Phrases::read(&section.answer);
         Ok(lexicon)
     }
 
@@ -227,15 +277,23 @@ impl ToneLexicon {
         found
     }
 
-    fn confusion_in(&self, words: &[&str]) -> Vec<String> {
-        let mut found: Vec<String> = Vec::new();
-        for at in 0..words.len() {
-            let phrases = self.confusion.get(words[at]).into_iter().flatten();
-            for phrase in phrases.filter(|phrase| starts_with(&words[at..], phrase)) {
-                let phrase = phrase.join(" ");
-                if !found.contains(&phrase) {
-                    found.push(phrase);
-                }
+    /// Lists the phrases that express confusion, and words such as `unclear` in sentences about the answer.
+    fn confusion_in(&self, text: &str, words: &[&str]) -> Vec<String> {
+        let mut found = self.confusion.within(words);
+        for sentence in text.split(SENTENCE_ENDS) {
+            let folded = folded(sentence);
+            let words: Vec<&str> = folded.split_whitespace().collect();
+            let begins = |at: usize| {
+                self.answer
+                    .at(&words[at.min(words.len())..])
+                    .next()
+                    .is_some()
+            };
+            let is_about_answer = words.len() <= BARE_WORDS || (0..=LEADING_WORDS).any(begins);
+            if is_about_answer {
+                let mut unclear = self.unclear.within(&words);
+                unclear.retain(|phrase| !found.contains(phrase));
+                found.append(&mut unclear);
             }
         }
         found
@@ -278,7 +336,7 @@ pub fn tone(text: &str) -> Tone {
         score: rounded(sum / (sum * sum + NORM).sqrt()),
         intensity: rounded((weight / (2.0 * count.sqrt())).min(1.0)),
         negative_words: valences.iter().filter(|valence| **valence < 0.0).count(),
-        is_confused: !lexicon.confusion_in(&words).is_empty(),
+        is_confused: !lexicon.confusion_in(text, &words).is_empty(),
     }
 }
 
@@ -286,7 +344,7 @@ pub fn tone(text: &str) -> Tone {
 pub fn confusion_keywords(text: &str) -> Vec<String> {
     let folded = folded(text);
     let words: Vec<&str> = folded.split_whitespace().collect();
-    lexicon_of(text, &words).map_or_else(Vec::new, |lexicon| lexicon.confusion_in(&words))
+    lexicon_of(text, &words).map_or_else(Vec::new, |lexicon| lexicon.confusion_in(text, &words))
 }
 
 /// Rounds to three decimals, and turns −0 into 0.
@@ -319,7 +377,8 @@ mod tests {
         let lexicons = read(SEED).unwrap();
         assert_eq!(lexicons.len(), LANGUAGES.len());
         for lexicon in &lexicons {
-            assert!(lexicon.entries.len() > 100 && !lexicon.confusion.is_empty());
+            assert!(lexicon.entries.len() > 100 && !lexicon.confusion.0.is_empty());
+            assert!(!lexicon.unclear.0.is_empty() && !lexicon.answer.0.is_empty());
             assert!(lexicon.prefixes.len() < 1_000 && !lexicon.negations.is_empty());
         }
     }
@@ -427,6 +486,30 @@ mod tests {
             assert!(tone(text).is_confused, "{text}");
         }
         assert!(!tone("I understand that now").is_confused);
+        for text in [
+            "This is unclear.",
+            "Unclear!",
+            "Sorry, but your answer is confusing",
+            "Das ist unklar.",
+            "Deine Erklärung ist leider verwirrend",
+            "C'est confus.",
+            "Votre réponse est incompréhensible",
+            "Esto es confuso.",
+            "Tu explicación es poco clara",
+        ] {
+            assert!(tone(text).is_confused, "{text}");
+        }
+        for text in [
+            "Clause 4 of the contract is unclear",
+            "The point that is unclear is the price",
+            "The signs in the harbor are confusing for visitors",
+            "In der Vorlage ist die Frist unklar",
+            "Le plan du port est confus pour les visiteurs",
+            "El plano del puerto es confuso para los visitantes",
+        ] {
+            assert!(!tone(text).is_confused, "{text}");
+        }
+        assert_eq!(confusion_keywords("This is unclear."), ["unclear"]);
         assert_eq!(
             confusion_keywords("I'm confused: what do you mean?"),
             ["i m confused", "what do you mean"]

@@ -13,6 +13,8 @@ text_enum! {
         Encouraging = "encouraging",
         Focused = "focused",
         Playful = "playful",
+        Curious = "curious",
+        Challenging = "challenging",
     }
 }
 
@@ -43,6 +45,8 @@ impl Mood {
             Self::Encouraging => Some("Point out what already works."),
             Self::Focused => Some("Stay on the question, without asides."),
             Self::Playful => Some("A light tone is welcome."),
+            Self::Curious => Some("End with one question that leads further."),
+            Self::Challenging => Some("Offer a harder next step."),
         }
     }
 }
@@ -178,6 +182,16 @@ mod tests {
             ..Traits::NEUTRAL
         };
         assert_eq!(traits.sentences(), "Split the answer into parts.");
+        for (mood, sentence) in [
+            (Mood::Curious, "End with one question that leads further."),
+            (Mood::Challenging, "Offer a harder next step."),
+        ] {
+            let traits = Traits {
+                mood,
+                ..Traits::NEUTRAL
+            };
+            assert_eq!(traits.sentences(), sentence);
+        }
     }
 
     #[test]
