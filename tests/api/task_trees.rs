@@ -17,6 +17,9 @@ fn links(tree: &Value) -> Vec<Value> {
 #[tokio::test]
 async fn a_tree_shows_its_tasks_and_what_they_used() {
     let t = team().await;
+    t.model().offer(&["claude-sonnet-4-5", "tiny"]);
+    let coder = format!("/v1/agents/{}", id(&t.ada.agent("coder").await));
+    t.ada.patch(&coder, json!({"model": "tiny"})).await.is(200);
     let gate = Gate::new();
     t.model().script(
         "coder",
@@ -52,6 +55,14 @@ async fn a_tree_shows_its_tasks_and_what_they_used() {
     assert!(number(&after, "/spent/input_tokens") >= 300, "{after}");
     assert!(number(&after, "/spent/output_tokens") >= 50, "{after}");
     assert!(number(&after, "/spent/run_ms") > 0, "{after}");
+    let by_model = list(&after, "/spent/by_model");
+    let models: Vec<String> = by_model.iter().map(|one| text(one, "/model")).collect();
+    assert_eq!(models, ["claude-sonnet-4-5", "tiny"], "{after}");
+    for counter in ["/input_tokens", "/output_tokens"] {
+        let sum: i64 = by_model.iter().map(|one| number(one, counter)).sum();
+        assert_eq!(sum, number(&after["spent"], counter), "{after}");
+    }
+    assert!(number(&by_model[1], "/input_tokens") >= 100, "{after}");
     let limits =
         json!({"calls": 120, "run_ms": 3_600_000, "tasks": 64, "depth": 5, "delegations": 5});
     assert_eq!(after["limits"], limits);

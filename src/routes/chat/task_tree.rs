@@ -1,6 +1,6 @@
 //! HTTP route for task trees.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::Json;
 use futures::FutureExt;
@@ -21,7 +21,7 @@ use crate::{
     server::State,
     tasks::{
         self, DELEGATIONS_IN_ROUND_MAX, TREE_CALLS_MAX, TREE_DEPTH_MAX, TREE_RUN_MAX,
-        TREE_TASKS_MAX, Task, TaskKind, TaskStatus, costs,
+        TREE_TASKS_MAX, Task, TaskKind, TaskStatus, TokenUsage, costs,
         queue::{self, TreeUse},
     },
     text_enum::{constant, text_enum},
@@ -73,6 +73,18 @@ struct TreeSpent {
     cost_usd: Option<f64>,
     /// Total run time of the tasks in milliseconds.
     run_ms: i64,
+    /// Tokens and costs by the model of the tasks, ordered by its name.
+    by_model: Vec<ModelSpent>,
+}
+
+/// Tokens and costs of the tasks with one model.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct ModelSpent {
+    model: String,
+    input_tokens: i64,
+    output_tokens: i64,
+    /// As in `spent`.
+    cost_usd: Option<f64>,
 }
 
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -216,26 +228,31 @@ async fn can_read(c: &mut Conn, caller: &Caller, task: &Task) -> Result<bool, Ap
 
 impl TreeSpent {
     fn of(tasks: &[TreeTask], used: TreeUse) -> Self {
-        let mut spent = Self {
-            calls: used.calls,
-            input_tokens: 0,
-            output_tokens: 0,
-            cost_usd: None,
-            run_ms: used.run_ms,
-        };
         let usages = tasks.iter().filter_map(|task| match task {
             TreeTask::Task(task) if !task.kind.is_personal() => task.token_usage.as_ref(),
             TreeTask::Task(_) | TreeTask::Hidden(_) => None,
         });
-        let called = usages.filter(|usage| usage.0.input_tokens + usage.0.output_tokens > 0);
-        for (n, usage) in called.enumerate() {
-            spent.input_tokens += usage.0.input_tokens;
-            spent.output_tokens += usage.0.output_tokens;
-            spent.cost_usd = match n {
-                0 => usage.0.cost_usd,
-                _ => spent.cost_usd.zip(usage.0.cost_usd).map(|(a, b)| a + b),
-            };
+        let usages = usages.map(|usage| &usage.0);
+        let mut by_model: BTreeMap<&str, TokenUsage> = BTreeMap::new();
+        for usage in usages.filter(|usage| usage.input_tokens + usage.output_tokens > 0) {
+            let earlier = by_model.remove(usage.model.as_str());
+            by_model.insert(&usage.model, usage.clone().plus(earlier));
         }
-        spent
+        let all = by_model.values().cloned();
+        let all = all.reduce(|sum, usage| usage.plus(Some(sum)));
+        let by_model = by_model.into_values().map(|usage| ModelSpent {
+            model: usage.model,
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cost_usd: usage.cost_usd,
+        });
+        Self {
+            calls: used.calls,
+            input_tokens: all.as_ref().map_or(0, |usage| usage.input_tokens),
+            output_tokens: all.as_ref().map_or(0, |usage| usage.output_tokens),
+            cost_usd: all.as_ref().and_then(|usage| usage.cost_usd),
+            run_ms: used.run_ms,
+            by_model: by_model.collect(),
+        }
     }
 }

@@ -37,7 +37,7 @@ const tree = {
   root_task_id: 'task_1',
   status: 'running' as const,
   tasks: [done, running, { id: 'task_9', status: 'completed' as const, hidden: true }],
-  spent: { calls: 2, input_tokens: 1800, output_tokens: 34, cost_usd: 0.05, run_ms: 14_000 },
+  spent: { calls: 2, input_tokens: 1800, output_tokens: 34, cost_usd: 0.05, run_ms: 14_000, by_model: [] },
   limits: { calls: 120, run_ms: 3_600_000, tasks: 64, depth: 5, delegations: 5 },
   score: 0,
 };

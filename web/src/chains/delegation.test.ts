@@ -53,7 +53,7 @@ const tree = {
     child({ id: 'task_3', agent_id: 'agent_vibe', status: 'running', started_at: AT }),
     child({ id: 'task_4', agent_id: 'agent_vibe', parent_task_id: 'task_2', depth: 2 }),
   ],
-  spent: { calls: 2, input_tokens: 800, output_tokens: 10, cost_usd: 0.02, run_ms: 14_000 },
+  spent: { calls: 2, input_tokens: 800, output_tokens: 10, cost_usd: 0.02, run_ms: 14_000, by_model: [] },
   limits: { calls: 120, run_ms: 3_600_000, tasks: 64, depth: 5, delegations: 5 },
   score: 0,
 };

@@ -34,7 +34,7 @@ const tree = (cost_usd: number | null) => ({
   root_task_id: 'task_1',
   status: 'running' as const,
   tasks: [],
-  spent: { calls: 1, input_tokens: 800, output_tokens: 10, cost_usd, run_ms: 1000 },
+  spent: { calls: 1, input_tokens: 800, output_tokens: 10, cost_usd, run_ms: 1000, by_model: [] },
   limits: { calls: 120, run_ms: 3_600_000, tasks: 64, depth: 5, delegations: 5 },
   score: 0,
 });
