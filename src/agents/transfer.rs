@@ -238,7 +238,7 @@ pub async fn import_agent(
     }
     let mut parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
     parts.profile.files = files::take_instructions(&mut kept)?;
-    let agent = profiles::create_agent(c, actor, parts, "imported".to_owned()).await?;
+    let agent = profiles::create_agent(c, actor, parts, "imported").await?;
     files::seed(c, actor, &agent, &kept).await?;
     let paths = import.files.keys();
     let effects = paths.map(|path| FileEffect::of(path)).collect();

@@ -44,6 +44,62 @@ async fn roll_back(person: &Person, path: &str, target: i64) -> Value {
 }
 
 #[tokio::test]
+async fn a_change_has_the_summary_of_the_person_who_makes_it() {
+    let t = team().await;
+    let path = aged(&t.ada, "sage", 1).await;
+    let summary = "  Answers in two sentences, as support asked  ";
+    let patch = json!({"description": "2", "change_summary": summary});
+    t.ada.patch(&path, patch).await.is(200);
+    let mut whole = form("sage");
+    whole["change_summary"] = "Back to the basics".into();
+    let replaced = t.ada.put(&path, whole).await.is(200);
+    assert!(replaced.get("change_summary").is_none());
+    let back = json!({"target_version": 2, "change_summary": "Support needs it short"});
+    t.ada.post(&format!("{path}/rollback"), back).await.is(200);
+    roll_back(&t.ada, &path, 1).await;
+    t.ada
+        .patch(&path, json!({"description": "6", "change_summary": " "}))
+        .await
+        .is(200);
+    let versions = t.bo.get(&format!("{path}/versions")).await.ok();
+    let summaries = list(&versions, "/data");
+    let summaries: Vec<String> = summaries
+        .iter()
+        .map(|one| text(one, "/change_summary"))
+        .collect();
+    assert_eq!(
+        summaries,
+        [
+            "changed description",
+            "rolled back to version 1",
+            "Support needs it short",
+            "Back to the basics",
+            summary.trim(),
+            "created",
+        ]
+    );
+    let same = json!({"description": "6", "change_summary": "Nothing"});
+    assert_eq!(
+        t.ada.patch(&path, same).await.is(200)["version"],
+        6,
+        "nothing has changed"
+    );
+    for (text, status) in [("x".repeat(240), 200), ("x".repeat(241), 422)] {
+        let patch = json!({"description": text, "change_summary": text});
+        let reply = t.ada.patch(&path, patch).await;
+        assert_eq!(reply.status, status);
+        if status == 422 {
+            assert_eq!(reply.json()["error"]["param"], "change_summary");
+        }
+    }
+    let long = json!({"target_version": 1, "change_summary": "x".repeat(241)});
+    assert_eq!(
+        t.ada.post(&format!("{path}/rollback"), long).await.status,
+        422
+    );
+}
+
+#[tokio::test]
 async fn versions_are_listed_newest_first_page_by_page() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 25).await;

@@ -7,7 +7,7 @@ use super::{
     Parts, Profile, Row,
     announce::announce,
     find::{get_row, get_visible_row},
-    form::{check, check_names, unset_deleted},
+    form::{check, check_names, parse_change_summary, unset_deleted},
     identity,
     parts::{Subject, can_edit, permits},
     store::{Origin, ProfileWrite, insert_agent, store},
@@ -28,13 +28,15 @@ const COPY_STEM_CHARS_MAX: usize = 32;
 /// search.
 const BASES_MAX: usize = 8;
 
+/// Creates an agent. Without a summary in the request, `origin` is the summary of its first version.
+///
 /// # Errors
 /// `NameTaken`, an error about an object that the profile refers to, or an error from `Actor::require`.
 pub async fn create_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
     mut parts: Parts,
-    summary: String,
+    origin: &str,
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
@@ -47,6 +49,8 @@ pub async fn create_agent(
         return Err(AgentError::Invalid(text.to_owned(), "status"));
     }
     check_names(c, actor, &mut parts.profile, None).await?;
+    let summary = parts.change_summary.take();
+    let summary = summary.unwrap_or_else(|| origin.to_owned());
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
@@ -417,6 +421,7 @@ async fn apply(
         mentionable: parts.mentionable,
         profile,
         summary: None,
+        comment: parts.change_summary,
         expected,
         origin: Origin::Edit,
     };
@@ -459,6 +464,7 @@ pub(in crate::agents) async fn put_file(
         mentionable: row.mentionable,
         profile,
         summary: None,
+        comment: None,
         expected,
         origin: Origin::Edit,
     };
@@ -633,6 +639,7 @@ pub async fn rollback_agent(
     actor: &Actor<'_>,
     reference: &str,
     target: i64,
+    comment: Option<String>,
     expected: Option<i64>,
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
@@ -650,6 +657,7 @@ pub async fn rollback_agent(
         mentionable: old.mentionable.unwrap_or(row.mentionable),
         profile,
         summary: Some(format!("rolled back to version {target}")),
+        comment: parse_change_summary(comment)?,
         expected,
         origin: Origin::Edit,
     };
@@ -682,6 +690,7 @@ pub async fn accept_agent(
         mentionable: row.mentionable,
         profile: row.profile.0.clone(),
         summary: Some(format!("accepted by {name}")),
+        comment: None,
         expected: Some(expected),
         origin: Origin::Acceptance,
     };

@@ -182,6 +182,7 @@ async fn give_text(
             ..row.profile.0.clone()
         },
         summary: Some(format!("persona {} approved", refresh.name)),
+        comment: None,
         expected: None,
         origin: Origin::Approval,
     };

@@ -42,6 +42,7 @@ const LINE_UNITS_MAX: usize = 1000;
 const ROLE_DESCRIPTION_UNITS_MAX: usize = 4000;
 const SUBJECTS_MAX: usize = 500;
 const EDITORS_MAX: usize = 50;
+const CHANGE_SUMMARY_UNITS_MAX: usize = 240;
 const RETENTION_DAYS_MAX: u32 = 36_500;
 const APPROVAL_TIMEOUT_S_MAX: u32 = 604_800;
 
@@ -147,6 +148,9 @@ pub struct NewAgent {
     /// Status; `active` by default. A `PUT` without this field leaves the status unchanged.
     #[serde(default)]
     pub status: Option<AgentStatus>,
+    /// Summary of the change for the version history, at most 240 characters. If omitted, the changed fields are listed.
+    #[serde(default, skip_serializing)]
+    pub change_summary: Option<String>,
     /// Fields that only the server sets; accepted and ignored if an agent is sent back.
     #[serde(flatten)]
     pub server: ServerFields,
@@ -269,6 +273,24 @@ fn parse_editors(texts: Vec<String>) -> Result<Vec<Subject>, AgentError> {
         return Err(invalid("editors", rule));
     }
     Ok(editors)
+}
+
+/// Parses the summary of a change; blank text counts as omitted.
+///
+/// # Errors
+/// `Invalid`.
+pub(super) fn parse_change_summary(text: Option<String>) -> Result<Option<String>, AgentError> {
+    let text = text.map(|text| text.trim().to_owned());
+    let text = text.filter(|text| !text.is_empty());
+    if text
+        .as_deref()
+        .is_some_and(|text| units(text) > CHANGE_SUMMARY_UNITS_MAX)
+    {
+        let rule =
+            format!("the summary is too long; the limit is {CHANGE_SUMMARY_UNITS_MAX} characters");
+        return Err(invalid("change_summary", rule));
+    }
+    Ok(text)
 }
 
 /// Returns true if there are at most `count_max` texts of 1 to `units_max` characters each.
@@ -718,6 +740,8 @@ pub struct Parts {
     pub status: Option<AgentStatus>,
     /// The requested role, if any.
     pub role: Option<AgentRole>,
+    /// Summary of the change, as written by the requester.
+    pub change_summary: Option<String>,
 }
 
 impl NewAgent {
@@ -765,6 +789,7 @@ impl NewAgent {
             profile,
             status: self.status,
             role,
+            change_summary: parse_change_summary(self.change_summary)?,
         })
     }
 

@@ -131,6 +131,7 @@ async fn unset_preset(
         mentionable: row.mentionable,
         profile,
         summary: Some(format!("the reply style {} was deleted", removal.preset)),
+        comment: None,
         expected: None,
         origin: Origin::PresetDeletion,
     };

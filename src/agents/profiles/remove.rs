@@ -58,6 +58,7 @@ pub async fn archive_agent(
         mentionable: row.mentionable,
         profile: row.profile.0.clone(),
         summary: None,
+        comment: None,
         expected,
         origin: Origin::Edit,
     };

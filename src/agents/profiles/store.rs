@@ -94,8 +94,11 @@ pub(super) struct ProfileWrite<'a> {
     pub(super) status: AgentStatus,
     pub(super) mentionable: bool,
     pub(super) profile: Profile,
-    /// Summary of the version; `None` generates one from the changed fields.
+    /// Summary of the version; `None` generates one from the changed fields. With a summary, a version is stored even if nothing has
+    /// changed.
     pub(super) summary: Option<String>,
+    /// Summary by the person who makes the change, which takes precedence.
+    pub(super) comment: Option<String>,
     /// The version from `If-Match`.
     pub(super) expected: Option<i64>,
     pub(super) origin: Origin,
@@ -170,7 +173,7 @@ pub(super) async fn store(
             parts.after(version, changed)
         }
     };
-    let summary = match &wanted.summary {
+    let summary = match wanted.comment.as_ref().or(wanted.summary.as_ref()) {
         Some(summary) => summary.clone(),
         None => change_summary(row, &wanted),
     };

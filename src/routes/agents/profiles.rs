@@ -141,7 +141,7 @@ async fn create_agent(
     let parts = form.into_parts()?;
     let agent = member
         .write(&state.db, async move |c, actor| {
-            profiles::create_agent(c, actor, parts.clone(), "created".to_owned()).await
+            profiles::create_agent(c, actor, parts.clone(), "created").await
         })
         .await?;
     Ok(answer(&state, StatusCode::CREATED, agent).await)

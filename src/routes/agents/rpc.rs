@@ -322,7 +322,7 @@ impl Rpc {
         let parts = new.into_parts()?;
         let agent = self
             .write(async move |c, actor| {
-                profiles::create_agent(c, actor, parts.clone(), "created".to_owned()).await
+                profiles::create_agent(c, actor, parts.clone(), "created").await
             })
             .await?;
         Ok(Self::whole(&agent))

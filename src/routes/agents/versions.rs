@@ -106,6 +106,9 @@ async fn diff_versions(
 #[serde(deny_unknown_fields)]
 struct RollbackForm {
     target_version: i64,
+    /// Summary for the version history, at most 240 characters.
+    #[serde(default)]
+    change_summary: Option<String>,
 }
 
 /// Restore an earlier version as a new one
@@ -124,7 +127,8 @@ async fn roll_back(
 ) -> Result<Response, ApiError> {
     let agent = named
         .write(&state.db, async move |c, actor, reference| {
-            profiles::rollback_agent(c, actor, reference, form.target_version, expected).await
+            let (target, summary) = (form.target_version, form.change_summary.clone());
+            profiles::rollback_agent(c, actor, reference, target, summary, expected).await
         })
         .await?;
     Ok(answer(&state, StatusCode::OK, agent).await)
