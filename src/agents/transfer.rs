@@ -85,8 +85,15 @@ pub struct FileEffect {
     pub effect: &'static str,
 }
 
+const UNUSED: &str = "stored, but not used in replies";
+
 impl FileEffect {
-    fn of(path: &str) -> Self {
+    /// Checks whether replies use the file.
+    pub fn is_used(&self) -> bool {
+        self.effect != UNUSED
+    }
+
+    pub fn of(path: &str) -> Self {
         let effect = match path {
             files::SOUL => "sent with every reply as the agent's instructions",
             files::IDENTITY => "sent with every reply as the agent's identity",
@@ -96,7 +103,7 @@ impl FileEffect {
             }
             files::HEARTBEAT => "read by a regular check",
             _ if files::log_date(path).is_some() => "searched by paragraph",
-            _ => "stored, but not used in replies",
+            _ => UNUSED,
         };
         Self {
             path: path.to_owned(),

@@ -1,9 +1,9 @@
 //! `openvibe agents import|export`: agents as files in a directory, transferred over HTTP to or from a running
 //! server.
 //!
-//! SOUL.md contains the agent's instructions and IDENTITY.md its identity; MEMORY.md, `memory/*.md`, AGENTS.md, and
-//! TOOLS.md are its files. `agent.json` contains the other fields of the profile, so that importing an export
-//! recreates the same agent.
+//! SOUL.md contains the agent's instructions and IDENTITY.md its identity; MEMORY.md, `memory/*.md`, AGENTS.md, TOOLS.md, and
+//! all other text files are its files. `agent.json` contains the other fields of the profile, so that importing an export
+//! recreates the same agent. The import in the browser takes the same files (`web/src/state/agents-import.ts`).
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,14 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::output::say;
-use crate::trust;
+use crate::{
+    agents::{
+        files::FilePath,
+        profiles::{handle_from, name_in},
+        transfer::FileEffect,
+    },
+    trust,
+};
 
 /// File about a person, which does not belong to an agent.
 const USER_FILE: &str = "USER.md";
@@ -59,7 +66,7 @@ pub(super) struct Import {
     /// File with the agent's memory
     #[arg(long)]
     memory: Option<PathBuf>,
-    /// Name in the workspace [default: the exported name or the directory name]
+    /// Name in the workspace [default: the exported name, the one in IDENTITY.md, or the directory name]
     #[arg(long)]
     name: Option<String>,
     /// Model of the agent [default: the server's]
@@ -142,12 +149,49 @@ fn client() -> anyhow::Result<reqwest::Client> {
         .build()?)
 }
 
+/// Reads a file; `None` if it is not a text.
+fn read_text(path: &Path) -> anyhow::Result<Option<String>> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0')))
+}
+
 fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Reads the files of a directory, keyed by relative path. Skips names that start with a dot.
+/// Reads the files of a directory, keyed by relative path. Skips names that start with a dot. Reports files that an agent cannot have,
+/// and those that it has without using them.
 fn read_dir(dir: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut files = read_all(dir)?;
+    files.retain(|path, text| {
+        let left_out = match (text, FilePath::check(path)) {
+            _ if path.eq_ignore_ascii_case(USER_FILE) => {
+                say("USER.md describes a person: add it in Settings › Memory");
+                return false;
+            }
+            (_, Err(e)) => e.to_string(),
+            (None, Ok(())) => "it is not a text".to_owned(),
+            (Some(_), Ok(())) => {
+                let effect = FileEffect::of(path);
+                if path != PROFILE && !effect.is_used() {
+                    say(&format!("{path}: {}", effect.effect));
+                }
+                return true;
+            }
+        };
+        say(&format!("{path} is left out: {left_out}"));
+        false
+    });
+    let texts = files.into_iter();
+    Ok(texts
+        .filter_map(|(path, text)| Some((path, text?)))
+        .collect())
+}
+
+/// Reads all files of a directory; `None` for those that are not texts.
+fn read_all(dir: &Path) -> anyhow::Result<BTreeMap<String, Option<String>>> {
     let mut files = BTreeMap::new();
     let mut open = vec![(dir.to_owned(), String::new(), 1)];
     while let Some((path, prefix, depth)) = open.pop() {
@@ -172,7 +216,7 @@ fn read_dir(dir: &Path) -> anyhow::Result<BTreeMap<String, String>> {
                 );
                 open.push((entry.path(), format!("{inner}/"), depth + 1));
             } else {
-                files.insert(inner, read(&entry.path())?);
+                files.insert(inner, read_text(&entry.path())?);
             }
             ensure!(
                 files.len() <= FILES_MAX,
@@ -189,12 +233,17 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
     let mut files = BTreeMap::new();
     if let Some(dir) = &import.dir {
         files = read_dir(dir)?;
-        if files.remove(USER_FILE).is_some() {
-            say("USER.md describes a person: add it in Settings › Memory");
-        }
         if let Some(text) = files.remove(PROFILE) {
             agent = serde_json::from_str(&text)
                 .with_context(|| format!("{} is not a JSON object", dir.join(PROFILE).display()))?;
+            // A download from the browser has the fields one level deeper.
+            if agent
+                .get("object")
+                .is_some_and(|object| object == "agent_export")
+                && let Some(Value::Object(fields)) = agent.remove("agent")
+            {
+                agent = fields;
+            }
         }
         ensure!(
             files.contains_key(SOUL),
@@ -218,11 +267,12 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
     }
     let named_after = |path: &Path| {
         let path = path.canonicalize().ok()?;
-        Some(path.file_name()?.to_str()?.to_lowercase())
+        handle_from(path.file_name()?.to_str()?)
     };
     let name = import
         .name
         .or_else(|| Some(agent.get("name")?.as_str()?.to_owned()))
+        .or_else(|| handle_from(&name_in(files.get(IDENTITY)?)?))
         .or_else(|| named_after(import.dir.as_deref()?))
         .context("the agent needs a name: set --name")?;
     agent.insert("name".to_owned(), name.into());
@@ -237,7 +287,9 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
         text(&made, "name"),
         text(&made, "id")
     ));
-    for file in made["effects"].as_array().into_iter().flatten() {
+    let effects = made["effects"].as_array().into_iter().flatten();
+    // Unused files were reported before the import.
+    for file in effects.filter(|file| FileEffect::of(&text(file, "path")).is_used()) {
         say(&format!("{}: {}", text(file, "path"), text(file, "effect")));
     }
     let unused = unused_options(&made);

@@ -1,10 +1,13 @@
 //! `openvibe agents import|export` with agent files and a running server.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
+
+use serde_json::Value;
 
 use crate::support::{Person, Team, list, team, text};
 
@@ -162,6 +165,60 @@ async fn a_directory_is_exported_and_imported_as_the_same_agent() {
         both.push(export);
     }
     assert_eq!(both[0], both[1]);
+}
+
+/// Strings of a JSON list.
+fn strings(list: &Value) -> Vec<String> {
+    let strings = list.as_array().into_iter().flatten();
+    strings
+        .map(|one| one.as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The browser imports the same folders in `web/src/state/agents-text.test.ts`.
+#[tokio::test]
+async fn folders_of_other_programs_become_agents() {
+    let t = team().await;
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agents");
+    let expected = fs::read_to_string(fixtures.join("expected.json")).unwrap();
+    let expected: BTreeMap<String, Value> = serde_json::from_str(&expected).unwrap();
+    for (folder, wanted) in expected {
+        let output = said(&import(&t, &fixtures, &["--dir", &folder]).await);
+        let name = text(&wanted, "/name");
+        let (before, after) = output.split_once("created @").unwrap();
+        assert!(after.starts_with(&format!("{name} (")), "{output}");
+        for path in strings(&wanted["skipped"]) {
+            let line = if path == "USER.md" {
+                "USER.md describes a person: add it in Settings › Memory".to_owned()
+            } else {
+                format!("{path} is left out: ")
+            };
+            assert!(before.contains(&line), "{output}");
+        }
+        for path in strings(&wanted["unread"]) {
+            let line = format!("{path}: stored, but not used in replies");
+            assert!(before.contains(&line) && !after.contains(&line), "{output}");
+        }
+        let skipped = strings(&wanted["skipped"]).len() + strings(&wanted["unread"]).len();
+        assert_eq!(before.lines().count(), skipped, "{output}");
+        let agent = t.bo.agent(&name).await;
+        let path = format!("/v1/agents/{}/export", text(&agent, "/id"));
+        let export = t.bo.get(&path).await.ok();
+        let mut files: Vec<&str> = export["files"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|key| &**key)
+            .collect();
+        for (field, file) in [("instructions", "SOUL.md"), ("identity", "IDENTITY.md")] {
+            files.extend(export["agent"].get(field).map(|_| file));
+        }
+        files.sort_unstable();
+        assert_eq!(files, strings(&wanted["files"]), "{folder}");
+        for (field, value) in wanted["agent"].as_object().unwrap() {
+            assert_eq!(&export["agent"][field], value, "{folder}");
+        }
+    }
 }
 
 #[tokio::test]

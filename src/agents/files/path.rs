@@ -51,6 +51,14 @@ impl FilePath {
         Ok(Self(text.to_owned()))
     }
 
+    /// Checks whether an agent can have a file with this path; returns the reason if not.
+    ///
+    /// # Errors
+    /// `InvalidPath`, `FileRefused`, or `InvalidLogDate`.
+    pub fn check(text: &str) -> Result<(), AgentError> {
+        Self::parse(text)?.check_date()
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

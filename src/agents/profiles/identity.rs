@@ -1,7 +1,10 @@
 //! IDENTITY.md: a separate text whose name and emoji lines are kept in sync with the profile's fields.
 
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+
 use super::{Agent, Avatar, NewAgent, Profile};
 
+const HANDLE_CHARS_MAX: usize = 64;
 const EMOJI_UNITS_MAX: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,29 @@ fn value_of(text: &str, wanted: Field) -> Option<String> {
             _ => None,
         })
         .filter(|value| !value.is_empty())
+}
+
+/// Name in the text, such as `Ops` in `- Name: Ops`.
+pub fn name_in(text: &str) -> Option<String> {
+    value_of(text, Field::Name)
+}
+
+/// Handle made from a name, such as `quill-feather` from `Quill Feather`; `None` if nothing is left. The import in the browser makes
+/// the same one (`handleFrom`).
+pub fn handle_from(name: &str) -> Option<String> {
+    let mut handle = String::new();
+    let plain = name.replace('ß', "ss");
+    let plain = plain.nfkd().filter(|c| !is_combining_mark(*c));
+    for c in plain.flat_map(char::to_lowercase) {
+        if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' {
+            handle.push(c);
+        } else if !handle.ends_with('-') {
+            handle.push('-');
+        }
+    }
+    let handle = handle.trim_start_matches(['-', '_']).trim_end_matches('-');
+    let handle: String = handle.chars().take(HANDLE_CHARS_MAX).collect();
+    Some(handle).filter(|handle| !handle.is_empty())
 }
 
 /// Returns the text with the given value in every line that sets this field.

@@ -104,6 +104,7 @@ pub(in crate::agents) use follow::follow_persona;
 pub use follow::{refresh_first, refresh_named, refresh_some};
 pub use form::{AgentPatch, NewAgent, Parts, ServerFields};
 pub(in crate::agents) use form::{check_avatar, check_names, parse_form};
+pub use identity::{handle_from, name_in};
 pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};

@@ -1,18 +1,29 @@
-import { isWanted, type PickedFile } from '../state/agents-import';
+import { isHidden, type PickedFile } from '../state/agents-import';
 
 /** Maximum number of files read from an agent's folder. */
 const FILES_MAX = 2000;
-const SIZE_MAX = 1024 * 1024;
+/** Maximum size of all texts together. The server accepts less, and names its limit. */
+const SIZE_MAX = 4 * 1024 * 1024;
 
-/** Reads the text files that an agent's folder can contain; for other files, only the names are kept. */
+/** Reads the text files of an agent's folder. */
 async function read(list: { path: string; file: File }[]): Promise<PickedFile[]> {
-  const own = (path: string) => path.split('/').some((_, i, all) => isWanted(all.slice(i).join('/')));
-  return Promise.all(
-    list.slice(0, FILES_MAX).map(async ({ path, file }) => {
-      const wanted = own(path) || (list.length === 1 && path.endsWith('.json'));
-      return { path, text: wanted && file.size <= SIZE_MAX ? await file.text() : '' };
-    }),
-  );
+  let room = SIZE_MAX;
+  const files: PickedFile[] = [];
+  for (const { path, file } of list.filter((f) => !isHidden(f.path)).slice(0, FILES_MAX)) {
+    const text = file.size <= room ? await textOf(file) : null;
+    room -= text === null ? 0 : file.size;
+    files.push({ path, text });
+  }
+  return files;
+}
+/** Null if the file is not a text. */
+async function textOf(file: File): Promise<string | null> {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
+    return text.includes('\0') ? null : text;
+  } catch {
+    return null;
+  }
 }
 export const picked = (files: FileList | null): Promise<PickedFile[]> =>
   read([...(files ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file })));

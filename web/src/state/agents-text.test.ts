@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import expectedText from '../../../tests/fixtures/agents/expected.json?raw';
 import type { AgentProfile } from '../api/types';
 import { profile } from '../test/make-agents';
 import { accessText, folded, lineDiff, valueText } from './agents-diff';
@@ -53,19 +54,48 @@ test('a folder is imported as an agent with its own name, without unrelated file
     { path: 'agents/quill/SOUL.md', text: 'You write.' },
     { path: 'agents/quill/IDENTITY.md', text: '# IDENTITY\n- Name: Quill Feather\n- Emoji: 🪶' },
     { path: 'agents/quill/memory/2026-01-05.md', text: '- met Ada' },
-    { path: 'agents/quill/photo.png', text: '' },
-    { path: 'agents/quill/USER.md', text: '' },
+    { path: 'agents/quill/photo.png', text: null },
+    { path: 'agents/quill/USER.md', text: 'Ada' },
   ]);
   expect(it).toMatchObject({
     name: 'quill-feather',
     displayName: 'Quill Feather',
-    skipped: ['agents/quill/photo.png', 'agents/quill/USER.md'],
+    skipped: ['photo.png', 'USER.md'],
+    unread: [],
   });
   expect(Object.keys(it!.files)).toEqual(['SOUL.md', 'IDENTITY.md', 'memory/2026-01-05.md']);
   expect(importOf(it!, 'owl', 'Owl').agent).toMatchObject({ name: 'owl', display_name: 'Owl' });
   expect(found([{ path: 'quill/SOUL.md', text: 'x' }])?.name).toBe('quill');
   expect(found([{ path: 'notes.md', text: 'x' }])).toBeNull();
 });
+/** Folders of three origins and the agents that they become; `tests/api/agent_cli.rs` imports them with the command line. */
+const folders: Record<string, string> = import.meta.glob('../../../tests/fixtures/agents/*/**', {
+  query: '?raw',
+  import: 'default',
+  eager: true,
+});
+const expected: Record<
+  string,
+  { name: string; files: string[]; skipped: string[]; unread: string[]; agent: object }
+> = JSON.parse(expectedText);
+test.each(Object.entries(expected))(
+  'the folder %s becomes the agent of the command line',
+  (folder, wanted) => {
+    const root = `/agents/${folder}/`;
+    const picked = Object.entries(folders)
+      .filter(([path]) => path.includes(root))
+      .map(([path, text]) => ({
+        path: `${folder}/${path.split(root)[1]}`,
+        text: /[\0\ufffd]/.test(text) ? null : text,
+      }));
+    const it = found(picked)!;
+    expect(it.name).toBe(wanted.name);
+    expect(Object.keys(it.files).sort()).toEqual(wanted.files);
+    expect(it.skipped.sort()).toEqual(wanted.skipped);
+    expect(it.unread.sort()).toEqual(wanted.unread);
+    expect(it.agent).toMatchObject(wanted.agent);
+  },
+);
 test('an export is imported as the same agent', () => {
   const { name, instructions, model } = profile({ model: 'scripted-1' });
   const agent = { name, instructions, model, identity: '# IDENTITY\n- Name: Quill', base: 'main' };
