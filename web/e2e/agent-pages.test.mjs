@@ -24,8 +24,7 @@ const fact = (where, name) => where.locator(`dt:text-is("${name}") + dd`);
 const openPanel = (p, name) => side(p).getByRole('button', { name }).click();
 
 /** Checks that every page that names a model shows the one that replies. */
-async function namesModel(p, runs) {
-  const words = `Uses ${runs}: ${ASKED} is not available`;
+async function namesModel(p, runs, words) {
   await p.page.goto(AGENTS);
   await agentCard(p, 'Coder').getByTitle(words).waitFor();
   await agentCard(p, 'Coder').getByRole('link').click();
@@ -40,7 +39,7 @@ async function namesModel(p, runs) {
 }
 
 test('pages name the model that replies, and the profile’s model', async () => {
-  await namesModel(ada, 'scripted-1');
+  await namesModel(ada, 'scripted-1', `Uses scripted-1: ${ASKED} is not available`);
   await main(ada)
     .getByText('Agents use scripted-1 unless their profile asks for another model that the server has.')
     .waitFor();
@@ -56,7 +55,7 @@ test('with OPENVIBE_MODEL, Settings shows that every agent uses it, and every pa
   try {
     const eve = await person(browser, server.base);
     await setUp(eve.page, { name: 'Eve', email: 'eve@example.com' });
-    await namesModel(eve, 'tiny-model');
+    await namesModel(eve, 'tiny-model', 'This server uses tiny-model for all agents');
     await main(eve).getByText('OPENVIBE_MODEL is set: every agent uses tiny-model.').waitFor();
     await accessible(eve.page, 'the model page with OPENVIBE_MODEL');
     await shot(eve.page, 'model-page-override');

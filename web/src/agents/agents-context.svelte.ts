@@ -1,3 +1,4 @@
+import { AdminApi } from '../api/admin';
 import { AgentsApi } from '../api/agents';
 import type { AgentProfile, WorkspacePolicy } from '../api/agent-types';
 import { PersonasApi, type Persona } from '../api/personas';
@@ -17,6 +18,8 @@ export class AgentsContext {
   personas = $state.raw<Persona[] | null>(null);
   /** Servers of the workspace; null until loaded. */
   servers = $state.raw<RegisteredTool[] | null>(null);
+  /** Model that the server uses for all agents; null if agents choose theirs, and undefined until loaded. */
+  overridingModel = $state.raw<string | null | undefined>(undefined);
 
   constructor(ws: WorkspaceState) {
     this.ws = ws;
@@ -26,6 +29,7 @@ export class AgentsContext {
     void this.loadPolicy();
     void this.loadPersonas();
     void this.loadServers();
+    void this.loadModel();
   }
   get isAdmin(): boolean {
     return this.ws.people.isAdmin;
@@ -65,6 +69,14 @@ export class AgentsContext {
       this.servers = (await this.ws.api.part(ToolsApi).all()).filter((tool) => tool.kind === 'mcp');
     } catch {
       // The servers are left out until the next load. Saved tools stay.
+    }
+  }
+  async loadModel(): Promise<void> {
+    try {
+      const model = await this.ws.api.part(AdminApi).defaultModel();
+      this.overridingModel = model?.overridesAgents ? model.id : null;
+    } catch {
+      // Agents show their models without a reason until the next load.
     }
   }
   draftKey(id: string): string {
