@@ -5146,6 +5146,10 @@ export interface components {
             /** @description The included messages in order; the trigger message is last. */
             messages: components["schemas"]["MessageSeen"][];
             left_out: components["schemas"]["LeftOut"][];
+            /** @description Functions that were not offered, because the model's server has rejected them; empty if the system text is hidden. */
+            functions_left_out: components["schemas"]["FunctionLeftOut"][];
+            /** @description True if the model's server does not parse the model's calls, so that they are read from its text. Only admins see this. */
+            calls_in_text: boolean;
             memories: components["schemas"]["MemoriesSeen"];
             /**
              * @description Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an error from
@@ -5378,7 +5382,7 @@ export interface components {
             prompt_cache_retention?: string | null;
             /**
              * Format: int32
-             * @description Accepted without effect, because it limits server-side tools, which this server does not have.
+             * @description Maximum number of calls of the agent's functions, which run on the server; at most 40. With 0, none are offered.
              */
             max_tool_calls?: number | null;
             /**
@@ -5887,6 +5891,11 @@ export interface components {
             /** @description JSON schema of the arguments, at most 32 KiB. */
             parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
+        };
+        FunctionLeftOut: {
+            name: string;
+            /** @description The server's reason; null unless the caller is an admin. */
+            reason: string | null;
         };
         /**
          * @description `new`: Not accepted yet.
@@ -7484,6 +7493,19 @@ export interface components {
          * @enum {string}
          */
         ModelSource: "environment" | "settings" | "none";
+        /** @description Tokens and costs of the tasks with one model. */
+        ModelSpent: {
+            model: string;
+            /** Format: int64 */
+            input_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /**
+             * Format: double
+             * @description As in `spent`.
+             */
+            cost_usd: number | null;
+        };
         /**
          * @description Result of the latest test.
          *
@@ -7523,7 +7545,7 @@ export interface components {
          * @description Tone of the replies.
          * @enum {string}
          */
-        Mood: "neutral" | "empathetic" | "patient" | "encouraging" | "focused" | "playful";
+        Mood: "neutral" | "empathetic" | "patient" | "encouraging" | "focused" | "playful" | "curious" | "challenging";
         /** @description A channel as one person sees it. */
         MyChannel: components["schemas"]["Channel"] & {
             is_member: boolean;
@@ -8949,7 +8971,7 @@ export interface components {
             text: components["schemas"]["TextConfig"];
             /** @description As in the request; `auto` by default. */
             tool_choice: string | Record<string, unknown>;
-            /** @description Functions that were offered to the model, and all other tools of the request. */
+            /** @description Tools that were offered to the model: functions of the request and of the agent, and tools of the agent that run on the server. */
             tools: Record<string, unknown>[];
             /**
              * Format: double
@@ -9011,6 +9033,8 @@ export interface components {
         RollbackForm: {
             /** Format: int64 */
             target_version: number;
+            /** @description Summary for the version history, at most 240 characters. */
+            change_summary?: string | null;
         };
         /** @description Cause of a run. */
         RunCause: {
@@ -10669,6 +10693,8 @@ export interface components {
              * @description Total run time of the tasks in milliseconds.
              */
             run_ms: number;
+            /** @description Tokens and costs by the model of the tasks, ordered by its name. */
+            by_model: components["schemas"]["ModelSpent"][];
         };
         /**
          * @description State of a tree.
@@ -15662,6 +15688,7 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "calls_in_text": false,
                      *       "compaction": {
                      *         "is_due": false,
                      *         "last_compacted_at": null,
@@ -15675,6 +15702,12 @@ export interface operations {
                      *         "input_tokens": 0
                      *       },
                      *       "estimated": false,
+                     *       "functions_left_out": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": null
+                     *         }
+                     *       ],
                      *       "left_out": [
                      *         {
                      *           "count": 0,
@@ -18117,6 +18150,7 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "calls_in_text": false,
                      *       "compaction": {
                      *         "is_due": false,
                      *         "last_compacted_at": null,
@@ -18130,6 +18164,12 @@ export interface operations {
                      *         "input_tokens": 0
                      *       },
                      *       "estimated": false,
+                     *       "functions_left_out": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": null
+                     *         }
+                     *       ],
                      *       "left_out": [
                      *         {
                      *           "count": 0,
@@ -25077,8 +25117,15 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "calls_in_text": false,
                      *       "estimated": false,
                      *       "expired": false,
+                     *       "functions_left_out": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": null
+                     *         }
+                     *       ],
                      *       "left_out": [
                      *         {
                      *           "count": 0,
@@ -25358,6 +25405,14 @@ export interface operations {
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "score": 0,
                      *       "spent": {
+                     *         "by_model": [
+                     *           {
+                     *             "cost_usd": null,
+                     *             "input_tokens": 0,
+                     *             "model": "claude-sonnet-4-5",
+                     *             "output_tokens": 0
+                     *           }
+                     *         ],
                      *         "calls": 0,
                      *         "cost_usd": null,
                      *         "input_tokens": 0,
@@ -26028,6 +26083,7 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "calls_in_text": false,
                      *       "compaction": {
                      *         "is_due": false,
                      *         "last_compacted_at": null,
@@ -26041,6 +26097,12 @@ export interface operations {
                      *         "input_tokens": 0
                      *       },
                      *       "estimated": false,
+                     *       "functions_left_out": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": null
+                     *         }
+                     *       ],
                      *       "left_out": [
                      *         {
                      *           "count": 0,
