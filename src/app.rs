@@ -788,6 +788,10 @@ impl App {
         self.address
     }
 
+    pub fn providers(&self) -> Arc<Providers> {
+        Arc::clone(&self.state.providers)
+    }
+
     /// The database with its writers, so that tests can block one.
     pub fn db(&self) -> Db {
         self.state.db.clone()

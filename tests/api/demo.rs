@@ -1,6 +1,7 @@
 //! `openvibe demo`, as someone who evaluates the product runs it.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -8,7 +9,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{ModelServer, Person, id, list, text, visitor};
+use crate::{
+    runs::reaches,
+    support::{ModelServer, Person, id, list, text, visitor},
+};
 
 /// A temporary directory, removed on drop.
 struct Dir(PathBuf);
@@ -135,9 +139,113 @@ async fn the_demo_shows_people_threads_an_open_dive_and_a_result() {
     let tasks = mara.get("/v1/tasks?limit=100").await.ok();
     let tasks = list(&tasks, "/data");
     assert!(tasks.len() >= 3);
+    // One run waits for Mara.
+    let is_waiting = |task: &&Value| task["status"] != "completed";
+    let waiting: Vec<&Value> = tasks.iter().filter(is_waiting).collect();
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    assert!(waiting[0]["run_id"].is_string(), "{waiting:?}");
+}
+
+/// Threads of all channels by their title.
+async fn threads(by: &Person) -> BTreeMap<String, String> {
+    let snapshot = by.get("/v1/snapshot").await.ok();
+    let mut found = BTreeMap::new();
+    for channel in list(&snapshot, "/channels") {
+        let path = format!("/v1/channels/{}/threads?limit=50", id(&channel));
+        for thread in list(&by.get(&path).await.ok(), "/data") {
+            if let Some(title) = thread["title"].as_str() {
+                found.insert(title.to_owned(), id(&thread));
+            }
+        }
+    }
+    found
+}
+
+/// The agent's message in a thread.
+async fn answer_in(by: &Person, thread: &str) -> Value {
+    let messages = by.messages(thread).await;
+    let mut answers = messages
+        .into_iter()
+        .filter(|one| one["author"]["type"] == "agent");
+    answers.next().expect("an agent has answered")
+}
+
+const MODEL: &str = "Recorded for this demo";
+
+#[tokio::test]
+async fn the_demo_shows_what_agents_can_do_without_a_model() {
+    let dir = Dir::new();
+    let demo = start(&dir.0).await;
+    let mara = demo.person().await;
+    let threads = threads(&mara).await;
+
+    // Vibe asked Coder.
+    let answer = answer_in(&mara, &threads["Departures for the widget"]).await;
+    let path = format!(
+        "/v1/tasks?thread_id={}",
+        threads["Departures for the widget"]
+    );
+    let tasks = list(&mara.get(&path).await.ok(), "/data");
+    let root = tasks.iter().find(|task| task["kind"] == "reply").unwrap();
+    let tree = mara.get(&format!("/v1/tasks/{}/tree", id(root))).await.ok();
+    let tasks = list(&tree, "/tasks");
+    let kinds: Vec<String> = tasks.iter().map(|task| text(task, "/kind")).collect();
+    assert_eq!(kinds, ["reply", "delegate"]);
+    for task in &tasks {
+        assert_eq!(task["token_usage"]["model"], MODEL, "{task}");
+    }
+    assert!(text(&answer, "/content").contains("Coder's sketch"));
+
+    // An answer with sources.
+    let answer = answer_in(&mara, &threads["The harbour office calls at four"]).await;
+    let content = text(&answer, "/content");
+    for number in ["[1]", "[2]", "[3]"] {
+        assert!(content.contains(number), "{content}");
+    }
+    assert_eq!(list(&answer, "/metadata/sources").len(), 3, "{answer}");
+
+    // A review that waits for Mara, and a completed one.
+    let runs = list(&mara.get("/v1/runs?limit=50").await.ok(), "/data");
+    let with = |status: &str| runs.iter().find(|run| run["status"] == status).unwrap();
+    let done = mara
+        .get(&format!("/v1/runs/{}", id(with("completed"))))
+        .await
+        .ok();
+    let said = mara.contents(&text(&done, "/thread_id")).await;
     assert!(
-        tasks.iter().all(|task| task["status"] == "completed"),
-        "{tasks:?}"
+        said[1].starts_with("We are sorry that you waited"),
+        "{said:?}"
+    );
+    let path = format!("/v1/runs/{}", id(with("waiting")));
+    let waiting = mara.get(&path).await.ok();
+    let steps = list(&waiting, "/steps");
+    let action = steps
+        .iter()
+        .find_map(|step| step["action_id"].as_str())
+        .unwrap();
+    let action = format!("/v1/actions/{action}");
+    let shown = mara.get(&action).await.ok();
+    let form = json!({"arguments_hash": shown["arguments_hash"]});
+    mara.post(&format!("{action}/approve"), form).await.is(200);
+    let published = reaches(&mara, &id(&waiting), "completed").await;
+    let said = mara.contents(&text(&published, "/thread_id")).await;
+    assert!(
+        said[1].starts_with("With version 4, you have the tides"),
+        "{said:?}"
+    );
+
+    let schedules = list(&mara.get("/v1/schedules").await.ok(), "/data");
+    assert_eq!(schedules.len(), 1);
+    assert_eq!(
+        (&schedules[0]["name"], &schedules[0]["cron"]),
+        (&json!("Stand-up"), &json!("0 9 * * 1-5"))
+    );
+    let memories = list(&mara.get("/v1/memories").await.ok(), "/data");
+    let mut scopes: Vec<String> = memories.iter().map(|one| text(one, "/scope")).collect();
+    scopes.sort_unstable();
+    assert_eq!(
+        scopes,
+        ["conversation", "conversation", "organization", "user"]
     );
 }
 
@@ -160,22 +268,10 @@ async fn the_questions_in_the_demo_get_the_answers_in_its_file() {
     let mara = demo.person().await;
     let expected = expected_answers();
     assert_eq!(expected.len(), 2);
-    let snapshot = mara.get("/v1/snapshot").await.ok();
+    let threads = threads(&mara).await;
     for (title, answer) in expected {
-        let mut answers = Vec::new();
-        for channel in list(&snapshot, "/channels") {
-            let path = format!("/v1/channels/{}/threads?limit=50", id(&channel));
-            let threads = list(&mara.get(&path).await.ok(), "/data");
-            for thread in threads.iter().filter(|thread| thread["title"] == *title) {
-                let messages = mara.messages(&id(thread)).await;
-                let agents = messages
-                    .iter()
-                    .filter(|one| one["author"]["type"] == "agent");
-                answers.extend(agents.map(|one| text(one, "/content")));
-            }
-        }
-        assert_eq!(answers.len(), 1, "{title}");
-        let (said, intro) = answers[0].rsplit_once("\n\n").unwrap();
+        let found = text(&answer_in(&mara, &threads[&title]).await, "/content");
+        let (said, intro) = found.rsplit_once("\n\n").unwrap();
         assert_eq!(said, answer.trim(), "{title}");
         assert!(
             intro.starts_with("I am OpenVibe's built-in responder"),
@@ -195,17 +291,15 @@ async fn the_agents_of_the_demo_use_the_configured_model() {
         "{:?}",
         demo.said
     );
-    assert!(!model.requests().is_empty());
+    assert!(model.requests().is_empty(), "the demo is filled offline");
     let mara = demo.person().await;
-    let tasks = list(&mara.get("/v1/tasks?limit=100").await.ok(), "/data");
-    let replies: Vec<_> = tasks
-        .iter()
-        .filter(|task| task["kind"] == "reply")
-        .collect();
-    assert!(!replies.is_empty());
-    for task in replies {
-        assert_eq!(task["token_usage"]["model"], "claude-sonnet-4-5", "{task}");
-    }
+    let thread = threads(&mara).await["Map tiles at night"].clone();
+    let task = mara
+        .ask(&thread, "@vibe is the coast line easier to see?")
+        .await;
+    let done = mara.completed(&task).await;
+    assert_eq!(done["token_usage"]["model"], "claude-sonnet-4-5", "{done}");
+    assert_eq!(model.requests().len(), 1);
 }
 
 #[tokio::test]

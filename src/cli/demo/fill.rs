@@ -1,23 +1,34 @@
 //! Fills the demo workspace. Each step of the story is an API request by the person who performs the step.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::{
     person::{Person, text},
-    story::{Point, Story, StoryFork, StoryMessage, StoryResolution, Thread},
+    recorded::Recorded,
+    story::{
+        Point, Story, StoryFork, StoryMemory, StoryMessage, StoryResolution, StoryRun,
+        StorySchedule, Thread,
+    },
 };
-use crate::config::Secret;
-
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-const TASK_WITHIN: Duration = Duration::from_mins(1);
+use crate::{
+    config::Secret,
+    model::{Provider, builtin::Builtin},
+    providers::Providers,
+};
 
 /// All people and channels, by name.
 struct Cast {
     people: BTreeMap<String, Person>,
     channels: BTreeMap<String, String>,
+}
+
+/// A thread with people's messages.
+struct HeldThread {
+    id: String,
+    messages: Vec<String>,
 }
 
 /// Fills an empty server.
@@ -27,9 +38,38 @@ struct Cast {
 pub(super) async fn fill(
     base: &str,
     setup_token: Option<String>,
+    story: Story,
+    password: &Secret,
+    providers: &Providers,
+) -> anyhow::Result<()> {
+    let recorded = Recorded::new(story.recorded);
+    let story = Story {
+        recorded: Vec::new(),
+        ..story
+    };
+    let filled = fill_with(base, setup_token, &story, password, &recorded, providers).await;
+    providers.stand_in(None);
+    filled?;
+    ensure!(
+        recorded.left() == 0,
+        "seeds/demo.yaml: {} recorded answers were not given",
+        recorded.left()
+    );
+    Ok(())
+}
+
+async fn fill_with(
+    base: &str,
+    setup_token: Option<String>,
     story: &Story,
     password: &Secret,
+    recorded: &Arc<Recorded>,
+    providers: &Providers,
 ) -> anyhow::Result<()> {
+    let builtin: Arc<dyn Provider> = Arc::new(Builtin);
+    let recorded: Arc<dyn Provider> = Arc::clone(recorded) as _;
+    let of_agents = |provider: &Arc<dyn Provider>| providers.stand_in(Some(Arc::clone(provider)));
+    of_agents(&builtin);
     let cast = gather(base, setup_token, story, password).await?;
     let first = cast.person(
         &story
@@ -38,9 +78,17 @@ pub(super) async fn fill(
             .context("seeds/demo.yaml: there are no people")?
             .name,
     )?;
+    let mut held = BTreeMap::new();
     for thread in story.threads.iter().filter(|thread| !thread.late) {
-        cast.hold(thread).await?;
+        of_agents(if thread.recorded { &recorded } else { &builtin });
+        held.insert(thread.title.clone(), cast.hold(thread).await?);
     }
+    of_agents(&recorded);
+    for memory in &story.memories {
+        cast.remember(memory, &held).await?;
+    }
+    cast.automate(first, story).await?;
+    of_agents(&builtin);
     for channel in cast.channels.values() {
         first
             .post(&format!("/v1/channels/{channel}/read"), json!({}))
@@ -117,11 +165,8 @@ impl Cast {
     }
 
     /// Creates a thread, from its first message to its resolution.
-    async fn hold(&self, thread: &Thread) -> anyhow::Result<()> {
-        let channel = self
-            .channels
-            .get(&thread.channel)
-            .with_context(|| format!("seeds/demo.yaml: there is no channel {}", thread.channel))?;
+    async fn hold(&self, thread: &Thread) -> anyhow::Result<HeldThread> {
+        let channel = self.channel(&thread.channel)?;
         let mut form = json!({"content": thread.say});
         if let Some(title) = &thread.title {
             form["title"] = title.as_str().into();
@@ -153,6 +198,99 @@ impl Cast {
                 .context("seeds/demo.yaml: the message of a dive does not exist")?;
             self.dive(&id, message, dive).await?;
         }
+        Ok(HeldThread { id, messages })
+    }
+
+    fn channel(&self, name: &str) -> anyhow::Result<&String> {
+        let channel = self.channels.get(name);
+        channel.with_context(|| format!("seeds/demo.yaml: there is no channel {name}"))
+    }
+
+    /// Stores a memory, and publishes it if the story says so.
+    async fn remember(
+        &self,
+        memory: &StoryMemory,
+        held: &BTreeMap<Option<String>, HeldThread>,
+    ) -> anyhow::Result<()> {
+        let person = self.person(&memory.by)?;
+        let mut form = json!({"text": memory.text, "kind": memory.kind});
+        if memory.thread.is_some() {
+            let thread = held.get(&memory.thread);
+            let thread =
+                thread.context("seeds/demo.yaml: the thread of a memory does not exist")?;
+            let sources = memory.from.iter().map(|&at| thread.messages.get(at));
+            let sources: Option<Vec<&String>> = sources.collect();
+            form["thread_id"] = thread.id.as_str().into();
+            form["source_message_ids"] =
+                json!(sources.context("seeds/demo.yaml: the source of a memory does not exist")?);
+        }
+        let stored = person.post("/v1/memories", form).await?;
+        if memory.publish {
+            let path = format!("/v1/memories/{}", text(&stored, "/id")?);
+            let share = json!({"share_with_organization": true});
+            person.patch(&path, share).await?;
+            person.post(&format!("{path}/publish"), json!({})).await?;
+        }
+        Ok(())
+    }
+
+    /// Creates the workflows and schedules, and starts the runs. The admin creates each workflow from its recipe.
+    async fn automate(&self, admin: &Person, story: &Story) -> anyhow::Result<()> {
+        let recipes = admin.get("/v1/workflow-recipes").await?;
+        let mut workflows = BTreeMap::new();
+        let of_runs = story.runs.iter().map(|run| &run.recipe);
+        for name in of_runs.chain(story.schedules.iter().map(|one| &one.recipe)) {
+            if workflows.contains_key(name) {
+                continue;
+            }
+            let mut forms = recipes["data"].as_array().into_iter().flatten();
+            let form = forms.find(|form| form["name"] == name.as_str());
+            let form = form.with_context(|| format!("there is no recipe {name}"))?;
+            let made = admin.post("/v1/workflows", form.clone()).await?;
+            workflows.insert(name, text(&made, "/id")?);
+        }
+        for run in &story.runs {
+            self.run(run, &workflows[&run.recipe]).await?;
+        }
+        for schedule in &story.schedules {
+            self.schedule(schedule, &workflows[&schedule.recipe])
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Starts a run, and waits until it has ended or waits for its requester.
+    async fn run(&self, run: &StoryRun, workflow: &str) -> anyhow::Result<()> {
+        let person = self.person(&run.by)?;
+        let form = json!({"input": run.input, "channel_id": self.channel(&run.channel)?});
+        let path = format!("/v1/workflows/{workflow}/runs");
+        let started = person.post(&path, form).await?;
+        let path = format!("/v1/runs/{}", text(&started, "/run/id")?);
+        let waiting = person.wait_for(&path, &["waiting"]).await?;
+        if run.approve {
+            let mut steps = waiting["steps"].as_array().into_iter().flatten();
+            let action = steps.find_map(|step| step["action_id"].as_str());
+            let action = action.context("a run of the demo asks for nothing")?;
+            let action = format!("/v1/actions/{action}");
+            let shown = person.get(&action).await?;
+            let form = json!({"arguments_hash": shown["arguments_hash"]});
+            person.post(&format!("{action}/approve"), form).await?;
+            person.wait_for(&path, &["completed"]).await?;
+        }
+        Ok(())
+    }
+
+    async fn schedule(&self, schedule: &StorySchedule, workflow: &str) -> anyhow::Result<()> {
+        let form = json!({
+            "name": schedule.name,
+            "cron": schedule.cron,
+            "timezone": schedule.timezone,
+            "target": {"type": "workflow", "workflow_id": workflow, "input": ""},
+            "deliver": {"channel_id": self.channel(&schedule.channel)?},
+        });
+        self.person(&schedule.by)?
+            .post("/v1/schedules", form)
+            .await?;
         Ok(())
     }
 
@@ -177,21 +315,9 @@ impl Cast {
     }
 
     async fn done(&self, person: &Person, task: &str) -> anyhow::Result<()> {
-        let path = format!("/v1/tasks/{task}");
-        let ending = async {
-            loop {
-                let status = text(&person.get(&path).await?, "/status")?;
-                if !matches!(status.as_str(), "queued" | "running") {
-                    return anyhow::Ok(status);
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        };
-        let status = tokio::time::timeout(TASK_WITHIN, ending).await??;
-        ensure!(
-            status == "completed",
-            "a task of the demo ended with the status {status}"
-        );
+        person
+            .wait_for(&format!("/v1/tasks/{task}"), &["completed"])
+            .await?;
         Ok(())
     }
 

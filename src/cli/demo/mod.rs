@@ -1,11 +1,13 @@
 //! `openvibe demo`: a server with a sample workspace.
 //!
 //! The workspace is created through the server's own API by fictional people (`seeds/demo.yaml`), so everything in it
-//! could have been created by real users. Agents reply with the configured model, or with the built-in responder. The
-//! demo has its own directory and never touches other data; an existing demo is opened again as it was left.
+//! could have been created by real users. While it is filled, agents give the answers of that file, or reply with the built-in
+//! responder; afterward, they use the configured model, if there is one. The demo has its own directory and never touches other
+//! data; an existing demo is opened again as it was left.
 
 mod fill;
 mod person;
+mod recorded;
 mod story;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +20,7 @@ use crate::{
     auth,
     config::{Config, Secret},
     db::DatabaseUrl,
+    providers::Providers,
 };
 
 /// Default directory of the demo; `OPENVIBE_DATA_DIR` overrides it.
@@ -44,6 +47,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     let stopping = tokio_util::sync::CancellationToken::new();
     let stopped = stopping.clone();
     let (address, setup_token) = (app.address(), app.setup_token().await?);
+    let providers = app.providers();
     let lines = listening_lines(&app);
     let serving = app.run(async move {
         tokio::select! {
@@ -55,7 +59,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
         let is_new = known.is_none();
         let sign_in = match known {
             Some(sign_in) => sign_in,
-            None => fill_new(&dir, &format!("http://{address}"), setup_token).await?,
+            None => fill_new(&dir, &format!("http://{address}"), setup_token, &providers).await?,
         };
         say(if has_model {
             "This is a demo with fictional people, and agents that use the configured model."
@@ -105,13 +109,18 @@ fn what_is_there(dir: &Path) -> anyhow::Result<Option<String>> {
     Ok(None)
 }
 
-async fn fill_new(dir: &Path, base: &str, setup_token: Option<String>) -> anyhow::Result<String> {
+async fn fill_new(
+    dir: &Path,
+    base: &str,
+    setup_token: Option<String>,
+    providers: &Providers,
+) -> anyhow::Result<String> {
     say("Filling a workspace; this takes a few seconds.");
     let story = story::read()?;
     let password = Secret(auth::new_token().chars().take(16).collect());
-    fill::fill(base, setup_token, &story, &password).await?;
-    let emails: Vec<&str> = story.people.iter().map(|p| p.email.as_str()).collect();
-    let first = emails.first().copied().unwrap_or_default();
+    let emails: Vec<String> = story.people.iter().map(|p| p.email.clone()).collect();
+    fill::fill(base, setup_token, story, &password, providers).await?;
+    let first = emails.first().cloned().unwrap_or_default();
     let text = format!(
         "Sign in as {first} with the password {}\nThe others have the same password: {}",
         password.0,

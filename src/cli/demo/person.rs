@@ -1,10 +1,15 @@
 //! A person of the demo, signed in to the server over HTTP.
 
-use anyhow::{Context, bail};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
 use reqwest::{Client, Method, RequestBuilder, header};
 use serde_json::{Value, json};
 
 use crate::config::Secret;
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const TASK_WITHIN: Duration = Duration::from_mins(1);
 
 pub(super) struct Person {
     pub(super) id: String,
@@ -72,6 +77,31 @@ impl Person {
 
     pub(super) async fn post(&self, path: &str, form: Value) -> anyhow::Result<Value> {
         self.send(Method::POST, path, Some(form)).await
+    }
+
+    pub(super) async fn patch(&self, path: &str, form: Value) -> anyhow::Result<Value> {
+        self.send(Method::PATCH, path, Some(form)).await
+    }
+
+    /// Waits until the task or run at `path` has one of these statuses, and returns it.
+    pub(super) async fn wait_for(&self, path: &str, wanted: &[&str]) -> anyhow::Result<Value> {
+        const ACTIVE: [&str; 3] = ["queued", "running", "waiting"];
+        let reaching = async {
+            loop {
+                let now = self.get(path).await?;
+                let status = text(&now, "/status")?;
+                if wanted.contains(&status.as_str()) {
+                    return Ok(now);
+                }
+                ensure!(
+                    ACTIVE.contains(&status.as_str()),
+                    "{path} of the demo ended with the status {status}: {now}"
+                );
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let reached = tokio::time::timeout(TASK_WITHIN, reaching).await;
+        reached.with_context(|| format!("{path} of the demo does not end"))?
     }
 
     /// Uploads a text file and returns its ID.

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use serde::Deserialize;
+use serde_json::Value;
 
 const TEXT: &str = include_str!("../../../seeds/demo.yaml");
 
@@ -14,6 +15,11 @@ pub(super) struct Story {
     /// Channels, in addition to the initial ones of every workspace.
     pub(super) channels: Vec<Channel>,
     pub(super) threads: Vec<Thread>,
+    pub(super) memories: Vec<StoryMemory>,
+    pub(super) runs: Vec<StoryRun>,
+    pub(super) schedules: Vec<StorySchedule>,
+    /// Answers and calls of the agents, in their order.
+    pub(super) recorded: Vec<RecordedAnswer>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,6 +60,71 @@ pub(super) struct Thread {
     /// True if the thread starts after the first person has read everything.
     #[serde(default)]
     pub(super) late: bool,
+    /// True if agents give recorded answers in the thread.
+    #[serde(default)]
+    pub(super) recorded: bool,
+}
+
+/// Something that a person lets agents remember.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoryMemory {
+    pub(super) by: String,
+    pub(super) text: String,
+    pub(super) kind: String,
+    /// Title of the thread to which the memory belongs; `None` if it is about the person.
+    pub(super) thread: Option<String>,
+    /// Zero-based indices of the source messages among people's messages in the thread.
+    #[serde(default)]
+    pub(super) from: Vec<usize>,
+    /// True if the person publishes it to the workspace.
+    #[serde(default)]
+    pub(super) publish: bool,
+}
+
+/// A run of a workflow, whose steps get recorded answers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoryRun {
+    /// Name of the recipe.
+    pub(super) recipe: String,
+    pub(super) by: String,
+    pub(super) channel: String,
+    pub(super) input: String,
+    /// True if the person approves what the run asks for; otherwise, it waits.
+    pub(super) approve: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StorySchedule {
+    pub(super) name: String,
+    pub(super) by: String,
+    /// Name of the recipe.
+    pub(super) recipe: String,
+    pub(super) channel: String,
+    pub(super) cron: String,
+    pub(super) timezone: String,
+}
+
+/// An answer of an agent.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordedAnswer {
+    /// Words of the prompt that the answer belongs to.
+    pub(super) asked: String,
+    /// Text of the answer. `[source: WORDS]` becomes the handle of the found message with these words.
+    #[serde(default)]
+    pub(super) say: String,
+    #[serde(default)]
+    pub(super) calls: Vec<RecordedCall>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordedCall {
+    pub(super) name: String,
+    pub(super) arguments: Value,
 }
 
 #[derive(Debug, Deserialize)]
