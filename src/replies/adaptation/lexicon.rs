@@ -21,12 +21,12 @@ const NORM: f64 = 15.0;
 /// Maximum length of the prefix from which the language is detected.
 const LANGUAGE_BYTES_MAX: usize = 4_096;
 
-/// Characters that end a sentence.
-const SENTENCE_ENDS: [char; 6] = ['.', '!', '?', ';', ':', '\n'];
-/// Number of words of a sentence that consists of little more than `unclear`, and is then about the answer.
+/// Characters that end a clause.
+const CLAUSE_ENDS: [char; 7] = ['.', '!', '?', ';', ':', ',', '\n'];
+/// Number of words of a clause that consists of little more than `unclear`, and is then about the answer.
 const BARE_WORDS: usize = 2;
-/// Number of words before the beginning of a sentence about the answer, such as `sorry, but`.
-const LEADING_WORDS: usize = 2;
+/// Number of words before the beginning of a clause about the answer, such as `but`.
+const LEADING_WORDS: usize = 1;
 
 /// Tone of a message.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,9 +100,9 @@ struct ToneLexicon {
     dampeners: HashSet<String>,
     /// Phrases that express confusion, by their first word.
     confusion: Phrases,
-    /// Words such as `unclear`, which express confusion in a sentence about the answer.
+    /// Words such as `unclear`, which express confusion in a clause about the answer.
     unclear: Phrases,
-    /// Beginnings of sentences about the answer.
+    /// Beginnings of clauses about the answer.
     answer: Phrases,
 }
 
@@ -277,11 +277,11 @@ impl ToneLexicon {
         found
     }
 
-    /// Lists the phrases that express confusion, and words such as `unclear` in sentences about the answer.
+    /// Lists the phrases that express confusion, and words such as `unclear` in clauses about the answer.
     fn confusion_in(&self, text: &str, words: &[&str]) -> Vec<String> {
         let mut found = self.confusion.within(words);
-        for sentence in text.split(SENTENCE_ENDS) {
-            let folded = folded(sentence);
+        for clause in text.split(CLAUSE_ENDS) {
+            let folded = folded(clause);
             let words: Vec<&str> = folded.split_whitespace().collect();
             let begins = |at: usize| {
                 self.answer
@@ -492,7 +492,7 @@ mod tests {
             "Sorry, but your answer is confusing",
             "Das ist unklar.",
             "Deine Erklärung ist leider verwirrend",
-            "C'est confus.",
+            "Ta réponse est confuse.",
             "Votre réponse est incompréhensible",
             "Esto es confuso.",
             "Tu explicación es poco clara",
