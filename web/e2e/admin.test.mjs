@@ -174,6 +174,9 @@ test('an invite for one person is shown once, used up, and removed', async () =>
   await dialog(ada).getByText('It works for one person').waitFor();
   await accessible(ada.page, 'an invite link');
   const link = await dialog(ada).getByLabel('Invite link').inputValue();
+  await dialog(ada)
+    .getByText('This link works only on this computer: an operator can set OPENVIBE_PUBLIC_URL.')
+    .waitFor();
   await button(ada.page, 'Done').click();
   await row(ada, 'Invites', 'used 0 of 1 time').waitFor();
   const cy = await person(browser, server.base);

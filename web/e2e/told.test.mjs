@@ -106,6 +106,28 @@ test('from a thread, the page starts with this thread', async () => {
   assert.equal(new URL(ada.page.url()).searchParams.get('in'), channelId('random'));
 });
 
+test('admins choose how early long conversations are shortened, for all agents and for one', async () => {
+  const choice = (p) => p.page.getByLabel('Shorten long conversations');
+  await ada.page.goto('/northwind/settings/told');
+  assert.equal(await choice(ada).locator('option:checked').innerText(), 'Standard');
+  const saved = ada.page.waitForResponse((r) => r.request().method() === 'PATCH');
+  await choice(ada).selectOption('Early');
+  assert.equal((await (await saved).json()).compaction.default, 'aggressive');
+  await bo.page.goto('/northwind/settings/told');
+  assert.equal(await choice(bo).locator('option:checked').innerText(), 'Early');
+  assert.ok(await choice(bo).isDisabled());
+  await ada.page.goto(`${AGENTS}/${vibe.id}/edit`);
+  await main(ada)
+    .getByRole('button', { name: /^Character and style/ })
+    .click();
+  assert.equal(await choice(ada).locator('option:checked').innerText(), 'As in the workspace');
+  await choice(ada).selectOption('Off');
+  await inspect(ada, 'told-shorten');
+  await button(ada.page, 'Save').click();
+  await toast(ada, /^Saved as version/);
+  assert.equal((await api(ada, 'GET', `agents/${vibe.id}`)).prompting.compaction, 'off');
+});
+
 test('the page fits a phone', async () => {
   const phone = await person(browser, server.base, { viewport: PHONE, touch: true });
   await phone.context.addCookies(await ada.context.cookies());

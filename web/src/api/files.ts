@@ -1,5 +1,5 @@
 import { at, type Transport } from './http';
-import { ApiError, Unreachable } from './problem';
+import { ApiError, Unreachable, statusText } from './problem';
 import type { components } from './schema';
 import type { Attachment } from './types';
 
@@ -97,7 +97,7 @@ export function upload(
       }
       if (xhr.status >= 200 && xhr.status < 300 && body) return done(body as S['UploadedFile']);
       const wait = Number(xhr.getResponseHeader('retry-after'));
-      fail(new ApiError(xhr.status, body, `The server responded with status ${xhr.status}.`, wait || null));
+      fail(new ApiError(xhr.status, body, statusText(xhr.status), wait || null));
     };
     const form = new FormData();
     form.append('client_id', clientId);

@@ -55,3 +55,9 @@ test('an empty response is accepted', async () => {
   const { api } = client(() => new Response(null, { status: 204 }));
   await expect(api.signOut()).resolves.toBeUndefined();
 });
+test('a proxy that refuses the size of a file is named', async () => {
+  const refused = () => new Response('<html>413 Request Entity Too Large</html>', { status: 413 });
+  await expect(client(refused).api.snapshot()).rejects.toThrow(
+    'A proxy refuses files of this size: an admin can raise its limit.',
+  );
+});

@@ -31,9 +31,14 @@ export class Conflict extends ApiError {
   }
 }
 
+/** Text for a status without an error of the server, which then comes from a proxy. */
+export const statusText = (status: number): string =>
+  status === 413
+    ? 'A proxy refuses files of this size: an admin can raise its limit.'
+    : `The server responded with status ${status}.`;
 /** Error for an unsuccessful response. */
 export function failure(response: Response, body: unknown): ApiError {
-  const fallback = `The server responded with status ${response.status}.`;
+  const fallback = statusText(response.status);
   if (response.status === 409 && errorOf(body).current) return new Conflict(body, fallback);
   const wait = Number(response.headers.get('retry-after'));
   return new ApiError(response.status, body, fallback, wait || null);

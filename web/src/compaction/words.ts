@@ -1,3 +1,4 @@
+import type { WorkspacePolicy } from '../api/agent-types';
 import type { Compaction, CompactionItem, CompactionItems, SentWindow } from '../api/compactions';
 import type { MemoryKind } from '../api/memory';
 import { ApiError, errorMessage, type ErrorCode } from '../api/problem';
@@ -97,3 +98,7 @@ export function leftOutText(record: Compaction): string {
     ? `Left out: ${listed(kinds)}. A sentence is not kept if the messages do not confirm it, if it will not matter later, or if there is no room.`
     : 'No sentences were left out.';
 }
+
+/** How early the older messages of a conversation are replaced by a summary. */
+export type Strategy = WorkspacePolicy['compaction']['default'];
+export const STRATEGIES: Record<Strategy, string> = { off: 'Off', standard: 'Standard', aggressive: 'Early' };

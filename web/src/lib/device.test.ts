@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { deviceOf } from './device';
+import { deviceOf, isLoopback } from './device';
 
 const webkit = 'AppleWebKit/537.36 (KHTML, like Gecko)';
 test.each([
@@ -61,3 +61,13 @@ test.each([
   ['', 'computer', 'Unknown browser'],
   [null, 'computer', 'Unknown browser'],
 ])('%s', (agent, kind, name) => expect(deviceOf(agent)).toEqual({ kind, name }));
+
+test.each([
+  ['http://localhost:8080/invite/x', true],
+  ['http://127.0.0.1:8080/invite/x', true],
+  ['http://[::1]:8080/invite/x', true],
+  ['http://192.0.2.7:8080/invite/x', false],
+  ['https://localhost.example.org/invite/x', false],
+])('%s works only on the computer of its server: %s', (url, expected) => {
+  expect(isLoopback(url)).toBe(expected);
+});

@@ -44,3 +44,9 @@ export function deviceOf(agent: string | null): Device {
   const name = browser ?? 'Unknown browser';
   return { kind: kind ?? 'computer', name: system ? `${name} on ${system}` : name };
 }
+
+/** True if an address is only reachable from the computer of its server. */
+export function isLoopback(url: string): boolean {
+  const { hostname } = new URL(url);
+  return /^(localhost|.*\.localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+}

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 const OLD: [RegExp, string][] = [
   [/^Agents: when mentioned/, 'Agents reply when mentioned'],
   [/Knows this message only/, 'Agents here read this message and this dive'],
-  [/Left for later/, 'Postponed'],
+  [/left for later/i, 'Postponed'],
   [/^Heartbeat$|, heartbeat\b/, 'Regular check'],
   [/^(AGENTS|TOOLS)\.md$/, 'Working rules, Notes on tools'],
   [/Let agents work on it/, 'Have agents discuss it'],

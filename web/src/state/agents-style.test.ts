@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { profile } from '../test/make-agents';
 import { changedFields, fieldsOf, newOf, patchOf } from './agents-fields';
-import { STYLES, styleOf, withStyle } from './agents-style';
+import { STYLES, styleOf, withCompaction, withStyle } from './agents-style';
 
 test('without a base, nothing is the default of the workspace', () => {
   expect(styleOf(null, false)).toBe(STYLES.default);
@@ -27,4 +27,13 @@ test('a changed style is saved, and nothing else', () => {
   const after = { ...before, prompting };
   expect(patchOf(before, after)).toEqual({ prompting: { profile: 'concise', compaction: null } });
   expect(newOf(after).prompting).toEqual(prompting);
+});
+test('a strategy for long conversations keeps the style, and none follows the workspace or the base', () => {
+  expect(withCompaction({ profile: 'auto', compaction: null }, 'off', false)).toEqual({
+    profile: 'auto',
+    compaction: 'off',
+  });
+  expect(withCompaction({ profile: null, compaction: 'aggressive' }, null, false)).toBeNull();
+  expect(withCompaction(null, null, true)).toBeNull();
+  expect(withCompaction(null, 'standard', true)).toEqual({ profile: null, compaction: 'standard' });
 });

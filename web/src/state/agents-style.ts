@@ -23,7 +23,16 @@ export function withStyle(
   hasBase: boolean,
 ): AgentPrompting | null {
   if (style === STYLES.base) return null;
-  const next = { profile: style || null, compaction: prompting?.compaction ?? null };
-  // Without a base, default settings are the same as none.
-  return hasBase || next.profile || next.compaction ? next : null;
+  return settled({ profile: style || null, compaction: prompting?.compaction ?? null }, hasBase);
 }
+/** The settings with another strategy for long conversations; null follows the workspace. */
+export function withCompaction(
+  prompting: AgentPrompting | null,
+  compaction: AgentPrompting['compaction'],
+  hasBase: boolean,
+): AgentPrompting | null {
+  return settled({ profile: prompting?.profile ?? null, compaction }, hasBase && prompting !== null);
+}
+/** Without a base, default settings are the same as none. */
+const settled = (next: AgentPrompting, hasBase: boolean): AgentPrompting | null =>
+  hasBase || next.profile || next.compaction ? next : null;
