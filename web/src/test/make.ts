@@ -192,6 +192,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
     open_forks: [],
     agents_truncated: false,
     muted_threads: [],
+    inbox: { open: 0, seq: 0 },
     active_tasks: [],
     presence: [],
     limits: { upload_bytes_max: 25 * 1024 * 1024 },
