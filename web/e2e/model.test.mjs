@@ -95,10 +95,10 @@ test('a server is connected with the keyboard, and agents use it at once', async
   assert.equal(model.asked.at(-1).model, 'scripted-1');
 });
 
-test('a model that the server lacks is shown with the one that replies', async () => {
+test('an agent whose model is not used shows the one that replies, and why', async () => {
   await ada.page.goto('/northwind/settings/agents');
   await main.getByRole('link', { name: 'Vibe' }).first().click();
-  await main.getByText('Uses scripted-1: claude-sonnet-4-5 is not available').waitFor();
+  await main.getByText('This server uses scripted-1 for all agents').waitFor();
 });
 
 test('a change by somebody else is not overwritten', async () => {
