@@ -91,6 +91,7 @@ use crate::{
         outward::{CodeTool, PageTool, ServerTools},
         runner::{ToolRunner, Toolbox},
     },
+    upkeep::{backups, before_migration},
     web::Fetcher,
 };
 
@@ -503,6 +504,7 @@ impl Opened {
         let queue = Arc::new(Queue::default());
         let revocations = Arc::new(RevocationFeed::default());
         let agents = config.seeds_file.as_deref().map(read_seeds).transpose()?;
+        back_up_before_migration(config).await?;
         let db = open_database(
             config,
             dispatch(
@@ -598,6 +600,7 @@ async fn providers(
         },
         calls: calls.clone(),
         meter: Meter::new(config.task_timeout, config.attempt_max),
+        is_quiet: config.is_quiet,
     })?);
     providers.reseal().await;
     Ok(providers)
@@ -878,7 +881,14 @@ impl App {
             ..
         } = self;
         let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
-        tracker.spawn(worker.run());
+        if state.config.is_quiet {
+            tracing::warn!(
+                "OPENVIBE_QUIET=on: no agent acts, and nothing is sent to other servers"
+            );
+        } else {
+            tracker.spawn(worker.run());
+            spawn_acting_loops(&state);
+        }
         spawn_loops(&state);
         if let Some(listener) = metrics {
             tracker.spawn(serve_metrics(state.clone(), listener));
@@ -957,6 +967,13 @@ impl App {
     }
 }
 
+/// Starts the repeated work that makes agents act.
+fn spawn_acting_loops(state: &State) {
+    state.tracker.spawn(compact_quiet_forever(state.clone()));
+    state.tracker.spawn(expire_approvals_forever(state.clone()));
+    state.tracker.spawn(fire_schedules_forever(state.clone()));
+}
+
 /// Starts the work that repeats until shutdown.
 fn spawn_loops(state: &State) {
     state.tracker.spawn(cleanup_loop(state.clone()));
@@ -965,11 +982,9 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(announce_edits_forever(state.clone()));
     state.tracker.spawn(index_long_texts_forever(state.clone()));
     state.tracker.spawn(rebuild_search(state.clone()));
+    state.tracker.spawn(backups::run_forever(state.clone()));
     state.tracker.spawn(refresh_agents_forever(state.clone()));
-    state.tracker.spawn(compact_quiet_forever(state.clone()));
-    state.tracker.spawn(expire_approvals_forever(state.clone()));
     state.tracker.spawn(open_due_items_forever(state.clone()));
-    state.tracker.spawn(fire_schedules_forever(state.clone()));
     state.tracker.spawn(broadcast_presence_loop(state.clone()));
     state.tracker.spawn(broadcast_activity_loop(state.clone()));
     state
@@ -1044,6 +1059,20 @@ async fn open_database(config: &Config, listener: crate::db::Listener) -> anyhow
     Db::open_with(&config.database, config.database_options(), listener)
         .await
         .map_err(|e| describe(&config.database, "could not be opened", e))
+}
+
+/// Backs up a database that this version will change, unless the operator has declined that.
+///
+/// # Errors
+/// If the backup fails.
+pub async fn back_up_before_migration(config: &Config) -> anyhow::Result<()> {
+    if !config.has_update_backup {
+        return Ok(());
+    }
+    if let Some(file) = before_migration::back_up(config).await? {
+        tracing::info!("made a backup before the update: {}", file.display());
+    }
+    Ok(())
 }
 
 /// Describes a database failure as a sentence for the operator.

@@ -3,6 +3,8 @@
 use crate::text_enum::{UnknownText, text_enum};
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
+use chrono::NaiveTime;
+
 use crate::{
     db::{DatabaseUrl, Failover, Options},
     environment::{self, PREFIX, Variables},
@@ -30,6 +32,99 @@ text_enum! {
 pub enum LogFormat {
     Text,
     Json,
+}
+
+/// Place for backups on a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BackupTo {
+    Directory(PathBuf),
+    Bucket(BucketUrl),
+}
+
+impl BackupTo {
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.contains("://") {
+            return BucketUrl::parse(text).map(Self::Bucket);
+        }
+        Ok(Self::Directory(text.into()))
+    }
+}
+
+impl fmt::Display for BackupTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(dir) => dir.display().fmt(f),
+            Self::Bucket(url) => url.fmt(f),
+        }
+    }
+}
+
+/// Time of day in UTC at which a backup is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupTime(pub NaiveTime);
+
+impl Default for BackupTime {
+    fn default() -> Self {
+        Self(NaiveTime::from_hms_opt(3, 30, 0).unwrap_or_default())
+    }
+}
+
+impl BackupTime {
+    /// # Errors
+    /// If the text is not a time such as `03:30`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let time = NaiveTime::parse_from_str(text.trim(), "%H:%M");
+        let invalid = |_| format!("`{text}` is not a time of day such as 03:30, in UTC");
+        time.map(Self).map_err(invalid)
+    }
+}
+
+/// Numbers of days, weeks, and months of which the newest backup is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupKeep {
+    pub days: usize,
+    pub weeks: usize,
+    pub months: usize,
+}
+
+impl Default for BackupKeep {
+    fn default() -> Self {
+        Self {
+            days: 7,
+            weeks: 4,
+            months: 6,
+        }
+    }
+}
+
+impl BackupKeep {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut keep = Self {
+            days: 0,
+            weeks: 0,
+            months: 0,
+        };
+        for part in text.split(',').map(str::trim) {
+            let unit = part.chars().next_back();
+            let number = part.get(..part.len().saturating_sub(1));
+            let number = number.and_then(|number| number.parse::<u16>().ok());
+            let number = number.filter(|number| (1..=1000).contains(number));
+            let invalid = || {
+                format!(
+                    "`{part}` is not a number of days, weeks, or months: use a list such as 7d,4w,6m"
+                )
+            };
+            let number = usize::from(number.ok_or_else(invalid)?);
+            match unit {
+                Some('d') => keep.days = number,
+                Some('w') => keep.weeks = number,
+                Some('m') => keep.months = number,
+                _ => return Err(invalid()),
+            }
+        }
+        Ok(keep)
+    }
 }
 
 /// A setting whose value is never logged.
@@ -95,6 +190,8 @@ pub struct Config {
     pub web_allow: Vec<Exemption>,
     /// Other sites whose pages can use the API with a key.
     pub api_origins: ApiOrigins,
+    /// True if no agent acts and nothing is sent to other servers, for copies of a server.
+    pub is_quiet: bool,
     /// Maximum number of concurrent model calls in this process.
     pub workers: usize,
     /// Part of the concurrent calls of `/v1/responses` that one user can hold.
@@ -117,6 +214,14 @@ pub struct Config {
     pub upload_orphan_after: Duration,
     /// Bucket for uploads larger than 64 KiB.
     pub blobs_url: Option<BucketUrl>,
+    /// Place for backups on a schedule; `None` makes none.
+    pub backup_to: Option<BackupTo>,
+    /// Credentials and options of the bucket for backups.
+    pub backup_aws: AwsVariables,
+    pub backup_at: BackupTime,
+    pub backup_keep: BackupKeep,
+    /// False if a database is changed by a new version without a backup.
+    pub has_update_backup: bool,
     /// Credentials and options of S3.
     pub aws: AwsVariables,
     pub signup: Signup,
@@ -150,6 +255,7 @@ pub struct Config {
 pub struct Flags {
     pub listen: Option<String>,
     pub env_file: Option<PathBuf>,
+    pub no_backup: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -216,6 +322,7 @@ const NAMES: &[&str] = &[
     "API_ORIGINS",
     "SANDBOX_URL",
     "SECRET_KEY",
+    "QUIET",
     "WORKERS",
     "API_SHARE",
     "RETRY_DELAYS",
@@ -228,6 +335,9 @@ const NAMES: &[&str] = &[
     "UPLOAD_BYTES_MAX",
     "UPLOAD_ORPHAN_AFTER",
     "BLOBS_URL",
+    "BACKUP_TO",
+    "BACKUP_AT",
+    "BACKUP_KEEP",
     "SIGNUP",
     "RATE_LIMITS",
     "MEMORY",
@@ -452,6 +562,22 @@ impl Source {
         })
     }
 
+    /// Variables of the bucket for backups: those of `OPENVIBE_BACKUP_AWS_*`, or else of `AWS_*`.
+    fn backup_aws(&self) -> AwsVariables {
+        let own: Vec<(String, String)> = self
+            .0
+            .iter()
+            .filter(|(name, _)| is_of_backup(name))
+            .filter_map(|(name, value)| {
+                Some((name.strip_prefix("BACKUP_")?.to_owned(), value.clone()))
+            })
+            .collect();
+        if own.is_empty() {
+            return self.aws();
+        }
+        own.into_iter().collect()
+    }
+
     fn aws(&self) -> AwsVariables {
         let variables = self.0.iter().filter(|(name, _)| is_of_aws(name));
         variables
@@ -486,6 +612,8 @@ fn parse_switch(text: &str) -> Result<bool, String> {
     one_of(text, &[("on", true), ("off", false)])
 }
 
+/// Maximum value of the setting `workers`.
+const WORKERS_MAX: u32 = 1024;
 /// Maximum value of settings that limit a number.
 const LIMIT_MAX: u32 = 1_000_000;
 
@@ -560,6 +688,9 @@ impl Config {
             if is_provider || is_of_aws(&name) {
                 return Some((name, value));
             }
+            if let Some(short) = name.strip_prefix(PREFIX).filter(|name| is_of_backup(name)) {
+                return Some((short.to_owned(), value));
+            }
             let short = name
                 .strip_prefix(PREFIX)
                 .filter(|name| NAMES.contains(name))?;
@@ -571,6 +702,7 @@ impl Config {
         let mut config = Self::from_values(values)?;
         warnings.append(&mut config.warnings);
         config.warnings = warnings;
+        config.has_update_backup = !flags.no_backup;
         Ok(config)
     }
 
@@ -634,7 +766,8 @@ impl Config {
             sandbox_url: s.parsed("SANDBOX_URL", None, parse_server_url)?,
             web_allow: s.list("WEB_ALLOW", Exemption::parse_list)?,
             api_origins: s.list("API_ORIGINS", ApiOrigins::parse_list)?,
-            workers: s.number("WORKERS", 16, 1024)?,
+            is_quiet: s.parsed("QUIET", false, parse_switch)?,
+            workers: s.parsed("WORKERS", 16, parse_workers)?,
             api_share: s.parsed("API_SHARE", Share::QUARTER, Share::parse)?,
             retry_delays: s.parsed("RETRY_DELAYS", retry_delays(), parse_durations)?,
             task_timeout: s.parsed("TASK_TIMEOUT", Duration::from_mins(2), parse_limit)?,
@@ -656,6 +789,11 @@ impl Config {
             })?,
             upload_orphan_after: s.duration("UPLOAD_ORPHAN_AFTER", Duration::from_hours(24))?,
             blobs_url: s.parsed("BLOBS_URL", None, |t| BucketUrl::parse(t).map(Some))?,
+            backup_to: s.parsed("BACKUP_TO", None, |t| BackupTo::parse(t).map(Some))?,
+            backup_aws: s.backup_aws(),
+            backup_at: s.parsed("BACKUP_AT", BackupTime::default(), BackupTime::parse)?,
+            backup_keep: s.parsed("BACKUP_KEEP", BackupKeep::default(), BackupKeep::parse)?,
+            has_update_backup: true,
             aws: s.aws(),
             signup: s.parsed("SIGNUP", Signup::First, parse_signup)?,
             rate_limits: s.is_on("RATE_LIMITS")?,
@@ -692,6 +830,11 @@ impl Config {
 /// Returns true for S3 variables, which can be set only in the environment.
 fn is_of_aws(name: &str) -> bool {
     name.starts_with("AWS_")
+}
+
+/// Returns true for S3 variables of backups, without our prefix.
+fn is_of_backup(name: &str) -> bool {
+    name.starts_with("BACKUP_AWS_")
 }
 
 fn parse_public_url(text: &str) -> Result<Option<Url>, String> {
@@ -821,6 +964,11 @@ fn parse_drain(text: &str) -> Result<Duration, String> {
         return Err(format!("`{text}` is longer than 15s"));
     }
     Ok(drain)
+}
+
+fn parse_workers(text: &str) -> Result<usize, String> {
+    number_to(text, WORKERS_MAX)
+        .map_err(|e| format!("{e}; to keep agents from acting, set OPENVIBE_QUIET=on"))
 }
 
 fn retry_delays() -> Vec<Duration> {
@@ -1019,6 +1167,36 @@ mod tests {
     }
 
     #[test]
+    fn backups_have_a_place_a_time_and_an_end() {
+        let config = with(&[
+            ("BACKUP_TO", "/var/backups/openvibe"),
+            ("BACKUP_AT", "23:05"),
+            ("BACKUP_KEEP", "14d, 2m"),
+            ("AWS_REGION", "eu-central-1"),
+        ])
+        .unwrap();
+        let to = config.backup_to.unwrap();
+        assert_eq!(to.to_string(), "/var/backups/openvibe");
+        assert_eq!(config.backup_at, BackupTime::parse("23:05").unwrap());
+        let keep = BackupKeep {
+            days: 14,
+            weeks: 0,
+            months: 2,
+        };
+        assert_eq!(config.backup_keep, keep);
+        assert!(format!("{:?}", config.backup_aws).contains("AWS_REGION"));
+        let config = with(&[
+            ("BACKUP_TO", "s3://acme/backups"),
+            ("AWS_REGION", "eu-central-1"),
+            ("BACKUP_AWS_ACCESS_KEY_ID", "key"),
+        ])
+        .unwrap();
+        assert_eq!(config.backup_to.unwrap().to_string(), "s3://acme/backups");
+        let variables = format!("{:?}", config.backup_aws);
+        assert_eq!(variables, "{\"AWS_ACCESS_KEY_ID\"}");
+    }
+
+    #[test]
     fn durations_have_units() {
         let config = with(&[("RETRY_DELAYS", "10ms, 2s,1m"), ("EVENT_RETENTION", "2d")]).unwrap();
         assert_eq!(
@@ -1064,6 +1242,11 @@ mod tests {
             ("MCP", "{\"files\": {\"command\": []}}"),
             ("DRAIN", "16s"),
             ("NODE_NAME", "a\nb"),
+            ("BACKUP_TO", "https://bucket.s3.amazonaws.com/backups"),
+            ("BACKUP_AT", "25:00"),
+            ("BACKUP_AT", "half past three"),
+            ("BACKUP_KEEP", "7"),
+            ("BACKUP_KEEP", "7d,0w"),
             ("SETUP_TOKEN", "short"),
             ("SETUP_TOKEN", "with spaces between words"),
         ] {

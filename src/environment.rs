@@ -140,7 +140,8 @@ pub fn warn_of_unknown(variables: &Variables, settings: &[&str]) -> Vec<String> 
         let is_known = [settings, OTHERS, TEST_HOOKS]
             .iter()
             .any(|known| known.contains(&short));
-        (!is_known && !is_of_kubernetes(short, value)).then_some(short)
+        let is_of_backup = short.starts_with("BACKUP_AWS_");
+        (!is_known && !is_of_backup && !is_of_kubernetes(short, value)).then_some(short)
     });
     unknown
         .map(|short| format!("{PREFIX}{short} is not a setting{}", hint(short, settings)))

@@ -62,6 +62,7 @@ pub mod tls_settings;
 pub mod tool_fault;
 pub mod tools;
 pub mod trust;
+pub mod upkeep;
 pub mod web;
 pub mod workflows;
 

@@ -51,6 +51,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::mcp::router())
         .merge(routes::personal::router())
         .merge(routes::nodes::router())
+        .merge(routes::server::router())
         .merge(socket::router())
 }
 

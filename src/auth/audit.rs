@@ -71,6 +71,9 @@ text_enum! {
         WorkflowUpdated = "workflow.updated",
         RunCancelled = "run.cancelled",
         RunResumed = "run.resumed",
+        ServerBackupStarted = "server.backup_started",
+        ServerDrillStarted = "server.drill_started",
+        ServerResumed = "server.resumed",
     }
 }
 

@@ -14,5 +14,5 @@ mod take;
 mod tests;
 
 pub use format::{Damage, Index, Manifest, Verified, verify};
-pub use restore::{Access, Restored, restore};
+pub use restore::{Access, AgentsAfter, Restored, restore};
 pub use take::{Taken, take};

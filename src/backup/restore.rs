@@ -84,6 +84,15 @@ pub enum Access {
     ApiKeys,
 }
 
+/// What agents do after a restore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentsAfter {
+    /// Nothing runs by itself until somebody starts it.
+    Asleep,
+    /// Interrupted tasks and schedules continue, for moves to another database or machine.
+    Running,
+}
+
 impl Access {
     fn table(self) -> &'static str {
         match self {
@@ -135,6 +144,7 @@ pub async fn restore(
     place: &DatabaseUrl,
     settings: &BlobSettings,
     ended: &[Access],
+    agents: AgentsAfter,
 ) -> anyhow::Result<Restored> {
     let data_dir = settings.data_dir.as_path();
     let Verified { manifest, index } = whole;
@@ -169,6 +179,12 @@ pub async fn restore(
         let stored = bucket.as_ref().map_or(&[][..], |bucket| &bucket.stored);
         let url = settings.bucket.as_ref().map(ToString::to_string);
         load.place_blobs(stored, url.as_deref()).await?;
+        // The backup may be that of a copy that slept.
+        load.execute("delete from meta where key = 'asleep'")
+            .await?;
+        if agents == AgentsAfter::Asleep {
+            load.put_to_sleep().await?;
+        }
         anyhow::Ok(rows)
     };
     let filled = filled.await;

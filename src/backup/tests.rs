@@ -242,7 +242,16 @@ async fn restored(bytes: &[u8]) -> Result<(Manifest, Index), String> {
     let outcome = match whole {
         Err(e) => Err(e),
         Ok(whole) => {
-            if let Err(e) = restore(&file, whole, &to.place(), &to.settings(), &[]).await {
+            if let Err(e) = restore(
+                &file,
+                whole,
+                &to.place(),
+                &to.settings(),
+                &[],
+                AgentsAfter::Running,
+            )
+            .await
+            {
                 Err(format!("{e:#}"))
             } else {
                 let (again, _) = take(&to.place(), &to.settings(), Vec::new()).await.unwrap();

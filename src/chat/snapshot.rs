@@ -16,7 +16,11 @@ use crate::{
     db::Conn,
     ids::{ThreadId, UserId},
     realtime::{PresenceStatus, log},
-    tasks::{Task, queue},
+    tasks::{
+        Task,
+        asleep::{AgentsState, is_asleep},
+        queue,
+    },
 };
 
 /// Maximum number of members in a snapshot; `GET /v1/members` lists all.
@@ -72,6 +76,8 @@ pub struct Snapshot {
     pub active_tasks: Vec<Task>,
     pub presence: Vec<Presence>,
     pub limits: Limits,
+    /// Whether agents act on this server.
+    pub agents_state: AgentsState,
 }
 
 /// Loads a snapshot. `c` must be a snapshot of the database.
@@ -132,5 +138,10 @@ pub async fn load(
             })
             .collect(),
         limits,
+        agents_state: if is_asleep(c).await? {
+            AgentsState::Asleep
+        } else {
+            AgentsState::Running
+        },
     })
 }

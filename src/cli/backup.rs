@@ -7,18 +7,46 @@ use std::{
 };
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::{
-    database::{index_messages, open},
+    database::{index_messages, open, open_existing},
     output::{say, say_error},
 };
-use crate::{app::keyring, backup, config::Config, db::DatabaseUrl, lock, secrets};
+use crate::{
+    app::keyring,
+    backup,
+    backup::AgentsAfter,
+    config::{BackupTo, Config},
+    db::DatabaseUrl,
+    lock, secrets,
+    tasks::asleep,
+    upkeep::drill,
+};
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct BackupCommand {
+    #[command(subcommand)]
+    test: Option<BackupTest>,
+    #[command(flatten)]
+    write: WriteBackup,
+}
+
+#[derive(Subcommand)]
+enum BackupTest {
+    /// Restore a backup into a scratch directory, check it, and delete it again; ends with status 1 if it finds a fault
+    Drill {
+        /// File created by `openvibe backup` [default: the newest one in `OPENVIBE_BACKUP_TO`]
+        file: Option<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+struct WriteBackup {
     /// File to write; `-` is standard output
-    file: PathBuf,
+    #[arg(required = true)]
+    file: Option<PathBuf>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -34,6 +62,9 @@ pub(super) struct RestoreCommand {
     /// Do not restore API keys
     #[arg(long)]
     revoke_keys: bool,
+    /// Continue schedules and interrupted tasks with the start of the server, for a move to another machine or database
+    #[arg(long)]
+    awake: bool,
 }
 
 /// A backup that was written, but lacks uploads.
@@ -53,19 +84,69 @@ impl Drop for Unfinished {
 }
 
 pub(super) async fn backup(config: Config, command: BackupCommand) -> anyhow::Result<()> {
-    if command.file == Path::new("-") {
+    match (command.test, command.write.file) {
+        (Some(BackupTest::Drill { file }), _) => test_restore(&config, file).await,
+        (None, Some(file)) => write(config, &file, command.write.force).await,
+        (None, None) => anyhow::bail!("name the file to write"),
+    }
+}
+
+/// Restores a backup into a scratch directory.
+async fn test_restore(config: &Config, file: Option<PathBuf>) -> anyhow::Result<()> {
+    let file = match file {
+        Some(file) => file,
+        None => newest_backup(config)?,
+    };
+    let scratch = drill::scratch(&config.data_dir);
+    std::fs::create_dir_all(&scratch)
+        .with_context(|| format!("cannot create {}", scratch.display()))?;
+    let size = std::fs::metadata(&file)
+        .with_context(|| file.display().to_string())?
+        .len();
+    let tested = match drill::lack_of_space(&scratch, size) {
+        Some(reason) => Err(anyhow::Error::msg(reason)),
+        None => drill::restore(&file, &scratch.join("data")).await,
+    };
+    drop(std::fs::remove_dir_all(&scratch));
+    tested.with_context(|| file.display().to_string())?;
+    say(&format!(
+        "restored {} and compared it: no fault",
+        file.display()
+    ));
+    Ok(())
+}
+
+/// The newest backup of any server in the directory for backups.
+fn newest_backup(config: &Config) -> anyhow::Result<PathBuf> {
+    let Some(BackupTo::Directory(dir)) = &config.backup_to else {
+        anyhow::bail!("name the file: OPENVIBE_BACKUP_TO is not a directory");
+    };
+    let mut found = Vec::new();
+    let entries =
+        std::fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "ovb") {
+            found.push((std::fs::metadata(&path)?.modified()?, path));
+        }
+    }
+    let newest = found.into_iter().max().map(|(_, path)| path);
+    newest.with_context(|| format!("there is no backup in {}", dir.display()))
+}
+
+async fn write(config: Config, file: &Path, force: bool) -> anyhow::Result<()> {
+    if file == Path::new("-") {
         let (mut out, taken) =
             backup::take(&config.database, &config.blob_settings(), std::io::stdout()).await?;
         out.flush()?;
         return tell(&taken, "standard output", say_error);
     }
-    let file = &command.file;
     anyhow::ensure!(
-        command.force || !file.exists(),
+        force || !file.exists(),
         "{} exists: choose another name, or replace it with --force",
         file.display()
     );
-    let mut name = file.clone().into_os_string();
+    let mut name = file.to_owned().into_os_string();
     name.push(".tmp");
     let unfinished = PathBuf::from(name);
     let out = File::create(&unfinished)
@@ -137,6 +218,20 @@ impl Input {
     }
 }
 
+/// Starts what waits in a restored copy.
+pub(super) async fn resume(config: Config) -> anyhow::Result<()> {
+    let db = open_existing(&config).await?;
+    let resumed = asleep::resume(&db).await?;
+    db.close().await;
+    say(&match resumed {
+        Some(tasks) => {
+            format!("agents and schedules run again; {tasks} interrupted tasks continue")
+        }
+        None => "agents and schedules were not asleep".to_owned(),
+    });
+    Ok(())
+}
+
 pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::Result<()> {
     // The backup is verified before the data directory is created.
     let input = Input::open(&command.file, &config)?;
@@ -160,7 +255,12 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
         ended.push(backup::Access::ApiKeys);
     }
     let (place, settings) = (&config.database, config.blob_settings());
-    let restored = backup::restore(file, whole, place, &settings, &ended).await?;
+    let agents = if command.awake {
+        AgentsAfter::Running
+    } else {
+        AgentsAfter::Asleep
+    };
+    let restored = backup::restore(file, whole, place, &settings, &ended, agents).await?;
     for (table, rows) in &restored.rows {
         say(&format!("{rows:>10} {table}"));
     }
@@ -198,8 +298,14 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
         say(secrets::WRONG_KEY);
     }
     db.close().await;
-    say(
-        "you can start the server now; clients will reload everything, and interrupted tasks will run again",
-    );
+    say(match agents {
+        AgentsAfter::Running => {
+            "you can start the server now; clients will reload everything, and interrupted tasks will run again"
+        }
+        AgentsAfter::Asleep => {
+            "you can start the server now; clients will reload everything. Schedules and interrupted tasks wait for `openvibe resume`, \
+             or for an admin who presses Start agents in Settings › Server"
+        }
+    });
     Ok(())
 }

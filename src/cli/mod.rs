@@ -26,7 +26,7 @@ use self::{
     users::UserCommand,
 };
 use crate::{
-    app::App,
+    app::{App, back_up_before_migration},
     cli::output::{say, say_as, say_error},
     config::{Config, Flags, LogFormat},
     db::{DatabaseUrl, epoch},
@@ -59,6 +59,15 @@ struct ServeOptions {
     /// HOST:PORT to listen on; port 0 picks a free one
     #[arg(long)]
     listen: Option<String>,
+    #[command(flatten)]
+    update: UpdateOptions,
+}
+
+#[derive(Args, Default)]
+struct UpdateOptions {
+    /// Change the tables of an older version without a backup
+    #[arg(long)]
+    no_backup: bool,
 }
 
 #[derive(Subcommand)]
@@ -68,11 +77,13 @@ enum Command {
     /// Run a demo server with a sample workspace
     Demo(ServeOptions),
     /// Update the database schema and exit
-    Migrate,
+    Migrate(UpdateOptions),
     /// Back up all data to one file, while the server runs
     Backup(BackupCommand),
     /// Restore a backup into an empty data directory or database
     Restore(RestoreCommand),
+    /// Start schedules and interrupted tasks of a restored copy, while the server runs or before it starts
+    Resume,
     /// Print the link that creates the first account, until it is used
     SetupLink,
     /// List the nodes, which are the servers that share the database
@@ -152,6 +163,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let flags = |options: ServeOptions| Flags {
         listen: options.listen,
         env_file: env_file.clone(),
+        no_backup: options.update.no_backup,
     };
     let others = flags(ServeOptions::default());
     match command.unwrap_or(Command::Serve(options)) {
@@ -163,7 +175,13 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
         Command::Serve(options) => with_config(flags(options), serve),
         Command::Demo(options) => with_config(flags(options), demo::run),
-        Command::Migrate => with_config(others, migrate),
+        Command::Migrate(update) => {
+            let options = ServeOptions {
+                update,
+                ..ServeOptions::default()
+            };
+            with_config(flags(options), migrate)
+        }
         Command::Backup(command) => {
             with_config(others, async |config| backup::backup(config, command).await)
         }
@@ -173,6 +191,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Restore(command) => with_config(others, async |config| {
             backup::restore(config, command).await
         }),
+        Command::Resume => with_config(others, backup::resume),
         Command::SetupLink => with_config(others, setup::link),
         Command::Nodes => with_config(others, nodes::list),
         Command::Blobs { command } => with_config(others, async |config| {
@@ -218,6 +237,7 @@ fn with_config(
 }
 
 async fn migrate(config: Config) -> anyhow::Result<()> {
+    back_up_before_migration(&config).await?;
     let db = open(&config).await?;
     index_messages(&db).await?;
     db.close().await;

@@ -330,6 +330,18 @@ impl Dump {
         self.backend.tables().await
     }
 
+    /// Checks whether a table has rows.
+    ///
+    /// # Errors
+    /// If there is no such table.
+    pub async fn has_rows(&mut self, table: &str) -> Result<bool, DbError> {
+        let sql = format!(
+            "select count(*) from (select 1 from {} limit 1) x",
+            quoted(table)
+        );
+        Ok(self.backend.number(&sql).await?.unwrap_or(0) > 0)
+    }
+
     /// Value of a key in `meta`.
     pub async fn meta(&mut self, key: &str) -> Result<Option<String>, DbError> {
         let pairs = self.backend.pairs("select key, value from meta").await?;
@@ -644,6 +656,21 @@ impl Load {
         Ok(())
     }
 
+    /// Parks all tasks, so that nothing runs by itself until somebody starts it (see `tasks::asleep`).
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub async fn put_to_sleep(&mut self) -> Result<(), DbError> {
+        self.execute("insert into meta (key, value) values ('asleep', '1')")
+            .await?;
+        self.execute(
+            "update tasks set status = 'queued', parked = TRUE, holds_slot = FALSE, retry_at = null, wait_reason = 'asleep', \
+             worker_id = null, lease_token = null, lease_until = null, run_since = null \
+             where status in ('queued', 'running') and not parked",
+        )
+        .await
+    }
+
     /// Sets a new epoch, deletes the `meta` values that must not be carried over from the old server, and commits.
     ///
     /// # Errors
@@ -651,7 +678,7 @@ impl Load {
     pub async fn finish(mut self, epoch: &str) -> Result<(), DbError> {
         let epoch = epoch.replace('\'', "''");
         self.backend
-            .run("delete from meta where key in ('epoch', 'epoch_server', 'synchronous_standbys', 'search', 'search_rebuild', 'cluster', 'setup_token')")
+            .run("delete from meta where key in ('epoch', 'epoch_server', 'synchronous_standbys', 'search', 'search_rebuild', 'cluster', 'setup_token', 'backups')")
             .await?;
         self.backend
             .run(&format!(

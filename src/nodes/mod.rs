@@ -33,3 +33,4 @@ pub use mode::Mode;
 pub use node::Node;
 pub use poll::{POLL_EVERY, poll};
 pub use presence::{list_online, write_presence};
+pub use row::cluster;

@@ -197,7 +197,7 @@ pub(super) async fn list_all(c: &mut Conn) -> Result<Vec<NodeRow>, DbError> {
 
 /// Random name of the nodes that share this database, so that nodes of other databases on the same NATS server do not receive
 /// their messages. A restored backup gets a new one.
-pub(super) async fn cluster(db: &Db) -> Result<String, DbError> {
+pub async fn cluster(db: &Db) -> Result<String, DbError> {
     db.write(Uuid::nil(), async |c: &mut Conn| {
         c.q("insert into meta (key, value) values ('cluster', $1) on conflict (key) do nothing")
             .bind(Uuid::now_v7().simple().to_string())

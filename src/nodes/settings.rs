@@ -32,6 +32,7 @@ pub(super) fn hashes(config: &Config) -> Hashes {
         (SECRET_KEY, key_ids.clone()),
         ("OPENVIBE_BLOBS_URL", format!("{:?}", config.blobs_url)),
         ("OPENVIBE_RATE_LIMITS", config.rate_limits.to_string()),
+        ("OPENVIBE_QUIET", config.is_quiet.to_string()),
         (
             "OPENVIBE_TASKS_QUEUED_MAX",
             config.tasks_queued_max.to_string(),

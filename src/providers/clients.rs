@@ -39,6 +39,8 @@ pub struct Setup {
     pub rules: Rules,
     pub calls: CallLog,
     pub meter: Meter,
+    /// True if no server must be called.
+    pub is_quiet: bool,
 }
 
 /// Providers of all workspaces.
@@ -53,6 +55,7 @@ pub struct Providers {
     rules: Arc<Rules>,
     pub(super) calls: CallLog,
     meter: Meter,
+    is_quiet: bool,
     clients: Mutex<Clients>,
     /// Permits for concurrent tests.
     pub(super) tests: Semaphore,
@@ -111,7 +114,8 @@ impl Providers {
     /// # Errors
     /// If the server configured by environment variables cannot be used; the error names the setting to change.
     pub fn new(setup: Setup) -> Result<Self, SetupError> {
-        let environment = setup.environment.map(|connection| Connection {
+        let environment = setup.environment.filter(|_| !setup.is_quiet);
+        let environment = environment.map(|connection| Connection {
             errors: ErrorTexts {
                 is_public: outbound::is_public,
                 are_local_hidden: false,
@@ -140,6 +144,7 @@ impl Providers {
             rules: Arc::new(setup.rules),
             calls: setup.calls,
             meter: setup.meter,
+            is_quiet: setup.is_quiet,
             clients: Mutex::default(),
             tests: Semaphore::new(TESTS_MAX),
             testing: Pool::new(PoolBounds {
@@ -178,7 +183,7 @@ impl Providers {
         if let Some(provider) = stand_in {
             return Ok(provider);
         }
-        if self.environment.is_some() {
+        if self.environment.is_some() || self.is_quiet {
             return Ok(self.fallback());
         }
         let mut c = self.db.read().await?;

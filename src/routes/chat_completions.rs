@@ -17,7 +17,7 @@ use crate::{
     responses::{
         Call, ChatCompletion, Chunks, CreateChatCompletion, Delivery, Progress, ResponseError,
     },
-    server::{State, intake::PersonTurns, origin::LinkBase},
+    server::{State, caller::Outgoing, intake::PersonTurns, origin::LinkBase},
 };
 
 type St = axum::extract::State<State>;
@@ -43,6 +43,7 @@ pub fn router() -> OpenApiRouter<State> {
 async fn create_chat_completion(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    _: Outgoing,
     base: LinkBase,
     Extension(turns): Extension<PersonTurns>,
     Body(form): Body<CreateChatCompletion>,

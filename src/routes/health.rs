@@ -32,6 +32,7 @@ use crate::{
     tasks::queue,
     telemetry,
     text_enum::{constant, text_enum},
+    upkeep::free_bytes,
 };
 
 /// Maximum time that `/metrics` waits for the database.
@@ -219,6 +220,9 @@ pub async fn serve_metrics(state: State, listener: TcpListener) {
 async fn render_metrics(state: &State) -> Result<Response, ApiError> {
     #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     ::metrics::gauge!("openvibe_db_write_queue").set(state.db.queued_writes() as f64);
+    #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
+    let free = free_bytes(&state.config.data_dir).map_or(f64::NAN, |free| free as f64);
+    ::metrics::gauge!("openvibe_disk_free_bytes").set(free);
     // If the database does not respond, a timeout keeps the remaining metrics available, which matter most then.
     let looked = tokio::time::timeout(DATABASE_WITHIN, look_at_database(state)).await;
     let is_up = matches!(looked, Ok(Ok(())));

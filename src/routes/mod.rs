@@ -14,4 +14,28 @@ pub mod personal;
 pub mod registry;
 pub mod responses;
 pub mod schedules;
+pub mod server;
 pub mod tools;
+
+use crate::{
+    auth::{Role, Scope, WorkspaceCaller, workspaces},
+    db::Conn,
+    http::ApiError,
+};
+
+/// Checks whether the caller is an admin of the oldest workspace, which belongs to the operator.
+///
+/// # Errors
+/// The same as for a route that does not exist.
+async fn require_operator(c: &mut Conn, caller: &WorkspaceCaller) -> Result<(), ApiError> {
+    let actor = caller.enter(c).await?;
+    let oldest = workspaces::find_oldest(c).await?;
+    let is_operator = actor.role == Role::Admin
+        && actor.scopes.has(Scope::WorkspaceAdmin)
+        && oldest == Some(actor.workspace);
+    if is_operator {
+        Ok(())
+    } else {
+        Err(ApiError::no_route())
+    }
+}

@@ -4,8 +4,9 @@ use axum::Json;
 use serde::Serialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
+use super::require_operator;
 use crate::{
-    auth::{Role, Scope, WorkspaceCaller, workspaces},
+    auth::WorkspaceCaller,
     files,
     http::{
         ApiError,
@@ -45,15 +46,8 @@ async fn list_nodes(
     caller: WorkspaceCaller,
 ) -> Result<Json<NodeList>, ApiError> {
     let mut c = state.db.read().await?;
-    let actor = caller.enter(&mut c).await?;
-    let oldest = workspaces::find_oldest(&mut c).await?;
-    let is_operator = actor.role == Role::Admin
-        && actor.scopes.has(Scope::WorkspaceAdmin)
-        && oldest == Some(actor.workspace);
+    require_operator(&mut c, &caller).await?;
     drop(c);
-    if !is_operator {
-        return Err(ApiError::no_route());
-    }
     let mut c = state.db.scan(caller.share()).await?;
     let file_bytes_in_database = files::bytes_in_database(&mut c).await?;
     drop(c);

@@ -19,7 +19,10 @@ use crate::{
     },
     ids::ToolId,
     registry::{self, AcceptanceForm, RegisteredTool, SecretForm, ToolError, ToolForm, ToolPatch},
-    server::{State, caller::FreeDiskSpace},
+    server::{
+        State,
+        caller::{FreeDiskSpace, Outgoing},
+    },
 };
 
 type St = axum::extract::State<State>;
@@ -116,6 +119,7 @@ async fn list_tools(
 async fn create_tool(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    _: Outgoing,
     _: FreeDiskSpace,
     Body(form): Body<ToolForm>,
 ) -> Result<Response, ApiError> {
@@ -160,6 +164,7 @@ async fn get_tool(
 async fn patch_tool(
     axum::extract::State(state): St,
     caller: Caller,
+    _: Outgoing,
     Path(id): Path<ToolId>,
     _: FreeDiskSpace,
     IfMatch(expected): IfMatch,
@@ -257,6 +262,7 @@ async fn delete_tool_secret(
 async fn refresh_tool(
     axum::extract::State(state): St,
     caller: Caller,
+    _: Outgoing,
     Path(id): Path<ToolId>,
     _: NoFields,
 ) -> Result<Response, ApiError> {

@@ -26,7 +26,7 @@ use crate::{
         self, Call, CreateResponse, DeletedResponse, Delivery, IgnoredPaths, InputItem, ItemOrder,
         ItemPage, Model, Progress, Response, ResponseError, store,
     },
-    server::{State, intake::PersonTurns, origin::LinkBase},
+    server::{State, caller::Outgoing, intake::PersonTurns, origin::LinkBase},
 };
 
 type St = axum::extract::State<State>;
@@ -63,6 +63,7 @@ pub fn router() -> OpenApiRouter<State> {
 async fn create_response(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    _: Outgoing,
     base: LinkBase,
     Extension(turns): Extension<PersonTurns>,
     Body(form): Body<CreateResponse>,

@@ -23,6 +23,7 @@ use crate::{
             approval::{self, NewApproval},
             texts,
         },
+        asleep::is_asleep,
         queue,
     },
     time::Timestamp,
@@ -401,15 +402,18 @@ pub(super) async fn find_action(c: &mut Conn, open: &RunStep) -> Result<Option<A
 /// # Errors
 /// Only database errors.
 pub async fn wake_due(db: &Db) -> Result<(), DbError> {
-    let due: Vec<(RunId, WorkspaceId, Option<ChannelId>)> = db
-        .read()
-        .await?
+    let mut c = db.read().await?;
+    if is_asleep(&mut c).await? {
+        return Ok(());
+    }
+    let due: Vec<(RunId, WorkspaceId, Option<ChannelId>)> = c
         .q("select r.id, r.workspace_id, r.channel_id from run_steps s join runs r on r.id = s.run_id join tasks t on t.id = r.id \
             where s.due_at <= $1 and s.state = 'waiting' and t.status = 'queued' and t.parked order by s.due_at limit $2")
         .bind(now())
         .bind(DUE_AT_ONCE)
         .all()
         .await?;
+    drop(c);
     for (run, workspace, channel) in due {
         db.write(workspace.0, async move |c: &mut Conn| {
             lock_workspace(c, workspace.0).await?;

@@ -30,7 +30,7 @@ use crate::{
     failpoint,
     ids::{AgentId, RunId, ScheduleId, TaskId, WorkflowId, WorkspaceId},
     realtime::{EventType, hub::Conversation},
-    tasks::{NewScheduled, Task, queue},
+    tasks::{NewScheduled, Task, asleep::is_asleep, queue},
     time::Timestamp,
     tools::taint,
     workflows::{
@@ -97,6 +97,9 @@ impl Came {
 /// Only database errors. A schedule that cannot be fired is retried in the next pass.
 pub async fn fire_due(db: &Db) -> Result<bool, DbError> {
     let mut c = db.read().await?;
+    if is_asleep(&mut c).await? {
+        return Ok(false);
+    }
     let at = clock(&mut c).await?;
     let due: Vec<DueSchedule> = c
         .q("select id, workspace_id from schedules where status = 'active' and next_run_at <= $1 order by next_run_at, id limit $2")

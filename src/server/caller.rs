@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use axum::{
     extract::FromRequestParts,
-    http::{HeaderMap, Method, header, request::Parts},
+    http::{HeaderMap, Method, StatusCode, header, request::Parts},
 };
 use axum_extra::extract::CookieJar;
 use tracing::Instrument;
@@ -166,6 +166,25 @@ impl FromRequestParts<State> for Address {
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
         let trusted = &state.config.trusted_proxies;
         Ok(Self(client_of(&parts.extensions, &parts.headers, trusted)))
+    }
+}
+
+/// Rejects a request that would use a model or another server if this is a quiet copy.
+pub struct Outgoing;
+
+impl FromRequestParts<State> for Outgoing {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(_: &mut Parts, state: &State) -> Result<Self, ApiError> {
+        if state.config.is_quiet {
+            let text = "this is a quiet copy (OPENVIBE_QUIET=on): it uses no models and connects to no other servers";
+            return Err(ApiError::new(
+                StatusCode::CONFLICT,
+                ErrorCode::Quiet,
+                text.to_owned(),
+            ));
+        }
+        Ok(Self)
     }
 }
 

@@ -154,6 +154,7 @@ impl Default for Bounds {
 pub struct StoredObject {
     /// Key without the prefix.
     pub key: String,
+    pub size_bytes: u64,
     pub modified: DateTime<Utc>,
 }
 
@@ -375,6 +376,7 @@ impl Bucket {
                         below.map(|parts| parts.map(|part| part.as_ref().to_owned()).collect());
                     let object = StoredObject {
                         key: parts.unwrap_or_default().join("/"),
+                        size_bytes: found.size,
                         modified: found.last_modified,
                     };
                     (object, objects)

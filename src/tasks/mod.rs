@@ -6,6 +6,7 @@
 //! the briefs and answers of delegated tasks, and `usage` adds up usage.
 
 pub mod actions;
+pub mod asleep;
 pub mod attempts;
 pub mod briefs;
 pub mod budgets;

@@ -110,6 +110,8 @@ text_enum! {
         Chain = "chain",
         /// Tasks that this one started have not ended; `retry_at` is null.
         Children = "children",
+        /// The data was restored, and nobody has started the agents yet; `retry_at` is null.
+        Asleep = "asleep",
     }
 }
 

@@ -4,10 +4,12 @@
 use std::{
     fs,
     sync::LazyLock,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use metrics::gauge;
+
+use crate::time::Timestamp;
 
 static STARTED: LazyLock<f64> = LazyLock::new(|| {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -17,6 +19,11 @@ static STARTED: LazyLock<f64> = LazyLock::new(|| {
 /// Records the start time of the process. Must be called first.
 pub fn note_start() {
     LazyLock::force(&STARTED);
+}
+
+/// Start of this process, or of the first server in it.
+pub fn started_at() -> Timestamp {
+    Timestamp::EPOCH + Duration::from_secs_f64(STARTED.max(0.0))
 }
 
 /// The number after `label` in lines such as `VmRSS:     1234 kB`.

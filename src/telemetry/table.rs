@@ -274,6 +274,27 @@ pub const METRICS: &[Metric] = &[
         "size of the SQLite file with its write-ahead log, or of the PostgreSQL database",
     ),
     metric(
+        "openvibe_disk_free_bytes",
+        &[],
+        Kind::Gauge,
+        Unit::Bytes,
+        "free space of the disk with the data directory",
+    ),
+    metric(
+        "openvibe_backup_last_success_timestamp_seconds",
+        &[],
+        Kind::Gauge,
+        Unit::Seconds,
+        "time of the newest backup on the schedule, in seconds since 1970; NaN if there is none",
+    ),
+    metric(
+        "openvibe_backup_drill_ok",
+        &[],
+        Kind::Gauge,
+        Unit::Count,
+        "1 if the newest test of a backup restored it without a fault, 0 if not; NaN if there was none",
+    ),
+    metric(
         "openvibe_upload_stored_bytes",
         &[],
         Kind::Gauge,

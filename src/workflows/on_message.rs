@@ -14,6 +14,7 @@ use crate::{
     db::{Conn, DbError, is_visible_channel, now},
     ids::{ChannelId, MessageId, RunId, ThreadId, WorkflowId, WorkspaceId},
     realtime::EventType,
+    tasks::asleep::is_asleep,
 };
 
 /// Maximum number of runs per minute that messages start for a workflow.
@@ -38,7 +39,7 @@ pub struct PostedIn<'a> {
 /// Only database errors.
 pub async fn start_for_message(c: &mut Conn, posted: PostedIn<'_>) -> Result<(), DbError> {
     let triggered = list_triggered(c, posted.channel).await?;
-    if triggered.is_empty() {
+    if triggered.is_empty() || is_asleep(c).await? {
         return Ok(());
     }
     let text = FoldedText::of(posted.content);

@@ -368,11 +368,63 @@ async fn a_task_that_was_running_runs_again_after_a_restore() {
     let file = f.back_up().await;
     f.stop().await;
     let other = TestDatabase::new().await;
-    assert!(f.restore_to(&other, &file).await.status.success());
+    let arguments = ["restore", file.to_str().unwrap(), "--awake"];
+    assert!(run(&other, &f.model, &arguments).await.status.success());
     let server = TestProcess::start(&other, &f.model, &OFF).await;
     let ada = f.ada.at(&server.base);
     ada.completed(&task).await;
     assert_eq!(ada.contents(&f.thread).await.pop().unwrap(), "Whole.");
+}
+
+#[tokio::test]
+async fn a_restored_copy_sleeps_until_somebody_starts_it() {
+    for by_admin in [false, true] {
+        let mut f = filled().await;
+        let gate = Gate::new();
+        f.model.script(
+            "vibe",
+            [
+                Answer::stream().piece("HALF").wait(&gate),
+                Answer::text("New."),
+                Answer::text("Whole."),
+            ],
+        );
+        let task = f.ada.ask(&f.thread, "@vibe again").await;
+        gate.reached().await;
+        let file = f.back_up().await;
+        f.stop().await;
+        let other = TestDatabase::new().await;
+        let output = f.restore_to(&other, &file).await;
+        let last = said(&output).lines().last().unwrap().to_owned();
+        assert!(last.contains("wait for `openvibe resume`"), "{last}");
+        let server = TestProcess::start(&other, &f.model, &OFF).await;
+        let ada = f.ada.at(&server.base);
+        let snapshot = ada.get("/v1/snapshot").await.ok();
+        assert_eq!(snapshot["agents_state"], "asleep");
+        // A new mention is answered, also in the same conversation, and then the old task still sleeps.
+        let new = ada.ask(&f.thread, "@vibe something else").await;
+        ada.completed(&new).await;
+        let slept = ada.get(&format!("/v1/tasks/{task}")).await.ok();
+        assert_eq!(
+            (&slept["status"], &slept["wait_reason"]),
+            (&json!("queued"), &json!("asleep"))
+        );
+        if by_admin {
+            let resumed = ada.post("/v1/server/resume", json!({})).await.is(200);
+            assert_eq!(resumed["tasks"], 1);
+        } else {
+            let output = run(&other, &f.model, &["resume"]).await;
+            assert!(
+                said(&output).contains("1 interrupted tasks continue"),
+                "{output:?}"
+            );
+        }
+        ada.completed(&task).await;
+        let snapshot = ada.get("/v1/snapshot").await.ok();
+        assert_eq!(snapshot["agents_state"], "running");
+        let again = ada.post("/v1/server/resume", json!({})).await.is(200);
+        assert_eq!(again["tasks"], 0);
+    }
 }
 
 #[tokio::test]

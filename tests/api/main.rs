@@ -43,6 +43,7 @@ mod compaction;
 mod compaction_faults;
 mod context;
 mod context_record;
+mod copies;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod delegation;
@@ -130,6 +131,7 @@ mod schedules;
 mod scope;
 mod search;
 mod security;
+mod server_backups;
 mod shapes;
 mod shared_database;
 mod socket;

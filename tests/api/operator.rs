@@ -10,8 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    ModelServer, PASSWORD, TestApp, TestDatabase, TestProcess, command, id, sign_up, team_with,
-    text, visitor,
+    ModelServer, PASSWORD, TestApp, TestDatabase, TestProcess, command, id, sign_up, text, visitor,
 };
 
 fn stderr(output: &Output) -> String {

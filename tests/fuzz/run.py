@@ -116,6 +116,7 @@ class Server:
             "OPENVIBE_TASKS_QUEUED_MAX": "100000",
             "OPENVIBE_MODEL_ALLOW": "127.0.0.1",
             "OPENVIBE_LOG": "warn",
+            "OPENVIBE_BACKUP_TO": f"{directory}/backups",
         }
         self.log = Path(f"{directory}/server.log")
         self.process = subprocess.Popen(

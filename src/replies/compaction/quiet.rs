@@ -16,7 +16,7 @@ use crate::{
     ids::{ThreadId, WorkspaceId},
     memory,
     replies::history::said,
-    tasks::{Task, queue},
+    tasks::{Task, asleep::is_asleep, queue},
     time::Timestamp,
 };
 
@@ -77,14 +77,17 @@ struct Progress {
 /// Only database errors.
 pub async fn queue_due(db: &Db, settings: CompactionSettings) -> Result<(), DbError> {
     let before = now() - SILENCE;
-    let workspaces: Vec<(WorkspaceId, i64)> = db
-        .read()
-        .await?
+    let mut c = db.read().await?;
+    if is_asleep(&mut c).await? {
+        return Ok(());
+    }
+    let workspaces: Vec<(WorkspaceId, i64)> = c
         .q("select w.id, w.quiet_seq from workspaces w where (select m.created_at from messages m \
             where m.workspace_id = w.id and m.seq > w.quiet_seq order by m.seq limit 1) <= $1 order by w.id")
         .bind(before)
         .all()
         .await?;
+    drop(c);
     for (workspace, seq) in workspaces {
         let mut progress = Progress {
             seq,

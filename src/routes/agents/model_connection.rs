@@ -13,7 +13,7 @@ use crate::{
     },
     ids::WorkspaceId,
     providers::{LocalServer, ModelConnection, ModelForm},
-    server::State,
+    server::{State, caller::Outgoing},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -56,6 +56,7 @@ async fn get_model_connection(
 async fn put_model_connection(
     axum::extract::State(state): St,
     caller: Caller,
+    _: Outgoing,
     Path(id): Path<WorkspaceId>,
     IfMatch(expected): IfMatch,
     Body(form): Body<ModelForm>,
@@ -96,6 +97,7 @@ async fn delete_model_connection(
 async fn list_local_models(
     axum::extract::State(state): St,
     caller: Caller,
+    _: Outgoing,
     Path(id): Path<WorkspaceId>,
 ) -> Result<Json<List<LocalServer>>, ApiError> {
     let mut c = state.db.read().await?;

@@ -13,7 +13,7 @@ use crate::{
     model::Provider,
     providers::Tested,
     replies::retry::Failure,
-    server::State,
+    server::{State, caller::Outgoing},
     tasks::FailCode,
 };
 
@@ -73,6 +73,7 @@ struct ModelTestError {
 async fn test_model(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    _: Outgoing,
     Body(form): Body<ModelTestForm>,
 ) -> Result<Json<ModelTest>, ApiError> {
     let mut c = state.db.read().await?;

@@ -11,6 +11,7 @@ use crate::{
     http::ApiError,
     nodes,
     server::State,
+    tasks::asleep::AgentsState,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -46,6 +47,9 @@ async fn get_snapshot(
         .boxed()
     });
     let mut snapshot = read.await?;
+    if state.config.is_quiet {
+        snapshot.agents_state = AgentsState::Quiet;
+    }
     let provider = state.providers.of(workspace).await?;
     for agent in &mut snapshot.agents {
         agent.set_effective_model(provider.as_ref()).await;

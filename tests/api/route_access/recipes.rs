@@ -12,7 +12,7 @@ use super::{
         resolved, sandbox, schedule, workflow, workflow_form, yearly,
     },
 };
-use crate::support::{MULTIPART, PASSWORD, Person, id, list, multipart, text};
+use crate::support::{MULTIPART, PASSWORD, Person, id, list, multipart, text, within};
 
 /// A request that is ready to be sent.
 #[derive(Clone)]
@@ -92,6 +92,15 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("GET /v1/search", _) => Call::get("/v1/search?q=hello"),
         ("GET /v1/inbox/changes", _) => Call::get("/v1/inbox/changes?since=0"),
         (route, "") if route.starts_with("GET ") && !path.contains('{') => Call::get(path),
+
+        ("POST /v1/server/backups" | "POST /v1/server/drill", _) => {
+            // Only one run is possible at a time.
+            within("the run to end", async {
+                while w.ada.get("/v1/server").await.ok()["backups"]["running"] == true {}
+            })
+            .await;
+            Call::act(path)
+        }
 
         // Accounts. Calls that end a session or change a password are sent by a new user.
         ("POST /v1/auth/signup", _) => {

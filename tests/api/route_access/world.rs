@@ -14,7 +14,8 @@ use super::table::{COLUMNS, TestCaller};
 use crate::{
     approvals::{is_parked, waiting},
     support::{
-        Answer, McpServer, Person, TestApp, function, id, list, sign_up, text, visitor, within,
+        Answer, McpServer, Person, TestApp, TestDatabase, function, id, list, sign_up, text,
+        visitor, within,
     },
     tools_loop::reader,
 };
@@ -76,7 +77,11 @@ pub struct AccessFixture {
 
 impl AccessFixture {
     pub async fn new() -> Self {
-        let app = TestApp::with(SETTINGS).await;
+        let place = TestDatabase::migrated().await;
+        let backups = place.dir.join("backups");
+        let mut settings = SETTINGS.to_vec();
+        settings.push(("BACKUP_TO", backups.to_str().unwrap()));
+        let app = TestApp::on(place, &settings).await;
         let tools = McpServer::start().await;
         tools.list([function("create", "Creates an issue")]);
         let ada = app.founder("Ada").await;

@@ -8,6 +8,7 @@ export type ChannelKind = S['ChannelKind'];
 export type ChannelAgent = S['ChannelAgent'];
 export type ChannelAgentMode = S['ChannelAgentMode'];
 export type TaskStatus = S['TaskStatus'];
+export type AgentsState = S['AgentsState'];
 
 export interface List<T> {
   data: T[];

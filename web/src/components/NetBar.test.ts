@@ -53,3 +53,12 @@ test.each([
     unreachable: false,
   });
 });
+test('a quiet or restored copy says that its agents do not act by themselves', async () => {
+  screen.ws.agentsState = 'quiet';
+  screen.show(NetBar, {});
+  await page.findByText('Quiet copy: agents and notifications are off.');
+  screen.ws.agentsState = 'asleep';
+  await page.findByText(/^Restored copy: schedules and interrupted tasks wait/);
+  screen.ws.agentsState = 'running';
+  await expect.poll(() => page.queryByText(/copy:/)).toBeNull();
+});

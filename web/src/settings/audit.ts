@@ -243,6 +243,18 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Someone else’s run resumed',
     describe: () => 'resumed a run that someone else started',
   },
+  'server.backup_started': {
+    name: 'Backup started',
+    describe: () => 'started a backup of the server',
+  },
+  'server.drill_started': {
+    name: 'Test of a backup started',
+    describe: () => 'started a test of the newest backup',
+  },
+  'server.resumed': {
+    name: 'Agents started',
+    describe: () => 'started the agents of the restored server',
+  },
   'message.deleted': {
     name: 'Someone else’s message deleted',
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,

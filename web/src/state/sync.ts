@@ -112,6 +112,7 @@ export class Sync {
     const s = await this.#snapshot();
     this.#ws.workspace = s.workspace;
     this.#ws.fileBytesMax = s.limits.upload_bytes_max;
+    this.#ws.agentsState = s.agents_state;
     this.#ws.people.load(s);
     this.#ws.channels.load(s.channels, s.seq);
     this.#ws.threads.setMuted(s.muted_threads);

@@ -1,6 +1,6 @@
 import type { Api } from '../api/api';
 import type { DroppableFrame, ServerEvent } from '../api/events';
-import type { Task, Thread, Workspace } from '../api/types';
+import type { AgentsState, Task, Thread, Workspace } from '../api/types';
 import type { Uploads } from '../files/uploads.svelte';
 import type { Channels } from './channels.svelte';
 import type { Connection } from './connection.svelte';
@@ -43,6 +43,7 @@ export interface WorkspaceParts {
   problem: string;
   workspace: Workspace;
   fileBytesMax: number;
+  agentsState: AgentsState;
   apply(e: ServerEvent): void;
   onFrame(f: DroppableFrame): void;
   learnThread(thread: Thread, version?: number): void;

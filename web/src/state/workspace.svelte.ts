@@ -1,7 +1,7 @@
 import type { Api } from '../api/api';
 import type { DroppableFrame, OutcomeEvent, ServerEvent } from '../api/events';
 import type { SocketDeps } from '../api/socket';
-import type { Task, Thread, Workspace } from '../api/types';
+import type { AgentsState, Task, Thread, Workspace } from '../api/types';
 import type { Actions } from '../approvals/actions.svelte';
 import type { Uploads } from '../files/uploads.svelte';
 import { to } from '../lib/router.svelte';
@@ -64,6 +64,8 @@ export class WorkspaceState implements WorkspaceParts {
   workspace = $state.raw<Workspace>({ id: '', name: '', slug: '', default_agent_id: null, created_at: '' });
   /** Upload limit of the server, per file. */
   fileBytesMax = 0;
+  /** Whether agents act on this server. */
+  agentsState = $state<AgentsState>('running');
   readonly people = new People();
   readonly channels = new Channels(this.people);
   readonly threads: Threads = new Threads(() => this.#open.shownThreads());

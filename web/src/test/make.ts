@@ -196,6 +196,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
     active_tasks: [],
     presence: [],
     limits: { upload_bytes_max: 25 * 1024 * 1024 },
+    agents_state: 'running',
     ...x,
   };
 }

@@ -1,0 +1,243 @@
+//! Backups on a schedule, and the proof that they can be restored.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    ModelServer, Person, TestApp, TestDatabase, TestProcess, command, id, list, sign_up, text,
+    within,
+};
+
+async fn server(who: &Person) -> Value {
+    who.get("/v1/server").await.ok()
+}
+
+/// Starts a run and waits until it has ended. Returns the state of the server.
+async fn run(who: &Person, path: &str) -> Value {
+    who.post(path, json!({})).await.is(202);
+    within("the run to end", async {
+        loop {
+            let found = server(who).await;
+            if found["backups"]["running"] == false {
+                return found;
+            }
+        }
+    })
+    .await
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A server with a directory for backups, and an admin.
+async fn with_backups() -> (TestApp, Person, PathBuf) {
+    let place = TestDatabase::migrated().await;
+    let dir = place.dir.join("backups");
+    let app = TestApp::on(place, &[("BACKUP_TO", dir.to_str().unwrap())]).await;
+    let ada = app.founder("Ada").await;
+    (app, ada, dir)
+}
+
+#[tokio::test]
+async fn a_backup_is_published_when_it_is_complete_and_can_be_restored() {
+    let (_app, ada, dir) = with_backups().await;
+    ada.upload("plan.txt", &b"words ".repeat(50_000)).await;
+    let before = server(&ada).await;
+    assert_eq!(before["backups"]["to"], dir.to_str().unwrap());
+    assert!(before["backups"]["last"].is_null() && before["backups"]["next_at"].is_string());
+    let after = run(&ada, "/v1/server/backups").await;
+    assert!(after["backups"]["error"].is_null(), "{after}");
+    let name = text(&after, "/backups/last/name");
+    assert!(
+        name.starts_with("openvibe-") && name.ends_with(".ovb"),
+        "{name}"
+    );
+    assert_eq!(names(&dir), [name.clone()]);
+    let size = std::fs::metadata(dir.join(&name)).unwrap().len();
+    assert_eq!(after["backups"]["last"]["bytes"], size);
+    let listed = ada.get("/v1/server/backups").await.ok();
+    assert_eq!(
+        (&listed["data"][0]["name"], &listed["data"][0]["drilled"]),
+        (&json!(name), &json!(false))
+    );
+    let tested = run(&ada, "/v1/server/drill").await;
+    let drill = &tested["backups"]["drill"];
+    assert!(
+        drill["fault"].is_null() && drill["skipped"].is_null(),
+        "{drill}"
+    );
+    assert_eq!(drill["name"], name.as_str());
+    let listed = ada.get("/v1/server/backups").await.ok();
+    assert_eq!(listed["data"][0]["drilled"], true);
+    let audit = ada.get("/v1/audit-log").await.ok();
+    let actions: Vec<String> = list(&audit, "/data")
+        .iter()
+        .map(|e| text(e, "/action"))
+        .collect();
+    for action in ["server.backup_started", "server.drill_started"] {
+        assert!(actions.iter().any(|known| known == action), "{actions:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_test_finds_a_flipped_byte_anywhere() {
+    let (_app, ada, dir) = with_backups().await;
+    ada.upload("plan.txt", b"words").await;
+    let made = run(&ada, "/v1/server/backups").await;
+    let path = dir.join(text(&made, "/backups/last/name"));
+    let whole = std::fs::read(&path).unwrap();
+    // The header of gzip has bytes without meaning, such as a time.
+    for part in 1..8 {
+        let mut damaged = whole.clone();
+        let at = damaged.len() * part / 8;
+        damaged[at] ^= 0x10;
+        std::fs::write(&path, &damaged).unwrap();
+        let tested = run(&ada, "/v1/server/drill").await;
+        assert!(
+            tested["backups"]["drill"]["fault"].is_string(),
+            "byte {at}: {tested}"
+        );
+    }
+    std::fs::write(&path, &whole).unwrap();
+    let tested = run(&ada, "/v1/server/drill").await;
+    assert!(tested["backups"]["drill"]["fault"].is_null(), "{tested}");
+}
+
+#[tokio::test]
+async fn only_own_backups_are_deleted_and_leftovers_are_removed() {
+    let (_app, ada, dir) = with_backups().await;
+    let made = run(&ada, "/v1/server/backups").await;
+    let name = text(&made, "/backups/last/name");
+    let cluster = name.split('-').nth(1).unwrap();
+    let old = |day: u32| format!("openvibe-{cluster}-200101{day:02}T0330Z-0.1.0.ovb");
+    let foreign = [
+        "openvibe-ffffffffffffffffffffffffffffffff-20010101T0330Z-0.1.0.ovb".to_owned(),
+        "before-0.1.0.ovb".to_owned(),
+        "photos.zip".to_owned(),
+    ];
+    let own: Vec<String> = (1..=20).map(old).collect();
+    let leftover = format!("openvibe-{cluster}-20010101T0331Z-0.1.0.ovb.partial");
+    for name in foreign.iter().chain(&own).chain([&leftover]) {
+        std::fs::write(dir.join(name), b"x").unwrap();
+    }
+    run(&ada, "/v1/server/backups").await;
+    let left = names(&dir);
+    assert!(foreign.iter().all(|name| left.contains(name)), "{left:?}");
+    assert!(!left.contains(&leftover), "{left:?}");
+    // The newest of today, and of six older days in three weeks of one month.
+    let kept = own.iter().filter(|name| left.contains(name)).count();
+    assert!((6..=9).contains(&kept), "{left:?}");
+    assert!(left.contains(&old(20)), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_failed_backup_says_why_and_deletes_nothing() {
+    let place = TestDatabase::migrated().await;
+    let dir = place.dir.join("not-a-directory");
+    std::fs::write(&dir, b"a file").unwrap();
+    let app = TestApp::on(place, &[("BACKUP_TO", dir.to_str().unwrap())]).await;
+    let ada = app.founder("Ada").await;
+    let failed = run(&ada, "/v1/server/backups").await;
+    let error = text(&failed, "/backups/error");
+    assert!(error.contains("not-a-directory"), "{error}");
+    assert!(failed["backups"]["last"].is_null());
+    assert_eq!(std::fs::read(&dir).unwrap(), b"a file");
+}
+
+#[tokio::test]
+async fn backups_belong_to_admins_of_the_oldest_workspace() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let ada = app.founder("Ada").await;
+    let bo = app.join(&ada, "Bo", "member").await;
+    let zoe = app.founder("Zoe").await;
+    let refused = ada.post("/v1/server/backups", json!({})).await;
+    assert_eq!(refused.refused(422), "no_backup_place");
+    for who in [&bo, &zoe] {
+        who.get("/v1/server").await.refused(404);
+        who.get("/v1/server/backups").await.refused(404);
+        for path in ["backups", "drill", "resume"] {
+            let path = format!("/v1/server/{path}");
+            who.post(&path, json!({})).await.refused(404);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_command_tests_a_backup_and_fails_if_it_is_damaged() {
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
+    let server = TestProcess::start(&place, &model, &[]).await;
+    let mut ada = sign_up(&server.base, "Ada", None).await;
+    let workspace = ada
+        .post("/v1/workspaces", json!({"name": "Works"}))
+        .await
+        .is(201);
+    ada.enter(&id(&workspace)).await;
+    ada.upload("plan.txt", b"words").await;
+    let file = place.dir.join("backup.ovb");
+    let path = file.to_str().unwrap();
+    let run = |arguments: &[&str]| {
+        command(&place, &model, &[])
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    assert!(run(&["backup", path]).status.success());
+    let tested = run(&["backup", "drill", path]);
+    assert!(tested.status.success(), "{tested:?}");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let tested = run(&["backup", "drill", path]);
+    assert_eq!(tested.status.code(), Some(1));
+    let error = String::from_utf8(tested.stderr).unwrap();
+    assert!(error.contains("backup.ovb: the "), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_is_backed_up_before_a_new_version_changes_it() {
+    use openvibe::db::dump::{Load, oldest_version};
+
+    let (place, model) = (TestDatabase::on_disk(), ModelServer::start().await);
+    let data = place.dir.join("data");
+    std::fs::create_dir_all(&data).unwrap();
+    let mut load = Load::into_file(&data.join("openvibe.db"), oldest_version())
+        .await
+        .unwrap();
+    load.execute(
+        "insert into users (id, email, name, password_hash, created_at, name_skeleton, name_folded) \
+         values (x'01890a5d3b1e7c0a8f1d2b3c4d5e6f70', 'ada@example.org', 'Ada', '!', '2026-01-01T00:00:00+00:00', 'Ada', 'ada')",
+    )
+    .await
+    .unwrap();
+    load.finish("0123").await.unwrap();
+    let file = data
+        .join("backups")
+        .join(format!("before-{}.ovb", env!("CARGO_PKG_VERSION")));
+    let migrate = |arguments: &[&str]| {
+        let mut command = command(&place, &model, &[]);
+        command.arg("migrate").args(arguments).output().unwrap()
+    };
+    let copy = std::fs::read(data.join("openvibe.db")).unwrap();
+    let output = migrate(&["--no-backup"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(!file.exists());
+    for end in ["-wal", "-shm"] {
+        drop(std::fs::remove_file(data.join(format!("openvibe.db{end}"))));
+    }
+    std::fs::write(data.join("openvibe.db"), copy).unwrap();
+    let output = migrate(&[]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(file.exists(), "{:?}", names(&data));
+    // Nothing is left to change, so no other backup is made.
+    std::fs::remove_file(&file).unwrap();
+    assert!(migrate(&[]).status.success());
+    assert!(!file.exists());
+}
