@@ -2,7 +2,7 @@ import { createContext } from 'svelte';
 import type { AdminApi } from '../api/admin';
 import type { ListedNode } from '../api/admin-types';
 import { isMissing } from '../api/problem';
-import { Loaded } from '../settings/loaded.svelte';
+import { Loaded } from '../ui/loaded.svelte';
 
 export const REFRESH_MS = 5000;
 

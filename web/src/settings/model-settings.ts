@@ -1,7 +1,7 @@
 import { AdminApi } from '../api/admin';
 import { AgentsApi } from '../api/agents';
 import type { WorkspaceState } from '../state/workspace.svelte';
-import { Loaded } from './loaded.svelte';
+import { Loaded } from '../ui/loaded.svelte';
 import { ModelEdit } from './model-edit.svelte';
 
 /** The model server of a workspace, with the form that changes it. */

@@ -5,7 +5,7 @@ import type { Role } from '../api/types';
 import { AT, member } from '../test/make';
 import { auditText } from './audit';
 import { AuditList } from './audit-list.svelte';
-import { Loaded } from './loaded.svelte';
+import { Loaded } from '../ui/loaded.svelte';
 import { outcomeOf } from './model-text';
 import { findMembers, SCOPES } from './roles';
 import { brief, csvOf, money, monthBefore, monthName, nameOf, rowsOf, spanOf } from './usage';
