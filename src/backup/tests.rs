@@ -7,7 +7,7 @@ use proptest::{prelude::*, sample::Index as Pick};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{Damage, Index, Manifest, Verified, restore, take, verify};
+use super::{AgentsAfter, Damage, Index, Manifest, Verified, restore, take, verify};
 use crate::{
     corpus,
     db::{

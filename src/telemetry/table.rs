@@ -101,21 +101,24 @@ pub const METRICS: &[Metric] = &[
         Kind::Counter,
         Unit::Count,
         "TLS handshakes; `challenge`: a certificate authority read its answer; `late`: not complete within 10 s",
-    ),
+    )
+    .there_from_start(&[&["done"], &["challenge"], &["failed"], &["late"]]),
     metric(
         "openvibe_acme_orders_total",
         &["result"],
         Kind::Counter,
         Unit::Count,
         "orders of certificates: `issued`, `failed`",
-    ),
+    )
+    .there_from_start(&[&["issued"], &["failed"]]),
     metric(
         "openvibe_certificate_expires_timestamp_seconds",
         &[],
         Kind::Gauge,
         Unit::Seconds,
-        "expiry of the certificate in use, in Unix time",
-    ),
+        "expiry of the certificate in use, in seconds since 1970; 0 if there is none",
+    )
+    .there_from_start(ONCE),
     metric(
         "openvibe_sockets",
         &[],
