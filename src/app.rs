@@ -71,7 +71,10 @@ use crate::{
     runs::{self, ByRun, ConditionHandler, RunHandler},
     schedules,
     secrets::Keyring,
-    server::{Inner, State, pages::page_cache, setup::FirstAccount, workspaces::workspace_cache},
+    server::{
+        Inner, State, pages::page_cache, plain::PlainHttp, setup::FirstAccount,
+        workspaces::workspace_cache,
+    },
     share::SharedTurns,
     socket,
     storage::directory,
@@ -83,7 +86,7 @@ use crate::{
         worker::{Handler, Worker},
     },
     telemetry::{self, FANOUT_SECONDS, Meter},
-    tls::{CertificateKeeper, acme, plain::PlainHttp},
+    tls::{CertificateKeeper, acme},
     tools::{
         approvals,
         builtin::{BuiltIns, done::DoneTool},

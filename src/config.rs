@@ -149,6 +149,7 @@ pub struct NatsConfig {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct Config {
     /// Address to listen on, `HOST:PORT`; port 0 picks a free port.
     pub listen: String,
@@ -844,9 +845,9 @@ fn parse_public_url(text: &str) -> Result<Option<Url>, String> {
     url.ok_or_else(invalid).map(Some)
 }
 
-/// Describes the part of a public URL that OpenVibe cannot have, because pages, cookies, and links belong to the whole host.
+/// Describes the part of a public URL that `OpenVibe` cannot have, because pages, cookies, and links belong to the whole host.
 fn surplus_part(url: &Url) -> Option<String> {
-    if url.path().trim_end_matches('/') != "" {
+    if !url.path().trim_end_matches('/').is_empty() {
         return Some(format!("the path {}", url.path().trim_end_matches('/')));
     }
     if !url.username().is_empty() || url.password().is_some() {

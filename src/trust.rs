@@ -1,6 +1,8 @@
 //! Certificate authorities that outgoing connections trust in addition to those of the system (`OPENVIBE_CA_FILE`).
 
 use std::{
+    error::Error,
+    io,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -54,28 +56,27 @@ pub fn client_builder() -> reqwest::ClientBuilder {
     }
 }
 
-/// Advice for a failed TLS handshake: the certificate's issuer is unknown, or the server does not use TLS. `None` for other errors.
-pub fn advice(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
-    let mut source = Some(error);
-    while let Some(e) = source {
-        let io = e.downcast_ref::<std::io::Error>();
-        let inner = io.and_then(std::io::Error::get_ref);
-        let tls = e
-            .downcast_ref::<rustls::Error>()
-            .or_else(|| inner.and_then(|inner| inner.downcast_ref()));
-        match tls {
-            Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
-                return Some(
-                    "its certificate is not signed by a known authority: an operator can name yours in OPENVIBE_CA_FILE",
-                );
-            }
-            Some(rustls::Error::InvalidMessage(_)) => {
-                return Some("it does not use TLS: use an address with http");
-            }
-            _ => source = e.source(),
-        }
+/// The TLS error inside of another error, if there is one.
+pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
     }
-    None
+    // The source of an I/O error is that of its inner error, which may itself be another I/O error.
+    match error.downcast_ref().and_then(io::Error::get_ref) {
+        Some(inner) => tls_error(inner),
+        None => error.source().and_then(tls_error),
+    }
+}
+
+/// Advice for a failed TLS handshake: the certificate's issuer is unknown, or the server does not use TLS. `None` for other errors.
+pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    match tls_error(error)? {
+        rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer) => Some(
+            "its certificate is not signed by a known authority: an operator can name yours in OPENVIBE_CA_FILE",
+        ),
+        rustls::Error::InvalidMessage(_) => Some("it does not use TLS: use an address with http"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -120,7 +121,7 @@ mod tests {
             .unwrap();
         let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
         let unknown = failure(async move |tcp| drop(acceptor.accept(tcp).await)).await;
-        let said = advice(&unknown).unwrap();
+        let said = advice(&unknown).unwrap_or_else(|| panic!("{unknown:?}"));
         assert!(said.contains("OPENVIBE_CA_FILE"), "{said}");
         let plain = failure(async |mut tcp| {
             let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";

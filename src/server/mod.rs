@@ -7,6 +7,7 @@ pub mod hosts;
 pub mod intake;
 pub mod origin;
 pub mod pages;
+pub mod plain;
 pub mod setup;
 mod state;
 pub mod workspaces;

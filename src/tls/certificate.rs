@@ -106,11 +106,11 @@ fn issuer_of(certificate: &X509Certificate<'_>) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// A self-signed certificate for these names, and its key, in PEM format.
-    pub(in crate::tls) fn self_signed(names: &[&str]) -> (String, String) {
+    fn self_signed(names: &[&str]) -> (String, String) {
         drop(rustls::crypto::ring::default_provider().install_default());
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).unwrap();

@@ -130,7 +130,13 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::certificate::tests::self_signed, *};
+    use super::*;
+
+    fn self_signed(name: &str) -> (String, String) {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
 
     fn write(pair: &KeyPair, (chain, key): &(String, String)) {
         fs::write(&pair.certificate, chain).unwrap();
@@ -150,10 +156,10 @@ mod tests {
             key: dir.join("key.pem"),
         };
         assert!(Files::open(pair.clone()).is_err());
-        write(&pair, &self_signed(&["old.example"]));
+        write(&pair, &self_signed("old.example"));
         let mut files = Files::open(pair.clone()).unwrap();
         // A renewal in progress: only one of the two files is new.
-        let new = self_signed(&["new.example"]);
+        let new = self_signed("new.example");
         fs::write(&pair.certificate, &new.0).unwrap();
         files.take(Content::read(&pair));
         assert_eq!(names(&files), ["old.example"]);

@@ -1,9 +1,8 @@
-//! HTTPS without a proxy: the server's certificate, its renewal, and the listener on port 80.
+//! HTTPS without a proxy: the server's certificate and its renewal.
 
 pub mod acme;
 pub mod certificate;
 pub mod files;
-pub mod plain;
 pub mod store;
 
 use std::sync::Arc;

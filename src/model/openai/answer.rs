@@ -450,7 +450,9 @@ impl Answer {
         match self.text_calls.finish() {
             Ok(calls) => {
                 self.has_calls_in_text = true;
-                calls.iter().for_each(|call| self.call(call));
+                for call in &calls {
+                    self.call(call);
+                }
             }
             Err(text) => self.text(&text),
         }

@@ -50,17 +50,14 @@ pub(super) fn failure_kind(error: &reqwest::Error) -> String {
     if let Some(advice) = trust::advice(error) {
         return advice.to_owned();
     }
+    if trust::tls_error(error).is_some() {
+        return "its certificate was not accepted".to_owned();
+    }
     let mut source = error.source();
     while let Some(inner) = source {
         let io = inner.downcast_ref::<std::io::Error>();
         if let Some(io) = io.filter(|io| io.raw_os_error().is_some()) {
             return io.to_string();
-        }
-        let is_tls = io
-            .and_then(std::io::Error::get_ref)
-            .is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>);
-        if is_tls || inner.is::<rustls::Error>() {
-            return "its certificate was not accepted, or it does not use TLS".to_owned();
         }
         source = inner.source();
     }

@@ -14,8 +14,8 @@ const RETRY_AFTER: [Duration; 5] = [
     Duration::from_mins(1),
     Duration::from_mins(5),
     Duration::from_mins(20),
-    Duration::from_mins(60),
-    Duration::from_mins(60),
+    Duration::from_hours(1),
+    Duration::from_hours(1),
 ];
 
 /// Delay before the next attempt after this number of earlier failures.

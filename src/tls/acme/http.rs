@@ -6,10 +6,8 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    body::Bytes,
-    http::{Request, Response, header::RETRY_AFTER},
-};
+use bytes::Bytes;
+use hyper::{Request, Response, header::RETRY_AFTER};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 
 use crate::{time::Timestamp, trust};

@@ -5,6 +5,7 @@
 mod failure;
 mod http;
 mod order;
+mod parts;
 mod rows;
 
 use std::{sync::Arc, time::Duration};
@@ -18,13 +19,14 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::order::{Authority, Orderer};
+pub use self::parts::Parts;
 use super::{
     certificate::Certificate,
     store::{Answers, CertificateSource, CertificateStore},
 };
 use crate::{
     db::{Conn, Db, DbError},
-    secrets::{self, Keyring, SecretError},
+    secrets::{self, SecretError},
     text_enum::text_enum,
     time::Timestamp,
     tls_settings::AcmeSettings,
@@ -41,15 +43,6 @@ text_enum! {
         Issued = "issued",
         Failed = "failed",
     }
-}
-
-/// What orders and loads certificates need.
-#[derive(Clone)]
-pub struct Parts {
-    pub db: Db,
-    pub keyring: Arc<Keyring>,
-    /// Returns true on the node that runs the jobs.
-    pub runs_jobs: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// The certificate for the names of this server.
@@ -92,7 +85,8 @@ impl Acme {
     /// Loads new certificates and orders them when they are due, until `shutdown`.
     pub async fn keep(mut self, shutdown: CancellationToken) {
         loop {
-            let round = shutdown.run_until_cancelled(self.check()).await;
+            // An order is large, and rare.
+            let round = shutdown.run_until_cancelled(Box::pin(self.check())).await;
             match round {
                 None => return,
                 Some(Ok(())) => {}

@@ -4,14 +4,14 @@ use std::{net::IpAddr, time::Duration};
 
 use instant_acme::{
     Account, AccountCredentials, AuthorizationStatus, ChallengeType, Error, ExternalAccountKey,
-    Identifier, LetsEncrypt, NewAccount, NewOrder, Order, OrderStatus, RetryPolicy,
+    Identifier, LetsEncrypt, NewAccount, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 use uuid::Uuid;
 
 use super::{
-    Parts,
     failure::Attempt,
     http::AcmeClient,
+    parts::Parts,
     rows::{self, Row},
 };
 use crate::{
@@ -27,6 +27,9 @@ use crate::{
 const ATTEMPT_MAX: Duration = Duration::from_mins(3);
 /// Maximum time until the authority has checked the challenges, and until it has issued the certificate.
 const POLL_MAX: Duration = Duration::from_mins(1);
+
+/// Maximum number of times that an attempt continues after rejected nonces.
+const CONTINUED_MAX: usize = 8;
 
 /// A certificate authority.
 pub(super) struct Authority {
@@ -128,7 +131,7 @@ impl Orderer {
         } else {
             ChallengeType::Http01
         };
-        let ordered = tokio::time::timeout(ATTEMPT_MAX, self.attempt(row, challenge.clone())).await;
+        let ordered = tokio::time::timeout(ATTEMPT_MAX, self.insist(row, &challenge)).await;
         let ordered = ordered.unwrap_or(Err(Fault::Acme(Error::Timeout(None))));
         let fault = match ordered {
             Ok(ordered) => return Ok(Ok(ordered)),
@@ -149,6 +152,20 @@ impl Orderer {
             retry_at,
             keeps_order,
         }))
+    }
+
+    /// Continues at once after rejected nonces, which the client repeats only twice for each request.
+    async fn insist(&mut self, row: &Row, challenge: &ChallengeType) -> Result<Ordered, Fault> {
+        let mut row = row.clone();
+        for _ in 1..CONTINUED_MAX {
+            match self.attempt(&row, challenge.clone()).await {
+                Err(Fault::Acme(Error::Api(problem))) if is_bad_nonce(&problem) => {}
+                done => return done,
+            }
+            let stored = rows::find(&mut self.parts.db.read().await?, &self.key).await?;
+            row = stored.unwrap_or(row);
+        }
+        self.attempt(&row, challenge.clone()).await
     }
 
     async fn attempt(&mut self, row: &Row, challenge: ChallengeType) -> Result<Ordered, Fault> {
@@ -332,6 +349,11 @@ impl Orderer {
         let request = wanted.serialize_request(key).map_err(other)?;
         Ok(request.der().to_vec())
     }
+}
+
+fn is_bad_nonce(problem: &Problem) -> bool {
+    let kind = problem.r#type.as_deref();
+    kind.is_some_and(|kind| kind.ends_with(":badNonce"))
 }
 
 fn policy() -> RetryPolicy {

@@ -10,8 +10,11 @@ use axum::{
 };
 use tower::ServiceExt;
 
-use super::{acme, store::CertificateStore};
-use crate::{db::Db, time::Timestamp};
+use crate::{
+    db::Db,
+    time::Timestamp,
+    tls::{acme, store::CertificateStore},
+};
 
 const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 /// Paths that this machine can read without HTTPS, for probes.
