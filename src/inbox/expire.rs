@@ -20,11 +20,11 @@ use crate::{
 const AT_ONCE: i64 = 500;
 /// Maximum number of workspaces with due items in one round.
 const WORKSPACES_MAX: i64 = 1000;
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 /// Time after which items that are done, and items of channels, are deleted.
-const DONE_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const DONE_FOR: Duration = Duration::from_hours(30 * 24);
 /// Time after which other items are deleted.
-const OPEN_FOR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const OPEN_FOR: Duration = Duration::from_hours(365 * 24);
 /// Time after the last message of a conversation, in days, after which automatic levels in it are deleted.
 const FOLLOWED_DAYS: u32 = 180;
 
@@ -157,38 +157,28 @@ async fn reopen(
 /// Only database errors.
 pub async fn delete_old(db: &Db) -> Result<(), DbError> {
     let at = now();
-    let (done, open) = (at - DONE_FOR, at - OPEN_FOR);
-    loop {
-        let n = db
-            .write(Uuid::nil(), async move |c: &mut Conn| {
-                c.q("delete from inbox_items where (recipient_id, id) in (select recipient_id, id from inbox_items \
-                     where changed_at < $1 and (state = 'done' or recipient_id = channel_id or changed_at < $2) \
-                     and not (reason = 'saved' and state <> 'done') order by changed_at limit $3)")
-                    .bind(done)
-                    .bind(open)
-                    .bind(AT_ONCE)
-                    .run()
-                    .await
-            })
-            .await?;
-        if n == 0 {
-            break;
-        }
-    }
-    let quiet = at - DAY * FOLLOWED_DAYS;
-    loop {
-        let n = db
-            .write(Uuid::nil(), async move |c: &mut Conn| {
-                c.q("delete from follows where (conversation_id, user_id) in (select f.conversation_id, f.user_id from follows f \
-                     join threads t on t.id = f.thread_id where t.last_activity_at < $1 and f.cause <> 'manual' limit $2)")
-                    .bind(quiet)
-                    .bind(AT_ONCE)
-                    .run()
-                    .await
-            })
-            .await?;
-        if n == 0 {
-            return Ok(());
-        }
-    }
+    db.delete_expired(
+        at - DONE_FOR,
+        "select exists (select 1 from inbox_items where changed_at < $1 and (state = 'done' or recipient_id = channel_id) \
+         and not (reason = 'saved' and state <> 'done'))",
+        "delete from inbox_items where (recipient_id, id) in (select recipient_id, id from inbox_items where changed_at < $1 \
+         and (state = 'done' or recipient_id = channel_id) and not (reason = 'saved' and state <> 'done') order by changed_at limit $2)",
+    )
+    .await?;
+    db.delete_expired(
+        at - OPEN_FOR,
+        "select exists (select 1 from inbox_items where changed_at < $1 and not (reason = 'saved' and state <> 'done'))",
+        "delete from inbox_items where (recipient_id, id) in (select recipient_id, id from inbox_items where changed_at < $1 \
+         and not (reason = 'saved' and state <> 'done') order by changed_at limit $2)",
+    )
+    .await?;
+    db.delete_expired(
+        at - DAY * FOLLOWED_DAYS,
+        "select exists (select 1 from follows f join threads t on t.id = f.thread_id \
+         where t.last_activity_at < $1 and f.cause <> 'manual')",
+        "delete from follows where (conversation_id, user_id) in (select f.conversation_id, f.user_id from follows f \
+         join threads t on t.id = f.thread_id where t.last_activity_at < $1 and f.cause <> 'manual' limit $2)",
+    )
+    .await?;
+    Ok(())
 }

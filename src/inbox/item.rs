@@ -8,7 +8,7 @@ use crate::{
 };
 
 text_enum! {
-    /// InboxReason of an inbox item.
+    /// Why an item wants a person's attention.
     pub enum InboxReason {
         /// A message mentions the person by handle.
         Mention = "mention",

@@ -48,7 +48,11 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ("handles", &[("owner_type", "OwnerType")]),
     (
         "inbox_items",
-        &[("reason", "InboxReason"), ("state", "InboxState")],
+        &[
+            ("reason", "InboxReason"),
+            ("state", "InboxState"),
+            ("subject_type", "InboxSubjectKind"),
+        ],
     ),
     ("members", &[("role", "Role")]),
     (

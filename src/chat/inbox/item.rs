@@ -130,7 +130,7 @@ pub(super) async fn items_of(
         } else {
             1
         };
-        items.push(item(&sources, row, count));
+        items.push(item(&sources, &row, count));
     }
     Ok(items)
 }
@@ -219,7 +219,7 @@ fn author(id: Uuid, kind: AuthorKind, name: String, avatar_url: Option<String>) 
     }
 }
 
-fn item(sources: &Sources, row: Row, count: i64) -> InboxItem {
+fn item(sources: &Sources, row: &Row, count: i64) -> InboxItem {
     let message = row.message_id.and_then(|id| sources.messages.get(&id));
     let plain = message.map(|message| message.content_plain.as_str());
     let text = plain.map(|text| {

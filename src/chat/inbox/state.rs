@@ -3,7 +3,6 @@
 use std::{collections::HashMap, time::Duration};
 
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::{
     item::{InboxItem, items_of},
@@ -25,8 +24,8 @@ use crate::{
 pub const CHANGED_MAX: usize = 200;
 /// Maximum number of saved messages of a person in a workspace.
 const SAVED_MAX: i64 = 1000;
-const LATER_MIN: Duration = Duration::from_secs(60);
-const LATER_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+const LATER_MIN: Duration = Duration::from_mins(1);
+const LATER_MAX: Duration = Duration::from_hours(366 * 24);
 
 /// A new state of items.
 #[derive(Debug, Clone, Copy)]
@@ -293,7 +292,7 @@ pub async fn unsave(c: &mut Conn, caller: &Caller, id: MessageId) -> Result<(), 
     };
     c.q("delete from inbox_items where recipient_id = $1 and id = $2")
         .bind(actor.user)
-        .bind(Uuid::from(item.0))
+        .bind(item.0)
         .run()
         .await?;
     let seq = log::reserve(c, actor.workspace, 1).await?;

@@ -171,7 +171,7 @@ struct SaveForm {
 
 /// Save a message, with an optional reminder
 #[utoipa::path(put, path = "/v1/messages/{id}/saved", tag = "inbox",
-    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    security(("session" = ["viewer"]), ("key" = ["chat:read", "chat:write"])),
     params(("id" = MessageId, Path)), request_body = SaveForm,
     responses((status = 200, body = InboxItem)))]
 async fn save_message(
@@ -188,7 +188,7 @@ async fn save_message(
 
 /// Remove a message from the saved ones
 #[utoipa::path(delete, path = "/v1/messages/{id}/saved", tag = "inbox",
-    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    security(("session" = ["viewer"]), ("key" = ["chat:read", "chat:write"])),
     params(("id" = MessageId, Path)), responses((status = 204)))]
 async fn unsave_message(
     axum::extract::State(state): St,

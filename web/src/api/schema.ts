@@ -1764,6 +1764,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the caller's inbox items, newest first
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_inbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/inbox/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the caller's inbox items that changed at or after an event
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_inbox_changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/inbox/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the state of inbox items
+         * @description Repeating a request changes nothing. An approval cannot be marked as done: decide it.
+         *
+         *     **Access:** every role; keys need `chat:write`.
+         */
+        put: operations["set_inbox_state"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/invites": {
         parameters: {
             query?: never;
@@ -2137,6 +2199,30 @@ export interface paths {
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["remove_reaction"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/{id}/saved": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Save a message, with an optional reminder
+         * @description **Access:** every role; keys need `chat:read` and `chat:write`.
+         */
+        put: operations["save_message"];
+        post?: never;
+        /**
+         * Remove a message from the saved ones
+         * @description **Access:** every role; keys need `chat:read` and `chat:write`.
+         */
+        delete: operations["unsave_message"];
         options?: never;
         head?: never;
         patch?: never;
@@ -4642,6 +4728,13 @@ export interface components {
             /** Format: int64 */
             steps: number;
         };
+        /** @description Response of `PUT /v1/inbox/state`. */
+        ChangedItems: {
+            /** @description The items after the change, in the order of the request. */
+            data: components["schemas"]["InboxItem"][];
+            /** @description IDs of the request that are not items of the caller. */
+            missing: components["schemas"]["InboxItemId"][];
+        };
         /** @description A server that changed accepted functions. */
         ChangedTool: {
             tool_id: components["schemas"]["ToolId"];
@@ -5177,6 +5270,10 @@ export interface components {
             /** @description The included messages in order; the trigger message is last. */
             messages: components["schemas"]["MessageSeen"][];
             left_out: components["schemas"]["LeftOut"][];
+            /** @description Functions that were not offered, because the model's server has rejected them; empty if the system text is hidden. */
+            functions_left_out: components["schemas"]["FunctionLeftOut"][];
+            /** @description True if the model's server does not parse the model's calls, so that they are read from its text. Only admins see this. */
+            calls_in_text: boolean;
             memories: components["schemas"]["MemoriesSeen"];
             /**
              * @description Origin of `budget.context_window`: the model table, `OPENVIBE_CONTEXT_WINDOW`, the provider's description, or an error from
@@ -5409,7 +5506,7 @@ export interface components {
             prompt_cache_retention?: string | null;
             /**
              * Format: int32
-             * @description Accepted without effect, because it limits server-side tools, which this server does not have.
+             * @description Maximum number of calls of the agent's functions, which run on the server; at most 40. With 0, none are offered.
              */
             max_tool_calls?: number | null;
             /**
@@ -5580,7 +5677,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -5629,7 +5726,7 @@ export interface components {
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated" | "inbox.updated";
         /** @description A page of the event log. */
         Events: {
             /** @enum {string} */
@@ -5755,7 +5852,7 @@ export interface components {
          * @enum {string}
          */
         FinishReason: "stop" | "length" | "tool_calls";
-        /** @description A person's follow level in a thread. */
+        /** @description A person's follow level in a conversation. */
         Follow: {
             level: components["schemas"]["FollowLevel"];
             cause: components["schemas"]["FollowCause"] | null;
@@ -5763,20 +5860,22 @@ export interface components {
         /**
          * @description Reason for a follow level.
          *
+         *     `fork`: Started the fork.
+         *
          *     `assigned`: Was assigned an action item of a resolution in the thread.
          *
          *     `manual`: Chosen by the person.
          * @enum {string}
          */
-        FollowCause: "started" | "wrote" | "mentioned" | "assigned" | "manual";
+        FollowCause: "started" | "fork" | "wrote" | "mentioned" | "assigned" | "manual";
         FollowForm: {
             /** @description Defaults to `all`. */
             level?: components["schemas"]["FollowLevel"];
         };
         /**
-         * @description Notification level of a person for a thread.
+         * @description Notification level of a person for a conversation or a channel.
          *
-         *     `all`: Every message.
+         *     `all`: Every message; in a channel, every new thread.
          *
          *     `mentions`: Mentions only.
          *
@@ -5929,6 +6028,11 @@ export interface components {
             parameters?: Record<string, unknown> | null;
             strict?: boolean | null;
         };
+        FunctionLeftOut: {
+            name: string;
+            /** @description The server's reason; null unless the caller is an admin. */
+            reason: string | null;
+        };
         /**
          * @description `new`: Not accepted yet.
          *
@@ -6047,6 +6151,167 @@ export interface components {
         Imported: components["schemas"]["Agent"] & {
             /** @description Effect of each file, by path. */
             effects: components["schemas"]["FileEffect"][];
+        };
+        /** @description Changes of an inbox since an event. */
+        InboxChanges: {
+            /** @description Items that changed, in any state, in the order of `changed_seq`; at most 500. A `reply` that is left out or read is `done`. */
+            data: components["schemas"]["InboxItem"][];
+            /**
+             * Format: int64
+             * @description Number of open items; at most 1,000.
+             */
+            open: number;
+            /**
+             * Format: int64
+             * @description Number of the workspace's newest event.
+             */
+            seq: number;
+            /** @description True if there are more changes than the response contains, or `since` is after the newest event: load the list again. */
+            resync: boolean;
+        };
+        /** @description An event as it is stored and sent. */
+        InboxEvent: {
+            /** @enum {string} */
+            type: "inbox.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                items: components["schemas"]["ItemChange"][];
+            };
+        };
+        /** @description Something that wants a person's attention. */
+        InboxItem: {
+            id: components["schemas"]["InboxItemId"];
+            /** @enum {string} */
+            object: "inbox_item";
+            reason: components["schemas"]["InboxReason"];
+            state: components["schemas"]["InboxState"];
+            until: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description Items are sorted by this number: that of the event that the item follows.
+             */
+            seq: number;
+            /**
+             * Format: int64
+             * @description Number of the workspace's newest event at the last change of the item.
+             */
+            changed_seq: number;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            message_id: components["schemas"]["MessageId"] | null;
+            /**
+             * @description ID of the object that the item is about: a message, thread, fork, action item, action, run, schedule, workflow, or tool; null for
+             *     a budget.
+             */
+            subject_id: string | null;
+            level: components["schemas"]["FollowLevel"] | null;
+            cause: components["schemas"]["FollowCause"] | null;
+            /** @description Title of the conversation, or name of the object; at most 200 characters. */
+            title: string;
+            from: components["schemas"]["MessageAuthor"] | null;
+            /** @description Part of the message, around the person's handle; at most 240 characters. */
+            text: string;
+            is_question: boolean;
+            /** @description True if the message is not read. */
+            unread: boolean;
+            /**
+             * Format: int64
+             * @description Number of messages behind the item: 1, or for `reply` the unread messages of other people, at most 1,000.
+             */
+            count: number;
+            /** @description True if the person is notified when the item opens. */
+            notifies: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        /** @description ID of an inbox item: `inbox_` and 26 base-32 characters */
+        InboxItemId: string;
+        /** @description A page of an inbox. */
+        InboxPage: {
+            /** @enum {string} */
+            object: "list";
+            /** @description Newest first. */
+            data: components["schemas"]["InboxItem"][];
+            has_more: boolean;
+            /** @description Value to send as `cursor` to get the next page; null on the last page. */
+            next_cursor?: string | null;
+            /**
+             * Format: int64
+             * @description Number of open items; at most 1,000.
+             */
+            open: number;
+            /**
+             * Format: int64
+             * @description Number of the workspace's newest event.
+             */
+            seq: number;
+        };
+        /**
+         * @description Why an item wants a person's attention.
+         *
+         *     `mention`: A message mentions the person by handle.
+         *
+         *     `direct`: A message of another person in a direct channel.
+         *
+         *     `group`: A message mentions all members of a channel.
+         *
+         *     `thread`: A new thread in a channel with the level `all`.
+         *
+         *     `result`: A fork that the person follows has a result.
+         *
+         *     `answer`: An agent completed a reply that the person requested.
+         *
+         *     `failed`: A reply, a run, or a schedule of the person failed.
+         *
+         *     `reply`: Messages of other people in a conversation that the person follows.
+         *
+         *     `resolve`: A fork waits for the person to resolve it.
+         *
+         *     `draft`: A draft that the person requested is ready.
+         *
+         *     `assigned`: The person owns an action item.
+         *
+         *     `approval`: An action of an agent waits for the person's decision.
+         *
+         *     `notice`: Something in the workspace needs attention.
+         *
+         *     `saved`: The person saved a message.
+         * @enum {string}
+         */
+        InboxReason: "mention" | "direct" | "group" | "thread" | "result" | "answer" | "failed" | "reply" | "resolve" | "draft" | "assigned" | "approval" | "notice" | "saved";
+        /**
+         * @description State of an inbox item.
+         *
+         *     `later`: Opens again at `until`. A saved message without a reminder has no such time.
+         * @enum {string}
+         */
+        InboxState: "open" | "later" | "done";
+        InboxStateForm: {
+            /** @description Items of the caller, 1 to 200. */
+            ids: components["schemas"]["InboxItemId"][];
+            state: components["schemas"]["InboxState"];
+            until?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description Open items, and the event up to which they are counted. */
+        InboxSummary: {
+            /**
+             * Format: int64
+             * @description Number of open items; at most 1,000.
+             */
+            open: number;
+            /**
+             * Format: int64
+             * @description Number of the workspace's newest event.
+             */
+            seq: number;
         };
         IncompleteDetails: {
             /** @enum {string} */
@@ -6800,6 +7065,11 @@ export interface components {
             seq: number;
             /** @enum {string} */
             type: "channel.activity";
+        } | {
+            /** Format: int64 */
+            seq: number;
+            /** @enum {string} */
+            type: "inbox.created";
         };
         /** @description A model server that was found on this machine. */
         LocalServer: {
@@ -7377,6 +7647,19 @@ export interface components {
          * @enum {string}
          */
         ModelSource: "environment" | "settings" | "none";
+        /** @description Tokens and costs of the tasks with one model. */
+        ModelSpent: {
+            model: string;
+            /** Format: int64 */
+            input_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /**
+             * Format: double
+             * @description As in `spent`.
+             */
+            cost_usd: number | null;
+        };
         /**
          * @description Result of the latest test.
          *
@@ -7416,7 +7699,7 @@ export interface components {
          * @description Tone of the replies.
          * @enum {string}
          */
-        Mood: "neutral" | "empathetic" | "patient" | "encouraging" | "focused" | "playful";
+        Mood: "neutral" | "empathetic" | "patient" | "encouraging" | "focused" | "playful" | "curious" | "challenging";
         /** @description A channel as one person sees it. */
         MyChannel: components["schemas"]["Channel"] & {
             is_member: boolean;
@@ -8842,7 +9125,7 @@ export interface components {
             text: components["schemas"]["TextConfig"];
             /** @description As in the request; `auto` by default. */
             tool_choice: string | Record<string, unknown>;
-            /** @description Functions that were offered to the model, and all other tools of the request. */
+            /** @description Tools that were offered to the model: functions of the request and of the agent, and tools of the agent that run on the server. */
             tools: Record<string, unknown>[];
             /**
              * Format: double
@@ -8904,6 +9187,8 @@ export interface components {
         RollbackForm: {
             /** Format: int64 */
             target_version: number;
+            /** @description Summary for the version history, at most 240 characters. */
+            change_summary?: string | null;
         };
         /** @description Cause of a run. */
         RunCause: {
@@ -9029,6 +9314,9 @@ export interface components {
         };
         /** @description ID of a sandbox policy: `sbx_` and 26 base-32 characters */
         SandboxPolicyId: string;
+        SaveForm: {
+            until?: components["schemas"]["Timestamp"] | null;
+        };
         /** @description A schedule runs an agent or a workflow for its owner at the times of a cron expression. */
         Schedule: {
             id: components["schemas"]["ScheduleId"];
@@ -9407,7 +9695,7 @@ export interface components {
             free_bytes: number | null;
         };
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"];
         /** @description A frame from the server. */
         ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"] | components["schemas"]["CompactDelta"];
         /** @description State of the server. */
@@ -9638,6 +9926,7 @@ export interface components {
             open_forks: components["schemas"]["Fork"][];
             /** @description The newest 1,000 threads that the caller has muted. */
             muted_threads: components["schemas"]["ThreadId"][];
+            inbox: components["schemas"]["InboxSummary"];
             active_tasks: components["schemas"]["Task"][];
             presence: components["schemas"]["Presence"][];
             limits: components["schemas"]["Limits"];
@@ -10611,6 +10900,8 @@ export interface components {
              * @description Total run time of the tasks in milliseconds.
              */
             run_ms: number;
+            /** @description Tokens and costs by the model of the tasks, ordered by its name. */
+            by_model: components["schemas"]["ModelSpent"][];
         };
         /**
          * @description State of a tree.
@@ -15606,6 +15897,7 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "calls_in_text": false,
                      *       "compaction": {
                      *         "is_due": false,
                      *         "last_compacted_at": null,
@@ -15619,6 +15911,12 @@ export interface operations {
                      *         "input_tokens": 0
                      *       },
                      *       "estimated": false,
+                     *       "functions_left_out": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": null
+                     *         }
+                     *       ],
                      *       "left_out": [
                      *         {
                      *           "count": 0,
@@ -18061,6 +18359,7 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "calls_in_text": false,
                      *       "compaction": {
                      *         "is_due": false,
                      *         "last_compacted_at": null,
@@ -18074,6 +18373,12 @@ export interface operations {
                      *         "input_tokens": 0
                      *       },
                      *       "estimated": false,
+                     *       "functions_left_out": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": null
+                     *         }
+                     *       ],
                      *       "left_out": [
                      *         {
                      *           "count": 0,
@@ -19527,6 +19832,225 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_inbox: {
+        parameters: {
+            query?: {
+                /** @description `open` by default. */
+                state?: "open" | "later" | "done";
+                /** @description Only items with this reason. */
+                reason?: "mention" | "direct" | "group" | "thread" | "result" | "answer" | "failed" | "reply" | "resolve" | "draft" | "assigned" | "approval" | "notice" | "saved";
+                /** @description Only items in this channel. */
+                channel_id?: components["schemas"]["ChannelId"];
+                /** @description 1 to 100; 50 by default. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "cause": null,
+                     *           "changed_seq": 0,
+                     *           "channel_id": null,
+                     *           "count": 0,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "fork_id": null,
+                     *           "from": null,
+                     *           "id": "inbox_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_question": false,
+                     *           "level": null,
+                     *           "message_id": null,
+                     *           "notifies": false,
+                     *           "object": "inbox_item",
+                     *           "reason": "mention",
+                     *           "seq": 124,
+                     *           "state": "open",
+                     *           "subject_id": null,
+                     *           "text": "Monday: two quiet days before the fair.",
+                     *           "thread_id": null,
+                     *           "title": "Friday or Monday?",
+                     *           "unread": false,
+                     *           "until": null
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list",
+                     *       "open": 0,
+                     *       "seq": 124
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InboxPage"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_inbox_changes: {
+        parameters: {
+            query: {
+                /** @description The `seq` of an earlier response. */
+                since: number;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "cause": null,
+                     *           "changed_seq": 0,
+                     *           "channel_id": null,
+                     *           "count": 0,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "fork_id": null,
+                     *           "from": null,
+                     *           "id": "inbox_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_question": false,
+                     *           "level": null,
+                     *           "message_id": null,
+                     *           "notifies": false,
+                     *           "object": "inbox_item",
+                     *           "reason": "mention",
+                     *           "seq": 124,
+                     *           "state": "open",
+                     *           "subject_id": null,
+                     *           "text": "Monday: two quiet days before the fair.",
+                     *           "thread_id": null,
+                     *           "title": "Friday or Monday?",
+                     *           "unread": false,
+                     *           "until": null
+                     *         }
+                     *       ],
+                     *       "open": 0,
+                     *       "resync": false,
+                     *       "seq": 124
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InboxChanges"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    set_inbox_state: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ids": [
+                 *         "inbox_01h455vb4pex5vsknk084sn02q"
+                 *       ],
+                 *       "state": "done"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InboxStateForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "cause": null,
+                     *           "changed_seq": 0,
+                     *           "channel_id": null,
+                     *           "count": 0,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "fork_id": null,
+                     *           "from": null,
+                     *           "id": "inbox_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_question": false,
+                     *           "level": null,
+                     *           "message_id": null,
+                     *           "notifies": false,
+                     *           "object": "inbox_item",
+                     *           "reason": "mention",
+                     *           "seq": 124,
+                     *           "state": "open",
+                     *           "subject_id": null,
+                     *           "text": "Monday: two quiet days before the fair.",
+                     *           "thread_id": null,
+                     *           "title": "Friday or Monday?",
+                     *           "unread": false,
+                     *           "until": null
+                     *         }
+                     *       ],
+                     *       "missing": [
+                     *         "inbox_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangedItems"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -21454,6 +21978,104 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["Message"];
                 };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    save_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
+                id: components["schemas"]["MessageId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "until": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["SaveForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cause": null,
+                     *       "changed_seq": 0,
+                     *       "channel_id": null,
+                     *       "count": 0,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "fork_id": null,
+                     *       "from": null,
+                     *       "id": "inbox_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_question": false,
+                     *       "level": null,
+                     *       "message_id": null,
+                     *       "notifies": false,
+                     *       "object": "inbox_item",
+                     *       "reason": "mention",
+                     *       "seq": 124,
+                     *       "state": "open",
+                     *       "subject_id": null,
+                     *       "text": "Monday: two quiet days before the fair.",
+                     *       "thread_id": null,
+                     *       "title": "Friday or Monday?",
+                     *       "unread": false,
+                     *       "until": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InboxItem"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    unsave_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
+                id: components["schemas"]["MessageId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["Error400"];
             401: components["responses"]["Error401"];
@@ -24547,6 +25169,10 @@ export interface operations {
                      *         }
                      *       ],
                      *       "epoch": "01k5t3h8xz",
+                     *       "inbox": {
+                     *         "open": 0,
+                     *         "seq": 124
+                     *       },
                      *       "limits": {
                      *         "upload_bytes_max": 0
                      *       },
@@ -24914,8 +25540,15 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "calls_in_text": false,
                      *       "estimated": false,
                      *       "expired": false,
+                     *       "functions_left_out": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": null
+                     *         }
+                     *       ],
                      *       "left_out": [
                      *         {
                      *           "count": 0,
@@ -25195,6 +25828,14 @@ export interface operations {
                      *       "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "score": 0,
                      *       "spent": {
+                     *         "by_model": [
+                     *           {
+                     *             "cost_usd": null,
+                     *             "input_tokens": 0,
+                     *             "model": "claude-sonnet-4-5",
+                     *             "output_tokens": 0
+                     *           }
+                     *         ],
                      *         "calls": 0,
                      *         "cost_usd": null,
                      *         "input_tokens": 0,
@@ -25865,6 +26506,7 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "calls_in_text": false,
                      *       "compaction": {
                      *         "is_due": false,
                      *         "last_compacted_at": null,
@@ -25878,6 +26520,12 @@ export interface operations {
                      *         "input_tokens": 0
                      *       },
                      *       "estimated": false,
+                     *       "functions_left_out": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "reason": null
+                     *         }
+                     *       ],
                      *       "left_out": [
                      *         {
                      *           "count": 0,
