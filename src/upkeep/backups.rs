@@ -98,7 +98,7 @@ pub async fn list(state: &State) -> Result<Vec<ListedBackup>, BackupFault> {
         .as_ref()
         .ok_or(BackupFault::NoPlace)?;
     let stored = BackupState::read(&mut state.db.read().await?).await?;
-    let drilled = stored.drill.filter(|drill| drill.is_good());
+    let drilled = stored.drill.filter(DrillResult::is_good);
     let cluster = nodes::cluster(&state.db).await?;
     let found = async { Place::open(to, &state.config, cluster)?.list().await };
     let found = found.await.map_err(BackupFault::Failed)?;
@@ -220,10 +220,10 @@ impl Run {
         };
         match (&result.fault, &result.skipped) {
             (Some(fault), _) => {
-                tracing::error!(name = result.name, "a backup cannot be restored: {fault}")
+                tracing::error!(name = result.name, "a backup cannot be restored: {fault}");
             }
             (None, Some(reason)) => {
-                tracing::warn!(name = result.name, "the backup was not tested: {reason}")
+                tracing::warn!(name = result.name, "the backup was not tested: {reason}");
             }
             (None, None) => tracing::info!(name = result.name, "restored a backup and compared it"),
         }

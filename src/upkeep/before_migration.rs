@@ -61,10 +61,9 @@ async fn will_migrate(database: &DatabaseUrl) -> anyhow::Result<bool> {
     {
         return Ok(false);
     }
-    let mut dump = match Dump::open(database).await {
-        Ok(dump) => dump,
+    let Ok(mut dump) = Dump::open(database).await else {
         // The start itself reports what is wrong.
-        Err(_) => return Ok(false),
+        return Ok(false);
     };
     let tables = dump.tables().await?;
     if !tables.iter().any(|table| table.name == "users") {

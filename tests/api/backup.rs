@@ -141,11 +141,17 @@ fn is_compared(table: &str) -> bool {
     .any(|begin| table.starts_with(begin))
 }
 
-/// Checks for a row of `meta` that a restore leaves out, because the server writes it again.
+/// Checks for a row of `meta` that a restore leaves out, because the server writes it again, or adds.
 fn is_regenerated(row: &str) -> bool {
-    ["epoch", "search", "synchronous_standbys", "cluster"]
-        .iter()
-        .any(|key| row.contains(key))
+    [
+        "epoch",
+        "search",
+        "synchronous_standbys",
+        "cluster",
+        "asleep",
+    ]
+    .iter()
+    .any(|key| row.contains(key))
 }
 
 /// All rows of all tables in the engine's text format, except for values that a restore regenerates.

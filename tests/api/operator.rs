@@ -239,6 +239,9 @@ async fn a_json_log_has_no_other_lines_at_the_start() {
         ("LOG", "info"),
         ("LOG_FORMAT", "json"),
         ("LISTEN", "0.0.0.0:0"),
+        // A system that allows few open files would be told, too.
+        ("CONNECTIONS_MAX", "100"),
+        ("SOCKETS_MAX", "100"),
     ];
     let server = TestProcess::start(&place, &model, &settings).await;
     assert!(!server.said.is_empty());
@@ -321,7 +324,8 @@ async fn another_secret_key_is_an_error_at_the_start() {
         .await
         .is(201);
     ada.enter(&id(&workspace)).await;
-    let form = json!({"provider": "other", "base_url": model.url, "api_key": "sk-1"});
+    let form =
+        json!({"provider": "other", "base_url": model.url, "api_key": "sk-1", "model": "tiny"});
     ada.put(&format!("/v1/workspaces/{}/model", ada.workspace), form)
         .await
         .is(200);
