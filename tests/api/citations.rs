@@ -223,9 +223,9 @@ async fn marks_of_an_agent_without_tools_stay() {
 async fn the_seeded_agents_search_the_workspace() {
     let t = team().await;
     for (name, expected) in [
-        ("vibe", &["file_search"][..]),
+        ("vibe", &["file_search", "delegate"][..]),
         ("researcher", &["file_search", "web_fetch"]),
-        ("coder", &[]),
+        ("coder", &["file_search"]),
     ] {
         let path = format!("/v1/agents/{}", id(&t.ada.agent(name).await));
         let tools = list(&t.ada.get(&path).await.ok(), "/tools").into_iter();

@@ -128,6 +128,7 @@ test('an edit previews the base and the workspace’s rules, survives a reload, 
   assert.deepEqual(
     saved.tools.map((t) => [t.type, t.unavailable_because]),
     [
+      ['file_search', null],
       ['function', 'client_only'],
       ['delegate', null],
     ],

@@ -98,7 +98,7 @@ test('a server is connected with the keyboard, and agents use it at once', async
 test('an agent whose model is not used shows the one that replies, and why', async () => {
   await ada.page.goto('/northwind/settings/agents');
   await main.getByRole('link', { name: 'Vibe' }).first().click();
-  await main.getByText('This server uses scripted-1 for all agents').waitFor();
+  await main.getByText('Uses scripted-1: claude-sonnet-4-5 is not available').waitFor();
 });
 
 test('a change by somebody else is not overwritten', async () => {

@@ -246,7 +246,7 @@ test('the approval of a run has its text, and a link to the run', async () => {
   screen.show(InboxPage, {});
   const it = within(await page.findByRole('article', { name: 'Approval: Approve the draft' }));
   expect(it.getByText('A workflow that runs for you needs your approval to go on.')).toBeTruthy();
-  expect(it.getByText('Monday').tagName).toBe('STRONG');
+  expect((await it.findByText('Monday')).tagName).toBe('STRONG');
   await fireEvent.click(it.getByRole('button', { name: 'Show as text' }));
   expect(it.getByRole('row', { name: 'Text Publish this? We launch on **Monday**.' })).toBeTruthy();
   expect(it.getByRole('link', { name: /^Show run/ }).getAttribute('href')).toBe(
