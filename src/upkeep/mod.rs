@@ -17,8 +17,8 @@ use std::future::Future;
 
 use anyhow::Context;
 
-/// Lowest priority of a thread.
-const NICE: i32 = 19;
+/// Lowest priority of a thread. Test builds keep the normal one, because other tests use all processors for minutes.
+const NICE: i32 = if cfg!(test_hooks) { 0 } else { 19 };
 
 /// Runs work with blocking reads and writes on a thread of its own with the lowest priority, so that it does not delay requests.
 async fn in_background<T: Send + 'static, F: Future<Output = anyhow::Result<T>>>(
