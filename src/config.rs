@@ -273,6 +273,11 @@ pub enum ConfigError {
         "OPENVIBE_TLS_CERT and OPENVIBE_TLS_KEY belong together: set both, or OPENVIBE_DOMAIN alone"
     )]
     TlsNeedsBoth,
+    #[error(
+        "OPENVIBE_DOMAIN needs OPENVIBE_SECRET_KEY with PostgreSQL, because the database stores the certificate's key encrypted \
+         (generate one with `openssl rand -base64 32`)"
+    )]
+    DomainNeedsSecretKey,
     #[error("OPENVIBE_NATS_URL needs PostgreSQL: set OPENVIBE_DATABASE_URL to postgres://…")]
     NatsNeedsPostgres,
     #[error(
@@ -729,6 +734,10 @@ impl Config {
         let processes = s.list(PROCESSES, LocalServers::parse)?;
         let homes = data_dir.join("mcp");
         let tls = s.tls()?;
+        let is_ordered = tls.as_ref().is_some_and(TlsSettings::is_ordered);
+        if is_ordered && secret_keys.is_empty() && matches!(database, DatabaseUrl::Postgres(_)) {
+            return Err(ConfigError::DomainNeedsSecretKey);
+        }
         let listen = if tls.is_some() {
             "[::]:443"
         } else {

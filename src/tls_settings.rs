@@ -21,6 +21,13 @@ pub struct TlsSettings {
     pub http_listen: String,
 }
 
+impl TlsSettings {
+    /// Returns true if the server orders its certificate and stores its key.
+    pub fn is_ordered(&self) -> bool {
+        matches!(self.source, TlsSource::Acme(_))
+    }
+}
+
 #[derive(Debug, Clone)]
 pub enum TlsSource {
     /// The operator's own certificate.

@@ -202,6 +202,12 @@ async fn contradicting_settings_are_refused_in_words() {
         name.contains("is not a name such as chat.example.org"),
         "{name}"
     );
+    let database = ("DATABASE_URL", "postgres://db.invalid/openvibe");
+    let secret = said(&[("DOMAIN", "chat.example.org"), database]);
+    assert!(
+        secret.starts_with("openvibe: OPENVIBE_DOMAIN needs OPENVIBE_SECRET_KEY"),
+        "{secret}"
+    );
     let file = said(&[("CA_FILE", "absent.pem")]);
     assert!(file.contains("OPENVIBE_CA_FILE: absent.pem: "), "{file}");
 }

@@ -125,6 +125,7 @@ impl Pebble {
                 format!("https://localhost:{}/dir", self.acme_port),
             ),
             ("CA_FILE", self.dir.join("ca.pem").display().to_string()),
+            ("SECRET_KEY", super::SECRET_KEY.to_owned()),
         ]
     }
 
