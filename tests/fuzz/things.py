@@ -277,6 +277,14 @@ class Things:
             time.sleep(0.02)
         return started["run"]["id"]
 
+    def idle(self):
+        """Waits until no backup and no test of one runs."""
+        for _ in range(500):
+            if not self.get("/v1/server")["backups"]["running"]:
+                break
+            time.sleep(0.02)
+        return {}
+
     def label(self):
         """A name of a tool that is not in use; those are short."""
         return "t" + hashlib.sha256(self.word("tool").encode()).hexdigest()[:16]
