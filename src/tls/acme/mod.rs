@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     db::{Conn, Db, DbError},
-    secrets::{self, SecretError},
+    secrets::{self, Sealed, SecretError},
     text_enum::text_enum,
     time::Timestamp,
     tls_settings::AcmeSettings,
@@ -34,6 +34,8 @@ use crate::{
 
 /// Interval between checks for a new certificate, and for one that is due.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
+/// Pause after an error of this server, so that it does not create one order after the other.
+const RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Renewals are spread over this part of the time that is left.
 const JITTER_PART: u32 = 10;
 
@@ -52,8 +54,10 @@ pub struct Acme {
     /// `names`, separated by commas.
     key: String,
     orderer: Orderer,
-    /// Version of the stored certificate that is in use.
+    /// Newest version of the stored certificate that was read.
     loaded: i64,
+    /// False if the version that was read cannot be used, so that another certificate is ordered.
+    is_usable: bool,
     pub store: Arc<CertificateStore>,
 }
 
@@ -76,6 +80,7 @@ impl Acme {
             names,
             key,
             loaded: 0,
+            is_usable: true,
             store,
         };
         this.load().await?;
@@ -87,14 +92,15 @@ impl Acme {
         loop {
             // An order is large, and rare.
             let round = shutdown.run_until_cancelled(Box::pin(self.check())).await;
-            match round {
+            let pause = match round {
                 None => return,
-                Some(Ok(())) => {}
+                Some(Ok(())) => CHECK_EVERY,
                 Some(Err(e)) => {
                     tracing::warn!(error = %e, "the certificate could not be checked; retrying");
+                    RETRY_AFTER
                 }
-            }
-            let pause = tokio::time::sleep(CHECK_EVERY);
+            };
+            let pause = tokio::time::sleep(pause);
             if shutdown.run_until_cancelled(pause).await.is_none() {
                 return;
             }
@@ -110,31 +116,39 @@ impl Acme {
         Ok(())
     }
 
-    /// Uses the stored certificate, if it is newer than the one in use.
+    /// Uses the stored certificate, if it is newer than the one in use. The returned row has no chain if it cannot be used.
     async fn load(&mut self) -> Result<rows::Row, SecretError> {
         let mut c = self.parts.db.read().await?;
-        let row = rows::find(&mut c, &self.key).await?.unwrap_or_default();
-        if row.version == self.loaded {
-            return Ok(row);
-        }
-        let sealed = secrets::find(&mut c, &rows::key_of(&self.key)).await?;
-        drop(c);
-        if let (Some(chain), Some(sealed)) = (&row.chain, sealed) {
-            let opened = self.parts.keyring.open(&rows::key_of(&self.key), &sealed);
-            let Ok(key) = opened else {
-                tracing::error!(
-                    "the key of the certificate cannot be decrypted with this server's secret key; ordering another"
-                );
-                return Ok(rows::Row { chain: None, ..row });
-            };
-            match Certificate::parse(chain.as_bytes(), key.as_bytes()) {
-                Ok(certificate) => self.store.replace(certificate),
-                Err(e) => tracing::error!(error = %e, "the stored certificate cannot be used"),
+        let mut row = rows::find(&mut c, &self.key).await?.unwrap_or_default();
+        if row.version != self.loaded {
+            let sealed = secrets::find(&mut c, &rows::key_of(&self.key)).await?;
+            drop(c);
+            self.is_usable = true;
+            if let (Some(chain), Some(sealed)) = (&row.chain, sealed) {
+                match self.parse(chain, &sealed) {
+                    Ok(certificate) => self.store.replace(certificate),
+                    Err(cause) => {
+                        tracing::error!(
+                            "the stored certificate cannot be used: {cause}; ordering another"
+                        );
+                        self.is_usable = false;
+                    }
+                }
             }
+            self.store.fail(row.failure(), row.next_attempt_at);
+            self.loaded = row.version;
         }
-        self.store.fail(row.failure(), row.next_attempt_at);
-        self.loaded = row.version;
+        if !self.is_usable {
+            row.chain = None;
+        }
         Ok(row)
+    }
+
+    fn parse(&self, chain: &str, key: &Sealed) -> Result<Certificate, String> {
+        let key = self.parts.keyring.open(&rows::key_of(&self.key), key);
+        let key = key
+            .map_err(|_| "its key cannot be decrypted with this server's secret key".to_owned())?;
+        Certificate::parse(chain.as_bytes(), key.as_bytes()).map_err(|e| e.to_string())
     }
 
     async fn order(&mut self, row: rows::Row) -> Result<(), SecretError> {
@@ -148,11 +162,7 @@ impl Acme {
         let (key, names) = (self.key.clone(), self.names.clone());
         match ordered {
             Ok(issued) => {
-                let parsed = Certificate::parse(issued.chain.as_bytes(), issued.key.as_bytes());
-                let Ok(parsed) = parsed else {
-                    tracing::error!("the authority issued a certificate that cannot be read");
-                    return Ok(());
-                };
+                let parsed = issued.parsed;
                 let left = parsed.expires_at.since(parsed.renew_at());
                 let jitter = left.mul_f64(rand::rng().random::<f64>()) / JITTER_PART;
                 let issued = rows::Issued {

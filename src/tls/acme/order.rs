@@ -19,7 +19,7 @@ use crate::{
     outbound::{LOOKUP_MAX, Url},
     secrets::{self, SecretError},
     time::Timestamp,
-    tls::store::Failure,
+    tls::{certificate::Certificate, store::Failure},
     tls_settings::AcmeSettings,
 };
 
@@ -68,6 +68,7 @@ impl Authority {
 pub(super) struct Ordered {
     pub chain: String,
     pub key: String,
+    pub parsed: Certificate,
 }
 
 pub(super) struct OrderFailed {
@@ -185,10 +186,10 @@ impl Orderer {
         }
         let chain = order.poll_certificate(&policy()).await?;
         crate::failpoint!("acme_issued");
-        Ok(Ordered {
-            chain,
-            key: key.serialize_pem(),
-        })
+        let key = key.serialize_pem();
+        let parsed = Certificate::parse(chain.as_bytes(), key.as_bytes());
+        let parsed = parsed.map_err(|_| Error::Str("its certificate cannot be read"))?;
+        Ok(Ordered { chain, key, parsed })
     }
 
     /// The account at the authority, which is created at the first order.
@@ -218,6 +219,8 @@ impl Orderer {
                 terms_of_service_agreed: true,
                 only_return_existing: false,
             };
+            // An account that cannot be stored would be created again at each attempt.
+            self.parts.keyring.seal(&owner, "")?;
             let (account, credentials) = builder.create(&new, url, binding.as_ref()).await?;
             let text = serde_json::to_string(&credentials).map_err(Error::from)?;
             let sealed = self.parts.keyring.seal(&owner, &text)?;
@@ -341,7 +344,7 @@ impl Orderer {
         }
     }
 
-    /// The request that the certificate be signed.
+    /// Request for the signature of the certificate.
     fn request(&self, key: &rcgen::KeyPair) -> Result<Vec<u8>, Error> {
         let other = |e: rcgen::Error| Error::Other(Box::new(e));
         let mut wanted = rcgen::CertificateParams::new(self.names.clone()).map_err(other)?;
