@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,29 +14,30 @@ use tokio::sync::Mutex;
 
 use crate::blocking::blocking;
 
-/// Free space that uploads and agent versions must not use.
-const RESERVED_BYTES: u64 = 1 << 30;
+/// Maximum free space that uploads and agent versions must not use.
+const RESERVED_BYTES_MAX: u64 = 1 << 30;
+/// The same as a part of the disk, for small disks.
+const RESERVED_PART: u64 = 20;
 /// Time for which a measurement is valid.
 const MEASURED_FOR: Duration = Duration::from_secs(2);
 
-/// `RESERVED_BYTES`; in debug builds, tests with small disks can set it with `OPENVIBE_DISK_RESERVED_BYTES`.
-#[cfg(test_hooks)]
-fn reserved_bytes() -> u64 {
-    let bytes = std::env::var("OPENVIBE_DISK_RESERVED_BYTES").ok();
-    bytes
+/// Free space of a disk of this size that uploads and agent versions must not use. In debug builds, tests with small disks can set it with
+/// `OPENVIBE_DISK_RESERVED_BYTES`.
+fn reserved_bytes(disk_bytes: u64) -> u64 {
+    #[cfg(test_hooks)]
+    if let Some(bytes) = std::env::var("OPENVIBE_DISK_RESERVED_BYTES")
+        .ok()
         .and_then(|bytes| bytes.parse().ok())
-        .unwrap_or(RESERVED_BYTES)
-}
-
-#[cfg(not(test_hooks))]
-fn reserved_bytes() -> u64 {
-    RESERVED_BYTES
+    {
+        return bytes;
+    }
+    RESERVED_BYTES_MAX.min(disk_bytes / RESERVED_PART)
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the server's disk has less than 1 GiB of free space, so uploads and changes to agents are paused; messages still work: try \
-     again when the server's operator has freed some space"
+    "the server's disk is almost full, so uploads and changes to agents are paused; messages still work: try again when the server's \
+     operator has freed some space"
 )]
 pub struct LowDiskSpace;
 
@@ -53,25 +54,55 @@ struct Measured {
 #[derive(Debug)]
 pub struct DiskSpace {
     directories: Arc<[PathBuf]>,
-    reserved_bytes: u64,
     measured: Arc<Mutex<Measured>>,
 }
 
-/// Minimum free space of the disks that contain these directories, in bytes.
-fn measure(directories: &[PathBuf]) -> io::Result<u64> {
-    let mut least = u64::MAX;
+/// Space on a disk, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Space {
+    free: u64,
+    reserved: u64,
+}
+
+impl Space {
+    fn is_low(self) -> bool {
+        self.free < self.reserved
+    }
+}
+
+/// The disk of these directories that has the least free space above its reserve.
+fn measure(directories: &[PathBuf]) -> io::Result<Space> {
+    let mut least = Space {
+        free: u64::MAX,
+        reserved: 0,
+    };
     for directory in directories {
         let disk = rustix::fs::statvfs(directory)?;
-        least = least.min(disk.f_bavail.saturating_mul(disk.f_frsize));
+        let space = Space {
+            free: disk.f_bavail.saturating_mul(disk.f_frsize),
+            reserved: reserved_bytes(disk.f_blocks.saturating_mul(disk.f_frsize)),
+        };
+        let spare = |space: Space| i128::from(space.free) - i128::from(space.reserved);
+        if spare(space) < spare(least) {
+            least = space;
+        }
     }
     Ok(least)
+}
+
+/// Free space of the disk that contains a directory, in bytes.
+///
+/// # Errors
+/// If the directory does not exist.
+pub fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(directory)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 impl DiskSpace {
     pub fn new(directories: Vec<PathBuf>) -> Self {
         Self {
             directories: directories.into(),
-            reserved_bytes: reserved_bytes(),
             measured: Arc::default(),
         }
     }
@@ -84,11 +115,10 @@ impl DiskSpace {
         let mut measured = Arc::clone(&self.measured).lock_owned().await;
         let mut is_low = measured.is_low;
         if measured.at.is_none_or(|at| at.elapsed() >= MEASURED_FOR) {
-            let (directories, reserved_bytes) =
-                (Arc::clone(&self.directories), self.reserved_bytes);
+            let directories = Arc::clone(&self.directories);
             // The lock is held until the disks have been measured, also if the request is dropped before that.
             let measuring = blocking((), move || {
-                measured.note(measure(&directories), reserved_bytes);
+                measured.note(measure(&directories));
                 measured.is_low
             });
             is_low = measuring.await.unwrap_or(false);
@@ -98,10 +128,10 @@ impl DiskSpace {
 }
 
 impl Measured {
-    fn note(&mut self, free: io::Result<u64>, reserved_bytes: u64) {
+    fn note(&mut self, space: io::Result<Space>) {
         self.at = Some(Instant::now());
-        let free = match free {
-            Ok(free) => free,
+        let space = match space {
+            Ok(space) => space,
             Err(e) => {
                 if !self.is_unknown {
                     tracing::warn!(error = %e, "free disk space cannot be measured; uploads and agent changes are not limited");
@@ -110,11 +140,13 @@ impl Measured {
                 return;
             }
         };
-        let is_low = free < reserved_bytes;
+        let is_low = space.is_low();
+        let Space { free, reserved } = space;
         if is_low && !self.is_low {
             tracing::error!(
                 free_bytes = free,
-                "the disk has less than 1 GiB of free space: uploads and agent changes get 503 until there is more"
+                reserved_bytes = reserved,
+                "the disk is almost full: uploads and agent changes get 503 until there is more free space"
             );
         } else if self.is_low && !is_low {
             tracing::info!(free_bytes = free, "the disk has enough free space again");
@@ -129,34 +161,26 @@ mod tests {
 
     #[tokio::test]
     async fn space_that_cannot_be_measured_counts_as_enough() {
-        let space = DiskSpace {
-            reserved_bytes: u64::MAX,
-            ..DiskSpace::new(vec![PathBuf::from("/nonexistent/openvibe")])
-        };
+        let space = DiskSpace::new(vec![PathBuf::from("/nonexistent/openvibe")]);
         assert!(space.check().await.is_ok());
         assert!(space.measured.lock().await.is_unknown);
     }
 
-    #[tokio::test]
-    async fn the_fullest_disk_counts() {
-        let space = DiskSpace {
-            reserved_bytes: 1,
-            ..DiskSpace::new(vec![std::env::temp_dir(), PathBuf::from("/proc")])
-        };
-        // The proc file system has no free space.
-        assert!(space.check().await.is_err());
-        let space = DiskSpace {
-            reserved_bytes: 1,
-            ..DiskSpace::new(vec![std::env::temp_dir()])
-        };
-        assert!(space.check().await.is_ok());
+    #[test]
+    fn small_disks_reserve_a_part_and_large_ones_a_gibibyte() {
+        assert_eq!(reserved_bytes(200 << 20), 10 << 20);
+        assert_eq!(reserved_bytes(20 << 30), 1 << 30);
+        assert_eq!(reserved_bytes(4 << 40), 1 << 30);
     }
 
     #[test]
     fn space_that_was_freed_counts_again() {
         let mut measured = Measured::default();
         for (free, is_low) in [(100, false), (99, true), (98, true), (100, false)] {
-            measured.note(Ok(free), 100);
+            measured.note(Ok(Space {
+                free,
+                reserved: 100,
+            }));
             assert_eq!(measured.is_low, is_low, "{free}");
         }
     }

@@ -20,6 +20,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     blocking::blocking,
     db::DbError,
+    disk::free_bytes,
     http::{
         address::is_forwarded,
         error::{ApiError, ErrorBody, ErrorCode},
@@ -32,7 +33,6 @@ use crate::{
     tasks::queue,
     telemetry,
     text_enum::{constant, text_enum},
-    upkeep::free_bytes,
 };
 
 /// Maximum time that `/metrics` waits for the database.

@@ -10,6 +10,7 @@ use super::require_operator;
 use crate::{
     auth::{AuditAction, AuthError, WorkspaceCaller, record_audit},
     db::{Conn, Engine},
+    disk::free_bytes,
     http::{
         ApiError, ErrorCode,
         extract::NoFields,
@@ -23,7 +24,6 @@ use crate::{
     upkeep::{
         BackupState, DrillResult, LastBackup,
         backups::{self, BackupFault, ListedBackup, Run},
-        free_bytes,
     },
 };
 

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 
-use super::{backups, free_bytes, size_text};
+use super::{backups, size_text};
 use crate::{
     backup,
     config::{BackupTo, Config},
@@ -16,6 +16,7 @@ use crate::{
         DatabaseUrl,
         dump::{self, Dump},
     },
+    disk::free_bytes,
 };
 
 /// Number of these backups that are kept.

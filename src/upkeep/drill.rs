@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use sha2::{Digest, Sha256};
 
-use super::{free_bytes, size_text, state::DrillResult};
+use super::{size_text, state::DrillResult};
 use crate::{
     backup::{self, AgentsAfter},
     db::{DatabaseUrl, Db},
+    disk::free_bytes,
     storage::{BlobSettings, directory},
 };
 

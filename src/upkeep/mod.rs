@@ -64,15 +64,6 @@ pub fn size_text(bytes: u64) -> String {
     format!("{size:.1} {unit}")
 }
 
-/// Free space of the disk that contains a directory, in bytes.
-///
-/// # Errors
-/// If the directory does not exist.
-pub fn free_bytes(dir: &std::path::Path) -> std::io::Result<u64> {
-    let disk = rustix::fs::statvfs(dir)?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

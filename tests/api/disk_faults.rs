@@ -176,8 +176,12 @@ async fn with_little_free_space_uploads_and_agent_changes_are_rejected_and_messa
     if !is_sqlite() {
         return;
     }
-    // Free space is slightly above 1 GiB; the disk uses memory only for data that was written.
-    let d = SmallDisk::of_mib(1024 + 64, &[("RATE_LIMITS", "off")]).await;
+    // The disk uses memory only for data that was written.
+    let settings = [
+        ("RATE_LIMITS", "off"),
+        ("DISK_RESERVED_BYTES", "1073741824"),
+    ];
+    let d = SmallDisk::of_mib(1024 + 64, &settings).await;
     let ada = &d.ada;
     let agent = id(&ada.make_agent("early").await);
     ada.patch(&format!("/v1/agents/{agent}"), json!({"temperature": 0.5}))
@@ -241,7 +245,7 @@ async fn with_little_free_space_uploads_and_agent_changes_are_rejected_and_messa
             "{}",
             reply.text
         );
-        assert!(text(error, "/message").contains("1 GiB"), "{error}");
+        assert!(text(error, "/message").contains("almost full"), "{error}");
         assert!(reply.header("retry-after").is_some());
     }
     // Messages, replies, log-ins, and requests that free space still work.
