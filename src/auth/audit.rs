@@ -19,6 +19,7 @@ text_enum! {
         MemberHandleChanged = "member.handle_changed",
         MemberRemoved = "member.removed",
         MemberExported = "member.exported",
+        MemberErasureStarted = "member.erasure_started",
         MemberErased = "member.erased",
         KeyCreated = "key.created",
         KeyDeleted = "key.deleted",

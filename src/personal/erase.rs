@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -37,6 +38,7 @@ use crate::{
     replies::{compaction::catch_up, manifest, replay},
     responses, schedules,
     tasks::{TaskKind, actions, budgets, queue, usage},
+    text_enum::text_enum,
 };
 
 /// Maximum number of messages per transaction, because each one affects a dozen tables.
@@ -60,6 +62,7 @@ struct Erasure {
     requested_by: UserId,
     messages: i64,
     files: i64,
+    total: Option<i64>,
     account_deleted: bool,
     finished_at: Option<crate::time::Timestamp>,
 }
@@ -74,22 +77,70 @@ impl Erasure {
 macro_rules! erasure_sql {
     ($tail:literal) => {
         concat!(
-            "select id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, account_deleted, finished_at \
+            "select id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, total, account_deleted, finished_at \
              from erasures ",
             $tail
         )
     };
 }
 
-/// Result of an erasure.
+text_enum! {
+    /// State of an erasure.
+    pub enum ErasureState {
+        Running = "running",
+        Done = "done",
+    }
+}
+
+/// Progress of an erasure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct Erased {
-    /// Messages turned into tombstones.
-    pub messages: i64,
+pub struct ErasureProgress {
+    #[schema(inline)]
+    pub state: ErasureState,
+    /// Messages turned into tombstones so far.
+    pub done: i64,
+    /// Messages of the person; null until they are counted.
+    pub total: Option<i64>,
     /// Deleted uploads.
     pub files: i64,
     /// True if the account was also deleted, because it was not in any other workspace.
     pub account_deleted: bool,
+}
+
+/// Key by which an ended erasure is found.
+fn hash_of(user: UserId) -> String {
+    hex::encode(Sha256::digest(user.to_string()))
+}
+
+/// Returns the newest erasure of this user and its progress.
+///
+/// # Errors
+/// `MemberNotFound` if nobody began to erase this user.
+pub async fn progress(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<(Uuid, ErasureProgress), ChatError> {
+    let found: Option<Erasure> = c
+        .q(erasure_sql!(
+            "where workspace_id = $1 and user_hash = $2 order by started_at desc, id desc limit 1"
+        ))
+        .bind(workspace)
+        .bind(hash_of(user))
+        .opt()
+        .await?;
+    let found = found.ok_or_else(|| AuthError::MemberNotFound(user.to_string()))?;
+    let progress = ErasureProgress {
+        state: match found.finished_at {
+            Some(_) => ErasureState::Done,
+            None => ErasureState::Running,
+        },
+        done: found.messages,
+        total: found.total,
+        files: found.files,
+        account_deleted: found.account_deleted,
+    };
+    Ok((found.id, progress))
 }
 
 async fn get(c: &mut Conn, id: Uuid) -> Result<Erasure, DbError> {
@@ -144,7 +195,7 @@ pub async fn begin(
     auth::remove_member(c, actor.workspace, &member, &nameless).await?;
     let id = Uuid::now_v7();
     c.q("insert into erasures (id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, account_deleted, \
-         started_at, finished_at) values ($1, $2, $3, $4, $5, $6, 0, $7, FALSE, $8, null)")
+         started_at, finished_at, user_hash) values ($1, $2, $3, $4, $5, $6, 0, $7, FALSE, $8, null, $9)")
         .bind(id)
         .bind(actor.workspace)
         .bind(user)
@@ -153,8 +204,12 @@ pub async fn begin(
         .bind(actor.user)
         .bind(files)
         .bind(now())
+        .bind(hash_of(user))
         .run()
         .await?;
+    let action = auth::AuditAction::MemberErasureStarted;
+    let none = serde_json::json!({});
+    auth::record_audit(c, actor, action, user.to_string(), none).await?;
     Ok(id)
 }
 
@@ -196,9 +251,10 @@ impl Eraser {
     ///
     /// # Errors
     /// If the database fails or the server is stopping; running it again resumes the erasure.
-    pub async fn run(&self, id: Uuid) -> Result<Erased, ChatError> {
+    pub async fn run(&self, id: Uuid) -> Result<(), ChatError> {
         let erasure = get(&mut self.db.read().await?, id).await?;
         if erasure.finished_at.is_none() {
+            self.count_messages(&erasure).await?;
             self.take_messages(&erasure).await?;
             self.erase_threads(&erasure).await?;
             self.erase_forks(&erasure).await?;
@@ -218,7 +274,6 @@ impl Eraser {
                 })
                 .await?;
         }
-        let done = get(&mut self.db.read().await?, id).await?;
         // The file rows are gone, so delete their bytes now instead of waiting for the next cleanup.
         loop {
             match self.blobs.remove_unused(&self.db, FILES_AT_ONCE).await {
@@ -233,11 +288,33 @@ impl Eraser {
         if let Err(e) = self.db.scrub().await {
             tracing::warn!(error = %e, "erased texts may remain in the write-ahead log until the next checkpoint");
         }
-        Ok(Erased {
-            messages: done.messages,
-            files: done.files,
-            account_deleted: done.account_deleted,
+        Ok(())
+    }
+
+    /// Stores the number of the user's messages, unless an interrupted erasure has already done so.
+    async fn count_messages(&self, e: &Erasure) -> Result<(), ChatError> {
+        if e.total.is_some() {
+            return Ok(());
+        }
+        let total: i64 = self
+            .db
+            .read()
+            .await?
+            .q("select count(*) from messages where workspace_id = $1 and author_id = $2")
+            .bind(e.workspace_id)
+            .bind(e.user_id)
+            .value()
+            .await?;
+        let id = e.id;
+        self.step(e, async move |c: &mut Conn| {
+            c.q("update erasures set total = $2 where id = $1")
+                .bind(id)
+                .bind(total)
+                .run()
+                .await?;
+            Ok(())
         })
+        .await
     }
 
     /// Runs a step in the workspace's write order, unless the server is stopping.

@@ -9,6 +9,6 @@ pub mod export;
 mod scrub;
 mod turns;
 
-pub use erase::{Erased, Eraser, begin, finish_begun};
+pub use erase::{Eraser, ErasureProgress, ErasureState, begin, finish_begun, progress};
 pub use export::export;
 pub use turns::PersonalTurns;

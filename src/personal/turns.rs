@@ -1,8 +1,12 @@
 //! Limits on concurrent exports and erasures, which can outlive the requests that start them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
 
 use crate::{
     ids::{UserId, WorkspaceId},
@@ -14,20 +18,33 @@ const EXPORTS: PoolBounds = PoolBounds {
     total: 32,
     share: 2,
 };
-/// Maximum number of running and waiting erasures per workspace, and the maximum wait.
-const ERASURES_MAX: usize = 8;
-const ERASURE_WITHIN: Duration = Duration::from_secs(10);
-
 pub struct PersonalTurns {
     exports: Arc<Pool<UserId>>,
+    /// One turn per workspace.
     erasures: Turns<WorkspaceId>,
+    /// Erasures that run or wait in this process.
+    running: Mutex<HashSet<Uuid>>,
+}
+
+/// Mark of an erasure that runs or waits in this process, until it is dropped.
+pub struct RunningErasure<'a> {
+    turns: &'a PersonalTurns,
+    id: Uuid,
+}
+
+impl Drop for RunningErasure<'_> {
+    fn drop(&mut self) {
+        self.turns.running().remove(&self.id);
+    }
 }
 
 impl Default for PersonalTurns {
     fn default() -> Self {
         Self {
             exports: Pool::new(EXPORTS),
-            erasures: Turns::new(1, ERASURES_MAX),
+            // Every erasure waits at most once, so their number is limited by that of members.
+            erasures: Turns::new(1, Semaphore::MAX_PERMITS),
+            running: Mutex::default(),
         }
     }
 }
@@ -41,10 +58,23 @@ impl PersonalTurns {
         self.exports.take(requester, 1)
     }
 
-    /// Waits until no other erasure in the workspace is running. Returns `None` after the maximum wait, or immediately if too many
-    /// are waiting.
+    /// Marks an erasure as running. Returns `None` if it already runs or waits in this process.
+    pub fn start_erasure(&self, id: Uuid) -> Option<RunningErasure<'_>> {
+        let is_new = self.running().insert(id);
+        is_new.then_some(RunningErasure { turns: self, id })
+    }
+
+    pub fn is_running(&self, erasure: Uuid) -> bool {
+        self.running().contains(&erasure)
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashSet<Uuid>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no other erasure in the workspace is running.
     pub async fn erase(&self, workspace: WorkspaceId) -> Option<OwnedSemaphorePermit> {
-        self.erasures.take_within(workspace, ERASURE_WITHIN).await
+        self.erasures.take(workspace).await
     }
 }
 
@@ -66,19 +96,13 @@ mod tests {
         assert!(second.await.is_some());
     }
 
-    #[tokio::test]
-    async fn erasures_that_wait_are_limited() {
-        let (turns, ours) = (PersonalTurns::default(), WorkspaceId::new());
-        let _first = turns.erase(ours).await.unwrap();
-        let mut waiting = Vec::new();
-        while waiting.len() < 2 * ERASURES_MAX {
-            let mut next = Box::pin(turns.erase(ours));
-            if let std::task::Poll::Ready(turn) = futures::poll!(next.as_mut()) {
-                assert!(turn.is_none());
-                break;
-            }
-            waiting.push(next);
-        }
-        assert!(waiting.len() < ERASURES_MAX, "{} wait", waiting.len());
+    #[test]
+    fn an_erasure_runs_once_at_a_time() {
+        let (turns, id) = (PersonalTurns::default(), Uuid::now_v7());
+        let running = turns.start_erasure(id);
+        assert!(running.is_some() && turns.is_running(id));
+        assert!(turns.start_erasure(id).is_none());
+        drop(running);
+        assert!(!turns.is_running(id) && turns.start_erasure(id).is_some());
     }
 }

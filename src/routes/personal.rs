@@ -3,7 +3,7 @@
 use axum::{
     Json,
     body::Body as HttpBody,
-    http::header,
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -12,14 +12,16 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     auth::{self, AuthError, Scope, WorkspaceCaller},
+    db::Conn,
     http::{
         ApiError,
         extract::{Body, Path},
     },
-    ids::UserId,
+    ids::{UserId, WorkspaceId},
     personal::{
-        Erased, Eraser, begin,
+        Eraser, ErasureProgress, ErasureState, begin,
         export::{ExportReader, Subject, export},
+        progress,
     },
     server::State,
 };
@@ -29,7 +31,7 @@ type St = axum::extract::State<State>;
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(export_member))
-        .routes(routes!(erase_member))
+        .routes(routes!(erase_member, get_erasure))
 }
 
 impl From<&State> for Eraser {
@@ -121,32 +123,71 @@ struct EraseForm {
     handle: String,
 }
 
-/// Remove a user from the workspace and erase their data; repeating the request resumes an interrupted erasure
+/// Remove a user from the workspace and erase their data
 ///
-/// Their messages become tombstones, and their files, reactions, and name are erased. This cannot be undone.
+/// Their messages become tombstones, and their files, reactions, and name are erased. This cannot be undone. The person loses access at
+/// once; the rest is done in the background and continues after a restart. The response is the progress, also if the request is repeated.
 #[utoipa::path(post, path = "/v1/members/{user_id}/erase", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("user_id" = UserId, Path)), request_body = EraseForm,
-    responses((status = 200, body = Erased)))]
+    responses((status = 202, body = ErasureProgress)))]
 async fn erase_member(
     axum::extract::State(state): St,
     caller: WorkspaceCaller,
     Path(user): Path<UserId>,
     Body(form): Body<EraseForm>,
-) -> Result<Json<Erased>, ApiError> {
-    let turn = state.personal.erase(caller.workspace).await;
-    let turn = turn.ok_or_else(ApiError::overloaded)?;
-    let tracker = state.tracker.clone();
-    // The erasure runs in its own task, so that it continues if the client disconnects.
-    let erasing = async move {
-        let _turn = turn;
-        let begun = caller
-            .write(&state.db, async move |c, actor| {
-                begin(c, actor, user, &form.handle).await
-            })
-            .await?;
-        Eraser::from(&state).run(begun).await
+) -> Result<(StatusCode, Json<ErasureProgress>), ApiError> {
+    let workspace = caller.workspace;
+    let begun = caller
+        .write(&state.db, async move |c, actor| {
+            begin(c, actor, user, &form.handle).await
+        })
+        .await?;
+    let erasing = {
+        let state = state.clone();
+        async move {
+            let Some(_running) = state.personal.start_erasure(begun) else {
+                return;
+            };
+            let _turn = state.personal.erase(workspace).await;
+            if let Err(e) = Eraser::from(&state).run(begun).await {
+                tracing::warn!(error = %e, "an erasure was interrupted; it continues at the next start, or when it is requested again");
+            }
+        }
     };
-    let erasing = tracker.spawn(erasing.in_current_span());
-    Ok(Json(erasing.await.map_err(|_| ApiError::internal())??))
+    state.tracker.spawn(erasing.in_current_span());
+    let mut c = state.db.read().await?;
+    let progress = current_progress(&state, &mut c, workspace, user).await?;
+    Ok((StatusCode::ACCEPTED, Json(progress)))
+}
+
+/// Get the progress of an erasure
+#[utoipa::path(get, path = "/v1/members/{user_id}/erase", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("user_id" = UserId, Path)),
+    responses((status = 200, body = ErasureProgress)))]
+async fn get_erasure(
+    axum::extract::State(state): St,
+    caller: WorkspaceCaller,
+    Path(user): Path<UserId>,
+) -> Result<Json<ErasureProgress>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = caller.enter(&mut c).await?;
+    actor.require(Scope::WorkspaceAdmin)?;
+    let progress = current_progress(&state, &mut c, actor.workspace, user).await?;
+    Ok(Json(progress))
+}
+
+/// Progress of an erasure, which runs until the bytes of files, and texts in the write-ahead log, are deleted after the last row.
+async fn current_progress(
+    state: &State,
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<ErasureProgress, ApiError> {
+    let (id, mut progress) = progress(c, workspace, user).await?;
+    if state.personal.is_running(id) {
+        progress.state = ErasureState::Running;
+    }
+    Ok(progress)
 }

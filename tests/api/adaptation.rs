@@ -1007,9 +1007,7 @@ async fn states_are_exported_to_the_person_only_and_erased_with_them() {
     assert_eq!(kinds(&theirs), ["reply"]);
     let purposes = theirs["model_calls"].to_string();
     assert!(!purposes.contains("reflect"), "{purposes}");
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    let confirmed = json!({"handle": t.bo.handle});
-    t.ada.post(&erase, confirmed).await.is(200);
+    t.ada.erase(&t.bo).await;
     assert_eq!(t.app.place.count("adaptation_states").await, 0);
 }
 

@@ -590,9 +590,7 @@ async fn an_erased_person_is_on_no_card_and_has_no_permissions() {
     let action = waiting(&p.t.bo, &second).await;
     let named = json!({"kind": "message", "label": "Catherine"});
     assert!(list(&action, "/sources").contains(&named), "{action}");
-    let path = format!("/v1/members/{}/erase", cat.id);
-    let form = json!({"handle": cat.handle});
-    p.t.ada.post(&path, form).await.ok();
+    p.t.ada.erase(&cat).await;
     let texts = p.t.app.place.every_text().await;
     let left: Vec<_> = texts
         .iter()

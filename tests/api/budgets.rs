@@ -744,9 +744,7 @@ async fn an_erased_person_keeps_no_budget() {
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.bo.ask(&thread, "@vibe go").await;
     t.bo.completed(&task).await;
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    let confirmed = json!({"handle": t.bo.handle});
-    t.ada.post(&erase, confirmed).await.is(200);
+    t.ada.erase(&t.bo).await;
     let theirs = "select count(*) from budget_counters k join users u on u.id = k.subject_id";
     until(&t.app.place, theirs, 0).await;
     let left = t.ada.get("/v1/budgets").await.ok();

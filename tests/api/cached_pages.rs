@@ -176,10 +176,7 @@ async fn a_page_does_not_show_an_account_that_was_erased_in_another_workspace() 
     t.bo.act(&accept).await.ok();
     here.delete(&member).await.ok();
     assert_eq!(page(&here, &thread).await[0]["author"]["name"], "Bo");
-    there
-        .post(&format!("{member}/erase"), json!({"handle": t.bo.handle}))
-        .await
-        .is(200);
+    there.erase(&t.bo).await;
     let authors: Vec<String> = page(&here, &thread)
         .await
         .iter()
@@ -198,11 +195,7 @@ async fn a_page_shows_an_erased_person_as_a_deleted_account() {
         .await
         .is(200);
     assert_eq!(page(&t.ada, &thread).await[1]["author"]["name"], "Bo");
-    let path = format!("/v1/members/{}/erase", t.bo.id);
-    t.ada
-        .post(&path, json!({"handle": t.bo.handle}))
-        .await
-        .is(200);
+    t.ada.erase(&t.bo).await;
     let page = page(&t.ada, &thread).await;
     assert!(
         !Value::from(page.clone()).to_string().contains(&t.bo.id),

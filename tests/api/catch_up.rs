@@ -424,11 +424,7 @@ async fn catch_ups_are_exported_to_their_person_and_erased_with_them() {
         !theirs["tasks"].to_string().contains("catch_up"),
         "{theirs}"
     );
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    t.ada
-        .post(&erase, json!({"handle": t.bo.handle}))
-        .await
-        .is(200);
+    t.ada.erase(&t.bo).await;
     assert_eq!(t.app.place.count("catch_ups").await, 0);
     let copies = "select text from context_texts where text like '%importer ships%'";
     assert!(t.app.place.texts(copies).await.is_empty());

@@ -228,11 +228,7 @@ async fn records_contain_no_name_of_an_erased_user() {
     for rows in &named {
         assert!(t.app.place.count(rows).await > 0, "{rows}");
     }
-    let path = format!("/v1/members/{}/erase", quill.id);
-    t.ada
-        .post(&path, json!({"handle": quill.handle}))
-        .await
-        .is(200);
+    t.ada.erase(&quill).await;
     for rows in &named {
         assert_eq!(t.app.place.count(rows).await, 0, "{rows}");
     }

@@ -254,9 +254,7 @@ async fn calls_are_exported_and_their_user_is_erased() {
         (&call["input_tokens"], &call["outcome"]),
         (&json!(11), &json!("completed"))
     );
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    let confirmed = json!({"handle": t.bo.handle});
-    t.ada.post(&erase, confirmed).await.is(200);
+    t.ada.erase(&t.bo).await;
     let theirs = "select count(*) from model_calls c join users u on u.id = c.user_id".to_owned();
     assert_eq!(t.app.place.numbers(&[theirs]).await, [0]);
 }

@@ -734,9 +734,11 @@ async fn an_erased_author_is_replaced() {
     let made = make(&t.bo, json!({})).await;
     approve(&t.bo, &made).await;
     let member = format!("/v1/members/{}", t.bo.id);
-    let handle = json!({"handle": "bobolink"});
-    t.ada.patch(&member, handle.clone()).await.is(200);
-    t.ada.post(&format!("{member}/erase"), handle).await.is(200);
+    t.ada
+        .patch(&member, json!({"handle": "bobolink"}))
+        .await
+        .is(200);
+    t.ada.erase_as(&t.bo, "bobolink").await;
     let kept = t.ada.get(&path(&made)).await.ok();
     assert_ne!(kept["created_by"], t.bo.id.as_str());
     assert_eq!(kept["pipeline_status"], "approved");

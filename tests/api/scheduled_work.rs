@@ -163,8 +163,7 @@ async fn the_prompt_that_an_erased_owner_passed_on_is_gone() {
     t.model().script("lead", [calls, Answer::text("Two.")]);
     let task = run(&t.bo, &schedule).await;
     t.bo.completed(&task).await;
-    let path = format!("/v1/members/{}/erase", t.bo.id);
-    t.ada.post(&path, json!({"handle": "bo"})).await.ok();
+    t.ada.erase(&t.bo).await;
     let gone = async {
         while !t.app.place.places_of("Report the zebras").await.is_empty() {
             tokio::task::yield_now().await;

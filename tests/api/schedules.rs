@@ -513,13 +513,7 @@ async fn schedules_are_exported_and_erased_with_their_owner() {
             .await
             .ok();
     assert_eq!(export["schedules"][0]["prompt"], "Count the zebras");
-    t.ada
-        .post(
-            &format!("/v1/members/{}/erase", t.bo.id),
-            json!({"handle": "bo"}),
-        )
-        .await
-        .ok();
+    t.ada.erase(&t.bo).await;
     t.ada
         .get(&format!("/v1/schedules/{schedule}"))
         .await

@@ -1135,11 +1135,7 @@ async fn an_erased_admin_is_not_named_by_what_they_accepted() {
     let member = format!("/v1/members/{}", olu.id);
     let role = json!({"role": "member"});
     t.ada.patch(&member, role).await.is(200);
-    let confirmed = json!({"handle": olu.handle});
-    t.ada
-        .post(&format!("{member}/erase"), confirmed)
-        .await
-        .is(200);
+    t.ada.erase(&olu).await;
     let seen = t.ada.get(&path(&tool)).await.ok();
     let by = text(&only_function(&seen), "/accepted/by");
     assert!(by.starts_with("user_") && by != olu.id, "{by}");

@@ -219,11 +219,7 @@ async fn messages_count_in_the_quota_until_they_are_deleted() {
     // The texts of an erased user no longer count.
     t.bo.tell(&thread, &"y".repeat(500)).await;
     assert_eq!(stored_bytes(&t.ada).await, after_cancel + ROW + 1000);
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    t.ada
-        .post(&erase, json!({"handle": t.bo.handle}))
-        .await
-        .is(200);
+    t.ada.erase(&t.bo).await;
     assert_eq!(stored_bytes(&t.ada).await, after_cancel + ROW);
     t.app.restart(&[]).await;
     assert_eq!(
@@ -260,11 +256,7 @@ async fn uploads_count_in_the_quota_with_their_rows_until_they_are_removed() {
     t.bo.upload("c.txt", b"ccc").await;
     t.bo.upload("d.txt", b"dddd").await;
     assert_eq!(stored_bytes(&t.ada).await, after_delete + 2 * row + 7);
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    t.ada
-        .post(&erase, json!({"handle": t.bo.handle}))
-        .await
-        .is(200);
+    t.ada.erase(&t.bo).await;
     assert_eq!(stored_bytes(&t.ada).await, after_delete);
 }
 
@@ -313,11 +305,7 @@ async fn stored_responses_count_in_the_quota_until_they_are_deleted() {
     assert_eq!(rejected.json()["error"]["code"], "quota_exceeded");
     // In a full workspace, responses that are not stored still work.
     robot.post("/v1/responses", unstored).await.is(200);
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    t.ada
-        .post(&erase, json!({"handle": t.bo.handle}))
-        .await
-        .is(200);
+    t.ada.erase(&t.bo).await;
     assert_eq!(stored_bytes(&t.ada).await, before);
 }
 

@@ -177,8 +177,7 @@ async fn workflows_and_runs_are_exported_and_erased_with_their_requester() {
     assert_eq!(export["schedules"][0]["prompt"], "okapis");
     let others = t.ada.get(&path).await.ok();
     assert_eq!(others["run_outputs"], Value::Null);
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    t.ada.post(&erase, json!({"handle": "bo"})).await.ok();
+    t.ada.erase(&t.bo).await;
     let found = t.app.place.places_of("okapi").await;
     assert!(found.is_empty(), "{found:?}");
     let shown = t.ada.get(&format!("/v1/runs/{}", id(&done))).await.ok();

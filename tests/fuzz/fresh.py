@@ -10,6 +10,12 @@ def _erased(t):
     return {"user_id": gone["id"], "body": {"handle": gone["handle"]}}
 
 
+def _being_erased(t):
+    erasure = _erased(t)
+    t.post(f"/v1/members/{erasure['user_id']}/erase", erasure["body"])
+    return {"user_id": erasure["user_id"]}
+
+
 def _outsider(t):
     """A public channel that the user is not a member of."""
     channel = t.colleague()["acts"].channel()
@@ -113,6 +119,7 @@ FRESH = {
     "PATCH /v1/members/{user_id}": lambda t: {"user_id": t.colleague()["id"]},
     "DELETE /v1/members/{user_id}": lambda t: {"user_id": t.colleague()["id"]},
     "POST /v1/members/{user_id}/erase": _erased,
+    "GET /v1/members/{user_id}/erase": _being_erased,
     "DELETE /v1/invites/{id}": lambda t: {"id": t.invite()["id"]},
     "POST /v1/invites/{id}/accept": lambda t: {"id": t.newcomer().begin().invite()["token"]},
     "DELETE /v1/api-keys/{id}": _of("key"),

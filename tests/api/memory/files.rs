@@ -219,9 +219,7 @@ async fn a_file_outlives_the_account_of_its_writer() {
     let s = Sage::new().await;
     s.write("memory/2026-11-16.md", "The harbor is open.").await;
     remember(&s.t.bo, "The ferry is green", json!({})).await;
-    let erase = format!("/v1/members/{}/erase", s.t.bo.id);
-    let handle = json!({"handle": s.t.bo.handle});
-    s.t.ada.post(&erase, handle).await.is(200);
+    s.t.ada.erase(&s.t.bo).await;
     let path = format!("/v1/memories?scope=agent&agent_id={}", s.agent);
     assert_eq!(s.t.ada.every(&path).await.len(), 1);
     assert_eq!(s.t.app.place.count("memories").await, 1);

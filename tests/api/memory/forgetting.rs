@@ -285,11 +285,7 @@ async fn export_and_erasure_cover_entries_by_and_about_a_person() {
         .map(|entry| text(entry, "/text"))
         .collect();
     assert_eq!(texts, [sentence(0), sentence(1)]);
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    t.ada
-        .post(&erase, json!({"handle": t.bo.handle}))
-        .await
-        .is(200);
+    t.ada.erase(&t.bo).await;
     assert_gone(&t, &planted).await;
     assert_eq!(t.app.place.count("memories").await, 1);
     assert_eq!(t.app.place.count("memory_settings").await, 0);

@@ -203,11 +203,7 @@ async fn export_and_erasure_cover_the_file() {
         (text(file, "/path"), text(file, "/content")),
         ("USER.md".to_owned(), "I live at Pier quoll.".to_owned())
     );
-    let erase = format!("/v1/members/{}/erase", t.bo.id);
-    t.ada
-        .post(&erase, json!({"handle": t.bo.handle}))
-        .await
-        .is(200);
+    t.ada.erase(&t.bo).await;
     assert_eq!(t.app.place.count("user_files").await, 0);
     assert_eq!(t.app.place.places_of("quoll").await, Vec::<String>::new());
 }

@@ -213,6 +213,11 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let path = path.replace("{user_id}", &other.id);
             Call::post(path, json!({"handle": other.handle}))
         }
+        ("GET /v1/members/{user_id}/erase", _) => {
+            let other = w.double(TestCaller::Member).await.person;
+            w.ada.erase(&other).await;
+            Call::get(path.replace("{user_id}", &other.id))
+        }
         ("GET /v1/usage", "own") => Call::get("/v1/usage?user_id=me"),
         ("GET /v1/budgets", "own") => Call::get("/v1/budgets?mine=true"),
         ("POST /v1/invites" | "POST /v1/model-test", _) => Call::post(path, json!({})),

@@ -616,6 +616,33 @@ impl Person {
         ended
     }
 
+    /// Erases a person's data and waits until it is gone. Returns the progress.
+    pub async fn erase(&self, who: &Person) -> Value {
+        self.erase_as(who, &who.handle).await
+    }
+
+    /// Like `erase`, for a person whose handle has changed.
+    pub async fn erase_as(&self, who: &Person, handle: &str) -> Value {
+        let path = format!("/v1/members/{}/erase", who.id);
+        self.post(&path, json!({"handle": handle})).await.is(202);
+        self.erasure_of(who).await
+    }
+
+    /// Waits until the erasure of a person has ended, and returns its progress.
+    pub async fn erasure_of(&self, who: &Person) -> Value {
+        let path = format!("/v1/members/{}/erase", who.id);
+        within("the erasure to end", async {
+            loop {
+                let progress = self.get(&path).await.ok();
+                if progress["state"] == "done" {
+                    return progress;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+    }
+
     /// Waits until a task has failed. Returns it and its error code.
     pub async fn failed(&self, task: &str) -> (Value, String) {
         let ended = self.ended(task).await;

@@ -40,5 +40,4 @@ export type LocalServer = S['LocalServer'];
 /** A server process that uses the database, as admins of the oldest workspace see it. */
 export type ListedNode = S['Node'];
 export type ListedNodes = S['NodeList'];
-/** Data that an erasure deleted. */
-export type Erased = S['Erased'];
+export type ErasureProgress = S['ErasureProgress'];

@@ -5,7 +5,7 @@ import type {
   BudgetForm,
   Budgets,
   DefaultModel,
-  Erased,
+  ErasureProgress,
   InviteForm,
   KeyForm,
   ListedNodes,
@@ -93,9 +93,14 @@ export class AdminApi {
     }
     throw new Unreachable(false);
   }
-  eraseMember(user_id: string, handle: string): Promise<Erased> {
-    const init = { ...at({ user_id }), body: { handle }, fetch: this.#transport.untimed };
-    return this.#take(this.#http.POST('/v1/members/{user_id}/erase', init));
+  /** Begins to erase a person's data. */
+  eraseMember(user_id: string, handle: string): Promise<ErasureProgress> {
+    return this.#take(
+      this.#http.POST('/v1/members/{user_id}/erase', { ...at({ user_id }), body: { handle } }),
+    );
+  }
+  erasure(user_id: string): Promise<ErasureProgress> {
+    return this.#take(this.#http.GET('/v1/members/{user_id}/erase', at({ user_id })));
   }
   invites(): Promise<Invite[]> {
     return allPages((query) => this.#take(this.#http.GET('/v1/invites', { params: { query } })));

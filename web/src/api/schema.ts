@@ -1986,11 +1986,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Get the progress of an erasure
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["get_erasure"];
         put?: never;
         /**
-         * Remove a user from the workspace and erase their data; repeating the request resumes an interrupted erasure
-         * @description Their messages become tombstones, and their files, reactions, and name are erased. This cannot be undone.
+         * Remove a user from the workspace and erase their data
+         * @description Their messages become tombstones, and their files, reactions, and name are erased. This cannot be undone. The person loses access at
+         *     once; the rest is done in the background and continues after a restart. The response is the progress, also if the request is repeated.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -4463,7 +4468,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "server.backup_started" | "server.drill_started" | "server.resumed";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "server.backup_started" | "server.drill_started" | "server.resumed";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
@@ -5652,13 +5657,23 @@ export interface components {
             /** @description The user's handle, as a confirmation. */
             handle: string;
         };
-        /** @description Result of an erasure. */
-        Erased: {
+        /** @description Progress of an erasure. */
+        ErasureProgress: {
+            /**
+             * @description State of an erasure.
+             * @enum {string}
+             */
+            state: "running" | "done";
             /**
              * Format: int64
-             * @description Messages turned into tombstones.
+             * @description Messages turned into tombstones so far.
              */
-            messages: number;
+            done: number;
+            /**
+             * Format: int64
+             * @description Messages of the person; null until they are counted.
+             */
+            total: number | null;
             /**
              * Format: int64
              * @description Deleted uploads.
@@ -9705,7 +9720,7 @@ export interface components {
             /** @description Commit from which a release was built. */
             commit: string | null;
             /**
-             * @description How the program was installed.
+             * @description Origin of the running program.
              * @enum {string}
              */
             installed: "binary" | "deb" | "image" | "source";
@@ -20622,6 +20637,48 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    get_erasure: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path: {
+                /** @description ID of a person: `user_` and 26 base-32 characters */
+                user_id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "account_deleted": false,
+                     *       "done": 0,
+                     *       "files": 0,
+                     *       "state": "running",
+                     *       "total": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErasureProgress"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     erase_member: {
         parameters: {
             query?: never;
@@ -20647,7 +20704,7 @@ export interface operations {
         };
         responses: {
             /** @description Success */
-            200: {
+            202: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -20655,11 +20712,13 @@ export interface operations {
                     /**
                      * @example {
                      *       "account_deleted": false,
+                     *       "done": 0,
                      *       "files": 0,
-                     *       "messages": 0
+                     *       "state": "running",
+                     *       "total": null
                      *     }
                      */
-                    "application/json": components["schemas"]["Erased"];
+                    "application/json": components["schemas"]["ErasureProgress"];
                 };
             };
             400: components["responses"]["Error400"];

@@ -56,6 +56,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e, n) =>
       e.target === e.actor_id ? 'exported their data' : `exported the data of ${person(e, n)}`,
   },
+  'member.erasure_started': {
+    name: 'Erasure started',
+    describe: () => 'began to erase a member’s data',
+  },
   // The erased person's name no longer exists.
   'member.erased': {
     name: 'Data erased',
