@@ -23,7 +23,10 @@ use crate::{
         self, Hasher, Limits,
         revocations::{self, RevocationFeed, Revoked},
     },
-    chat::search::{backlog, rebuild},
+    chat::{
+        post,
+        search::{backlog, rebuild},
+    },
     config::Config,
     db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
@@ -1303,6 +1306,9 @@ async fn remove_contexts_forever(state: State) {
         }
         if let Err(e) = runs::remove_expired(&state.db, retention).await {
             tracing::warn!(error = %e, "expired runs could not be deleted; trying again tomorrow");
+        }
+        if let Err(e) = post::forget_client_ids(&state.db).await {
+            tracing::warn!(error = %e, "old client IDs could not be deleted; trying again tomorrow");
         }
         if let Err(e) = inbox::expire::delete_old(&state.db).await {
             tracing::warn!(error = %e, "old inbox items could not be deleted; trying again tomorrow");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     corpus,
-    support::{Team, id, list, number, team, text, units},
+    support::{Team, id, list, number, team, text, units, within},
 };
 
 async fn page(t: &Team, thread: &str, query: &str) -> (Vec<String>, bool) {
@@ -497,6 +497,25 @@ async fn the_same_client_id_returns_the_first_message() {
         t.ada.contents(&thread).await,
         ["Root", "@vibe once", "Fine."]
     );
+}
+
+#[tokio::test]
+async fn a_client_id_is_forgotten_after_30_days() {
+    let mut t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let path = format!("/v1/threads/{thread}/messages");
+    let form = json!({"content": "Once", "client_id": "c-1"});
+    t.ada.post(&path, form.clone()).await.is(201);
+    let of_30_days = "update client_ids set created_at = '2026-01-01T00:00:00.000Z'";
+    t.app.place.run(&[of_30_days]).await;
+    t.app.restart(&[]).await;
+    within("the client ID to be forgotten", async {
+        while t.app.place.count("client_ids").await > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    t.ada.at(&t.app.base).post(&path, form).await.is(201);
 }
 
 #[tokio::test]

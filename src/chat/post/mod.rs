@@ -4,6 +4,8 @@
 //! `enqueue` creates and retries tasks, and `chain` continues chains. This file contains the shared part: posting in a
 //! conversation.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -31,7 +33,7 @@ use super::{
 use crate::{
     agents::profiles::{self, InvocableAgent},
     auth::{Actor, Caller, Scope},
-    db::{Conn, DbError, now},
+    db::{Conn, Db, DbError, now},
     files,
     ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     model::has_visible,
@@ -62,6 +64,8 @@ pub use scheduled::{ScheduledPost, post_scheduled};
 /// Maximum number of agents that one message can invoke.
 const AGENTS_MAX: usize = 8;
 pub const CLIENT_ID_UNITS_MAX: usize = 64;
+/// Time after which a client ID is forgotten, so that it can be used for another object.
+const CLIENT_IDS_FOR: Duration = Duration::from_hours(24 * 30);
 const TITLE_UNITS_MAX: usize = 200;
 
 /// Result of a post. `created` is false for a resent request, which does not change anything.
@@ -149,6 +153,21 @@ pub async fn claim_client_id(
         return Ok(None);
     }
     find_client_id(c, actor, client_id, conversation).await
+}
+
+/// Deletes client IDs that are too old for a resend.
+///
+/// # Errors
+/// Only database errors.
+pub async fn forget_client_ids(db: &Db) -> Result<(), DbError> {
+    db.delete_expired(
+        now() - CLIENT_IDS_FOR,
+        "select exists (select 1 from client_ids where created_at < $1)",
+        "delete from client_ids where (workspace_id, user_id, client_id) in \
+         (select workspace_id, user_id, client_id from client_ids where created_at < $1 order by created_at limit $2)",
+    )
+    .await?;
+    Ok(())
 }
 
 /// Returns the object that was created under this client ID.
