@@ -22,6 +22,8 @@ const TEST_HOOKS: &[&str] = &[
     "TEST_STATEMENTS",
     "TEST_NAME",
     "TEST_DATABASE",
+    "RELEASE_KEYS",
+    "INSTALL_ROOT",
 ];
 #[cfg(not(test_hooks))]
 const TEST_HOOKS: &[&str] = &[];

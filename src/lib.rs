@@ -42,6 +42,7 @@ pub mod providers;
 pub mod rate;
 pub mod realtime;
 pub mod registry;
+pub mod release;
 pub mod replies;
 pub mod responses;
 pub mod router;

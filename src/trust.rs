@@ -49,6 +49,8 @@ pub fn pem() -> &'static [u8] {
 
 /// Starts a client for HTTP. All clients of the server begin here.
 pub fn client_builder() -> reqwest::ClientBuilder {
+    // Fails only if it is installed already.
+    drop(rustls::crypto::ring::default_provider().install_default());
     let builder = reqwest::Client::builder();
     match EXTRA.get() {
         Some(extra) => builder.tls_certs_merge(extra.certificates.iter().cloned()),

@@ -5,8 +5,6 @@
 //! it. `meta.schema_min` is the oldest program version that can use the schema; if this program is not older, unknown
 //! migrations are accepted.
 
-use std::{fmt, str::FromStr};
-
 use sqlx::migrate::{Migrate, MigrateError};
 
 use super::{
@@ -16,20 +14,13 @@ use super::{
     identity::next_id,
     migrate::{migrator, newest, oldest},
 };
+use crate::release::Version;
 
 /// Table of applied migrations.
 const APPLIED: &str = "_sqlx_migrations";
 
-/// Version of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct ProgramVersion {
-    major: u32,
-    minor: u32,
-    patch: u32,
-}
-
 /// Oldest version that can run on the schema, unless a migration sets a newer one.
-const FIRST: ProgramVersion = ProgramVersion {
+const FIRST: Version = Version {
     major: 0,
     minor: 1,
     patch: 0,
@@ -44,49 +35,7 @@ const SCHEMA_MIN: Requirement = Requirement {
 
 struct Requirement {
     migration: i64,
-    program: ProgramVersion,
-}
-
-impl ProgramVersion {
-    /// Version of this program.
-    fn this() -> Self {
-        env!("CARGO_PKG_VERSION").parse().unwrap_or(FIRST)
-    }
-
-    /// Formats the version, without the patch number if it is 0.
-    fn short(self) -> String {
-        match self {
-            Self {
-                major,
-                minor,
-                patch: 0,
-            } => format!("{major}.{minor}"),
-            _ => self.to_string(),
-        }
-    }
-}
-
-impl FromStr for ProgramVersion {
-    type Err = DbError;
-
-    /// Parses a version such as `0.9.2`, optionally with a suffix as in `0.9.2-rc.1`.
-    fn from_str(text: &str) -> Result<Self, DbError> {
-        let invalid = || DbError::Start(format!("`{text}` is not a version of OpenVibe"));
-        let release = text.split(['-', '+']).next().unwrap_or_default();
-        let mut parts = release.split('.').map(str::parse);
-        let mut part = || parts.next().and_then(Result::ok).ok_or_else(invalid);
-        Ok(Self {
-            major: part()?,
-            minor: part()?,
-            patch: part()?,
-        })
-    }
-}
-
-impl fmt::Display for ProgramVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
-    }
+    program: Version,
 }
 
 /// Runs the migrations that the database lacks. On `PostgreSQL`, the session must not have limits.
@@ -125,7 +74,7 @@ async fn run_locked(c: &mut Conn) -> Result<(), DbError> {
     let is_ours = applied.first().is_some_and(|(first,)| *first >= oldest());
     if is_ours {
         let schema_min = read_schema_min(c).await?;
-        let program = ProgramVersion::this();
+        let program = Version::current();
         if let Some(needed) = schema_min.filter(|needed| *needed > program) {
             return Err(DbError::TooNew {
                 needed: needed.short(),
@@ -160,16 +109,20 @@ async fn run_locked(c: &mut Conn) -> Result<(), DbError> {
     Ok(())
 }
 
-async fn read_schema_min(c: &mut Conn) -> Result<Option<ProgramVersion>, DbError> {
+async fn read_schema_min(c: &mut Conn) -> Result<Option<Version>, DbError> {
     let stored: Option<(String,)> = c
         .q("select value from meta where key = 'schema_min'")
         .opt()
         .await?;
-    stored.map(|(stored,)| stored.parse()).transpose()
+    stored.map(|(stored,)| parse(&stored)).transpose()
+}
+
+fn parse(version: &str) -> Result<Version, DbError> {
+    version.parse().map_err(DbError::Start)
 }
 
 /// Fails if the migrations of this program raise the required program version while a node of an older version is running.
-async fn refuse_older_nodes(c: &mut Conn, stored: Option<ProgramVersion>) -> Result<(), DbError> {
+async fn refuse_older_nodes(c: &mut Conn, stored: Option<Version>) -> Result<(), DbError> {
     if stored.is_none_or(|stored| stored >= SCHEMA_MIN.program) {
         return Ok(());
     }
@@ -180,7 +133,7 @@ async fn refuse_older_nodes(c: &mut Conn, stored: Option<ProgramVersion>) -> Res
         .all()
         .await?;
     for (name, version) in running {
-        if version.parse::<ProgramVersion>()? < SCHEMA_MIN.program {
+        if parse(&version)? < SCHEMA_MIN.program {
             return Err(DbError::NodeTooOld {
                 migration: SCHEMA_MIN.migration,
                 needed: SCHEMA_MIN.program.short(),
@@ -193,7 +146,7 @@ async fn refuse_older_nodes(c: &mut Conn, stored: Option<ProgramVersion>) -> Res
 }
 
 /// Stores the oldest version that can run on the schema of this program, unless `stored` is newer.
-async fn raise_schema_min(c: &mut Conn, stored: Option<ProgramVersion>) -> Result<(), DbError> {
+async fn raise_schema_min(c: &mut Conn, stored: Option<Version>) -> Result<(), DbError> {
     if stored.is_some_and(|stored| stored >= SCHEMA_MIN.program) {
         return Ok(());
     }
@@ -210,14 +163,8 @@ mod tests {
     use crate::db::Engine;
 
     #[test]
-    fn versions_of_the_program_are_compared_by_number() {
-        let version = |text: &str| text.parse::<ProgramVersion>().unwrap();
-        assert!(version("0.10.0") > version("0.9.12"));
-        assert!(version("1.0.0-rc.1") > version("0.99.0"));
-        assert_eq!(version("0.9.0").short(), "0.9");
-        assert_eq!(version("0.9.2").short(), "0.9.2");
-        assert!("0.9".parse::<ProgramVersion>().is_err());
-        assert!(SCHEMA_MIN.program <= ProgramVersion::this());
+    fn this_program_can_run_on_its_own_schema() {
+        assert!(SCHEMA_MIN.program <= Version::current());
         assert!(migrator(Engine::Postgres).version_exists(SCHEMA_MIN.migration));
     }
 }

@@ -16,6 +16,7 @@ use crate::{
         extract::NoFields,
         page::{List, ListObject},
     },
+    release::InstallKind,
     server::State,
     tasks::asleep::{self, AgentsState},
     telemetry,
@@ -38,31 +39,6 @@ pub fn router() -> OpenApiRouter<State> {
 }
 
 constant! { ServerObject = "server" }
-
-text_enum! {
-    /// How the program was installed.
-    enum InstallKind {
-        Binary = "binary",
-        Deb = "deb",
-        Image = "image",
-        Source = "source",
-    }
-}
-
-impl InstallKind {
-    fn of_this_program() -> Self {
-        let path = std::env::current_exe().unwrap_or_default();
-        if std::path::Path::new("/.dockerenv").exists() || std::env::var_os("container").is_some() {
-            Self::Image
-        } else if path.starts_with("/usr/bin") {
-            Self::Deb
-        } else if path.components().any(|part| part.as_os_str() == "target") {
-            Self::Source
-        } else {
-            Self::Binary
-        }
-    }
-}
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct ServerDatabase {
