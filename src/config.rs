@@ -245,6 +245,8 @@ pub struct Config {
     pub metrics_token: Option<Secret>,
     /// Address, `HOST:PORT`, at which only metrics are served, to everyone.
     pub metrics_listen: Option<String>,
+    /// URL or directory of releases, for `openvibe update`.
+    pub releases: Option<String>,
     pub log: String,
     pub log_format: LogFormat,
     /// Settings that have no effect, as sentences for the log.
@@ -357,6 +359,7 @@ const NAMES: &[&str] = &[
     "SEEDS_FILE",
     "METRICS_TOKEN",
     "METRICS_LISTEN",
+    "RELEASES",
     "LOG",
     "LOG_FORMAT",
 ];
@@ -820,6 +823,7 @@ impl Config {
             seeds_file: s.path("SEEDS_FILE"),
             metrics_token: s.text("METRICS_TOKEN").map(Secret),
             metrics_listen: s.text("METRICS_LISTEN"),
+            releases: s.text("RELEASES"),
             log: s.text("LOG").unwrap_or_else(|| "info".into()),
             log_format: s.parsed("LOG_FORMAT", LogFormat::Text, parse_log_format)?,
             warnings: s.without_effect(),

@@ -2,7 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::app::{App, default_url};
+use anyhow::Context;
+
+use crate::{
+    app::{App, default_url},
+    config::Config,
+};
 
 /// Maximum number of printed addresses of a server that listens on all of them.
 const ADDRESSES_MAX: usize = 4;
@@ -29,6 +34,29 @@ pub(super) fn bases(public_url: Option<&str>, listen: SocketAddr) -> Vec<String>
         found.push(default_url(listen));
     }
     found
+}
+
+/// Base URL at which this machine reaches the server that has this configuration. With HTTPS, this is the listener for plain HTTP.
+pub(super) async fn local_url(config: &Config) -> anyhow::Result<String> {
+    let plain = config.tls.as_ref().map(|tls| &tls.http_listen);
+    let mut address = listen_address(plain.unwrap_or(&config.listen)).await?;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Ok(format!("http://{address}"))
+}
+
+/// # Errors
+/// If the name is not known.
+pub(super) async fn listen_address(listen: &str) -> anyhow::Result<SocketAddr> {
+    let unknown = || format!("OPENVIBE_LISTEN: the address {listen} is not known");
+    let mut found = tokio::net::lookup_host(listen)
+        .await
+        .with_context(unknown)?;
+    found.next().with_context(unknown)
 }
 
 /// Addresses of this machine that others can connect to, without those of IPv6 if `listen` is `0.0.0.0`.

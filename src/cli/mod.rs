@@ -6,10 +6,12 @@ mod backup;
 mod blobs;
 mod database;
 mod demo;
+mod install;
 mod nodes;
 mod output;
 mod owner;
 mod setup;
+mod update;
 mod users;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -23,6 +25,8 @@ use self::{
     backup::{BackupCommand, Incomplete, RestoreCommand},
     blobs::BlobsCommand,
     database::{index_messages, open, open_existing},
+    install::{InstallCommand, UninstallCommand},
+    update::UpdateCommand,
     users::UserCommand,
 };
 use crate::{
@@ -70,6 +74,15 @@ struct UpdateOptions {
     no_backup: bool,
 }
 
+#[derive(Args)]
+struct MigrateOptions {
+    #[command(flatten)]
+    update: UpdateOptions,
+    /// Print whether the tables will be changed, and change nothing
+    #[arg(long)]
+    check: bool,
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Run the server (the default)
@@ -77,7 +90,13 @@ enum Command {
     /// Run a demo server with a sample workspace
     Demo(ServeOptions),
     /// Update the database schema and exit
-    Migrate(UpdateOptions),
+    Migrate(MigrateOptions),
+    /// Install a newer version of this program
+    Update(UpdateCommand),
+    /// Install this program as a service of systemd, or repair its installation
+    Install(InstallCommand),
+    /// Remove the service and this program
+    Uninstall(UninstallCommand),
     /// Back up all data to one file, while the server runs
     Backup(BackupCommand),
     /// Restore a backup into an empty data directory or database
@@ -175,13 +194,20 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
         Command::Serve(options) => with_config(flags(options), serve),
         Command::Demo(options) => with_config(flags(options), demo::run),
-        Command::Migrate(update) => {
+        Command::Migrate(MigrateOptions { check: true, .. }) => {
+            with_config(others, update::check_tables)
+        }
+        Command::Migrate(MigrateOptions { update, .. }) => {
             let options = ServeOptions {
                 update,
                 ..ServeOptions::default()
             };
             with_config(flags(options), migrate)
         }
+        // These run as root, which can replace the program.
+        Command::Update(command) => runtime()?.block_on(update::run(others, command)),
+        Command::Install(command) => runtime()?.block_on(install::install(&command)),
+        Command::Uninstall(command) => install::uninstall(&command),
         Command::Backup(command) => {
             with_config(others, async |config| backup::backup(config, command).await)
         }

@@ -1,9 +1,5 @@
 //! `openvibe setup-link`.
 
-use std::net::SocketAddr;
-
-use anyhow::Context;
-
 use super::{addresses, database::open_existing, output::say};
 use crate::{auth, config::Config, server::setup::setup_link};
 
@@ -19,18 +15,10 @@ pub(super) async fn link(config: Config) -> anyhow::Result<()> {
     db.close().await;
     let bases = match &config.public_url {
         Some(url) => vec![url.clone()],
-        None => addresses::bases(None, listen_address(&config.listen).await?),
+        None => addresses::bases(None, addresses::listen_address(&config.listen).await?),
     };
     for base in bases {
         say(&setup_link(&base, &token));
     }
     Ok(())
-}
-
-async fn listen_address(listen: &str) -> anyhow::Result<SocketAddr> {
-    let unknown = || format!("OPENVIBE_LISTEN: the address {listen} is not known");
-    let mut found = tokio::net::lookup_host(listen)
-        .await
-        .with_context(unknown)?;
-    found.next().with_context(unknown)
 }

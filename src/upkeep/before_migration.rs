@@ -32,27 +32,49 @@ pub async fn back_up(config: &Config) -> anyhow::Result<Option<PathBuf>> {
     if !will_migrate(&config.database).await? {
         return Ok(None);
     }
-    let dir = match &config.backup_to {
-        Some(BackupTo::Directory(dir)) => dir.clone(),
-        Some(BackupTo::Bucket(_)) | None => config.data_dir.join("backups"),
-    };
-    fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    require_space(config, &dir)?;
-    let file = dir.join(format!("{PREFIX}{}{SUFFIX}", env!("CARGO_PKG_VERSION")));
+    let file = path(config, env!("CARGO_PKG_VERSION"));
+    let dir = file
+        .parent()
+        .context("the path of a backup has a directory")?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    require_space(config, dir)?;
     let partial = file.with_extension("ovb.partial");
     let made = async {
         backups::write(config, &partial).await?;
         backup::verify(&partial).context("the backup differs from what was written")?;
         fs::rename(&partial, &file)?;
-        fs::File::open(&dir)?.sync_all()?;
+        fs::File::open(dir)?.sync_all()?;
         anyhow::Ok(())
     };
     if let Err(e) = made.await {
         drop(fs::remove_file(&partial));
         return Err(e.context("the backup before the update failed: correct the cause, or start once with --no-backup"));
     }
-    delete_old(&dir)?;
+    delete_old(dir)?;
     Ok(Some(file))
+}
+
+/// Path of the backup that this version makes before it changes the tables.
+pub fn path(config: &Config, version: &str) -> PathBuf {
+    let dir = match &config.backup_to {
+        Some(BackupTo::Directory(dir)) => dir.clone(),
+        Some(BackupTo::Bucket(_)) | None => config.data_dir.join("backups"),
+    };
+    dir.join(format!("{PREFIX}{version}{SUFFIX}"))
+}
+
+/// Checks whether this version will change the tables, without changing anything.
+///
+/// # Errors
+/// If there is not enough space for the backup.
+pub async fn check(config: &Config) -> anyhow::Result<bool> {
+    let will_migrate = will_migrate(&config.database).await?;
+    if will_migrate {
+        let file = path(config, env!("CARGO_PKG_VERSION"));
+        let found = file.ancestors().skip(1).find(|dir| dir.exists());
+        require_space(config, found.unwrap_or(Path::new("/")))?;
+    }
+    Ok(will_migrate)
 }
 
 /// Checks whether the database has people, and tables of an earlier version that this one can change.
