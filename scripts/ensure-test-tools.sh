@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ensures that the tools for the tests, besides Rust and Node, are available: PostgreSQL server programs, Chromium with
-# fonts, Python with venv, an S3 server, NATS, HAProxy, and a certificate authority. Installs missing tools, as root or with sudo. Fails if that is not
-# possible, because no test is skipped. Prints nothing if nothing is missing.
+# fonts, Python with venv, an S3 server, NATS, HAProxy, a certificate authority, ssh-keygen, and curl. Installs missing tools, as root or
+# with sudo. Fails if that is not possible, because no test is skipped. Prints nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -12,6 +12,8 @@ has_fonts() { command -v fc-list >/dev/null && [ -n "$(fc-list :lang=en family)"
 has_nats() { [ -n "$(server_program nats-server)" ]; }
 has_haproxy() { [ -n "$(server_program haproxy)" ]; }
 has_pebble() { command -v pebble >/dev/null && command -v pebble-challtestsrv >/dev/null; }
+has_ssh_keygen() { command -v ssh-keygen >/dev/null; }
+has_curl() { command -v curl >/dev/null; }
 has_python() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
 missing=()
@@ -20,6 +22,8 @@ has_chromium || missing+=(chromium)
 has_fonts || missing+=(fontconfig fonts-dejavu-core fonts-noto-color-emoji)
 has_python || missing+=(python3 python3-venv)
 has_pebble || missing+=(pebble)
+has_ssh_keygen || missing+=(openssh-client)
+has_curl || missing+=(curl)
 services=()
 has_nats || services+=(nats-server)
 has_haproxy || services+=(haproxy)
@@ -38,6 +42,8 @@ has_fonts || die "no fonts for the browser tests. Install fontconfig, fonts-deja
 has_python || die "no Python 3.10 or newer with venv. Install the packages python3 and python3-venv."
 has_nats || die "no NATS server. Install the package nats-server, or add nats-server to PATH."
 has_haproxy || die "no HAProxy. Install the package haproxy, or add haproxy to PATH."
+has_ssh_keygen || die "no ssh-keygen. Install the package openssh-client."
+has_curl || die "no curl. Install the package curl."
 has_pebble || die "no Pebble. Install the package pebble, or add pebble and pebble-challtestsrv to PATH."
 
 # tests/api starts the S3 server of tests/s3.

@@ -150,6 +150,7 @@ mod tools_outward;
 mod tools_registry;
 mod tools_week;
 mod unread;
+mod updates;
 mod usage;
 mod web_pages;
 mod workflow_schedules;
