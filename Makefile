@@ -32,6 +32,10 @@ dev: node packages ## Start a server that reloads when you save a file
 build: node ## Build target/release/openvibe, including the web client
 	cargo build --release
 
+.PHONY: release
+release: node ## Make target/release-VERSION: static programs, packages, an image, and their signature
+	scripts/release.sh
+
 # Each part with the minutes that it should take on two cores, if dependencies are already compiled.
 .PHONY: test
 test: ## Run all checks and tests; installs the tools that they need
@@ -126,6 +130,12 @@ test-mcp: node test-tools ## Test server and client with the conformance suite o
 .PHONY: test-deploy
 test-deploy: test-tools ## Test the files for Docker Compose, HAProxy, Kubernetes, and Prometheus
 	scripts/test-deploy.sh
+
+# Not part of `make test`: it installs four web servers, and a socket stays idle for more than a minute.
+.PHONY: test-proxies
+test-proxies: node test-tools ## Test the texts for nginx, Caddy, Apache, and HAProxy in docs/operations.md with these programs
+	$(CLEAN) cargo build
+	$(CLEAN) scripts/test-proxies.sh
 
 # Not part of `make test`: compiling llama-cpp-python alone takes more than six minutes on two cores.
 .PHONY: model-servers

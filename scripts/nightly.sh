@@ -24,5 +24,6 @@ run make chaos NODES=3 SECONDS=600 SEED="$seed"
 run make test-fuzz CASES=40 SEED="$seed"
 run make mutations
 run make model-servers
+run make test-proxies
 run scripts/test-published-clients.sh
 [ -z "$failed" ] || die "failed: $failed"
