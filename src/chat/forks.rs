@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{
     ChatError,
     collaboration::Collaboration,
+    inbox::forks as items,
     plain,
     rows::{
         message::{AuthorKind, Message},
@@ -186,7 +187,7 @@ pub async fn announce_update(
     announce(c, EventType::ForkUpdated, id, audience).await
 }
 
-/// Appends an event with the current fork.
+/// Appends an event with the current fork. Also closes the inbox items of a fork that is closed or has a draft.
 pub async fn announce(
     c: &mut Conn,
     kind: EventType,
@@ -200,6 +201,13 @@ pub async fn announce(
         .in_conversation(fork.thread_id, Some(id))
         .about(Some(fork.message_id));
     log::append(c, fork.workspace_id, event).await?;
+    let is_closed = fork.status != ForkStatus::Active;
+    if is_closed || fork.draft_id.is_some() {
+        items::close_resolve(c, fork.workspace_id, id).await?;
+    }
+    if is_closed {
+        items::close_draft(c, fork.workspace_id, id).await?;
+    }
     Ok(fork)
 }
 

@@ -8,6 +8,7 @@ use super::{
     card::markdown,
     event::{EventPlace, announce_resolution, append},
     form::{Day, member_name},
+    inbox::close_assigned,
     resolution::{self, item_columns},
 };
 use crate::{
@@ -23,8 +24,10 @@ use crate::{
     ids::{
         ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
     },
-    inbox::Place,
-    realtime::{Audience, EventData, EventType},
+    inbox::{
+        Existing, InboxReason, InboxSubject, InboxSubjectKind, NewItem, Place, open::open_with,
+    },
+    realtime::{Audience, EventData, EventType, log},
     time::Timestamp,
 };
 
@@ -294,8 +297,49 @@ pub async fn change(
         );
     if is_changed {
         announce_item(c, &item, access.channel_access.audience()).await?;
+        follow_change(c, &before, &item, caller.user).await?;
     }
     Ok(item)
+}
+
+/// Opens or closes the item about an action item after a person has changed its owner or completed it.
+async fn follow_change(
+    c: &mut Conn,
+    before: &ActionItem,
+    after: &ActionItem,
+    actor: UserId,
+) -> Result<(), DbError> {
+    let workspace = after.workspace_id;
+    let is_reassigned = before.owner_id != after.owner_id;
+    if is_reassigned || after.done {
+        close_assigned(c, workspace, after.id).await?;
+    }
+    let is_reopened = before.done && !after.done;
+    let Some(owner) = after
+        .owner_id
+        .filter(|_| !after.done && (is_reassigned || is_reopened))
+    else {
+        return Ok(());
+    };
+    let (changed_seq, _) = log::head(c, workspace).await?;
+    let new = NewItem {
+        workspace,
+        reason: InboxReason::Assigned,
+        subject: InboxSubject::new(InboxSubjectKind::ActionItem, after.id.0),
+        actor: Some(actor.0),
+        place: Some(Place {
+            channel: after.channel_id,
+            thread: after.thread_id,
+            fork: None,
+        }),
+        channel: None,
+        message: after.message_id,
+        seq: changed_seq,
+        changed_seq,
+        is_quiet: false,
+    };
+    open_with(c, owner, &new, Existing::Reopen).await?;
+    Ok(())
 }
 
 /// Removes a person from a resolution: from its editors, publisher, and item owners, and from the

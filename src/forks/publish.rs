@@ -11,6 +11,7 @@ use super::{
     edit,
     event::announce_resolution,
     form::ResolutionForm,
+    inbox::open_published,
     resolution::{self, Resolution, find_draft, find_published},
     start::stop_tasks,
 };
@@ -184,6 +185,11 @@ pub(super) async fn publish_draft(
     stop_tasks(c, fork.id, but, hub, audience).await?;
     let published = resolution::find(c, id).await?.ok_or(ForkError::DraftGone)?;
     announce_resolution(c, EventType::ResolutionPublished, &published, audience).await?;
+    let actor = match author {
+        Author::Person(user) => user.0,
+        Author::Agent { agent, .. } => agent.0,
+    };
+    open_published(c, fork, &published, before.as_ref(), &card, actor).await?;
     if let Some(before) = before
         && let Some(before) = resolution::find(c, before.id).await?
     {

@@ -28,6 +28,7 @@ use crate::{
     chat::{
         ChatError,
         forks::{self, ForkStatus},
+        inbox::forks::open_draft,
         post,
     },
     db::{Conn, Db, DbError, now},
@@ -360,6 +361,9 @@ async fn store_draft(
         Ok(_) => {}
         Err(ChatError::Db(e)) => return Err(LeaseLost::Db(e)),
         Err(_) => return Ok(None),
+    }
+    if !options.publish {
+        open_draft(c, fork.id, task.requested_by, lease.target.agent.0).await?;
     }
     Ok(Some(Stored {
         resolution,

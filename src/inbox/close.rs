@@ -88,7 +88,7 @@ pub async fn close_read(
 ) -> Result<(), DbError> {
     let items: Vec<(UserId, InboxItemId)> = c
         .q("select recipient_id, id from inbox_items where recipient_id = $1 and conversation_id = $2 and state = 'open' and seq <= $3 \
-            and reason in ('direct', 'group', 'thread', 'result', 'answer', 'failed') order by id limit $4")
+            and reason in ('direct', 'group', 'thread', 'result', 'answer') order by id limit $4")
         .bind(user)
         .bind(conversation)
         .bind(seq)
@@ -108,7 +108,7 @@ pub async fn close_read_channel(
     let items: Vec<(UserId, InboxItemId)> = c
         .q("select recipient_id, id from inbox_items where recipient_id = $1 and channel_id = $2 and state = 'open' \
             and conversation_id = thread_id \
-            and reason in ('direct', 'group', 'thread', 'result', 'answer', 'failed') order by id limit $3")
+            and reason in ('direct', 'group', 'thread', 'result', 'answer') order by id limit $3")
         .bind(user)
         .bind(channel)
         .bind(CLOSED_MAX)

@@ -74,6 +74,12 @@ pub struct InboxSubject {
     pub id: Uuid,
 }
 
+impl InboxSubject {
+    pub fn new(kind: InboxSubjectKind, id: Uuid) -> Self {
+        Self { kind, id }
+    }
+}
+
 impl From<MessageId> for InboxSubject {
     fn from(id: MessageId) -> Self {
         Self {

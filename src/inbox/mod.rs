@@ -8,8 +8,9 @@ pub mod close;
 pub mod event;
 pub mod expire;
 pub mod item;
+pub mod notice;
 pub mod open;
 
 pub use event::{InboxEvent, ItemChange, ItemOpened};
 pub use item::{InboxReason, InboxState, InboxSubject, InboxSubjectKind, Place};
-pub use open::NewItem;
+pub use open::{Existing, NewItem};

@@ -6,6 +6,10 @@ use super::tool::{FunctionState, RegisteredTool, ToolStatus};
 use crate::{
     db::{Conn, DbError},
     ids::ToolId,
+    inbox::{
+        InboxSubject, InboxSubjectKind,
+        notice::{self, Notice},
+    },
     realtime::{
         Audience, EventData, EventType, NewEvent,
         log::{self, Recipients},
@@ -37,7 +41,7 @@ impl EventData for ToolEvent {
     const TYPES: &'static [EventType] = &[EventType::ToolUpdated];
 }
 
-/// Appends `tool.updated` for everyone who can change the tool.
+/// Appends `tool.updated` for everyone who can change the tool. Also closes the notices about a tool without changed functions.
 pub(super) async fn announce(
     c: &mut Conn,
     tool: &RegisteredTool,
@@ -45,11 +49,12 @@ pub(super) async fn announce(
 ) -> Result<(), DbError> {
     let functions = tool.functions.iter();
     let changed = functions.filter(|function| function.state == FunctionState::Changed);
+    let changed = changed.count();
     let data = ToolEvent {
         tool_id: tool.id,
         action,
         status: tool.status,
-        changed_functions: changed.count(),
+        changed_functions: changed,
     };
     let only = Recipients {
         users: Vec::new(),
@@ -58,5 +63,24 @@ pub(super) async fn announce(
     let seq = log::reserve(c, tool.workspace, 1).await?;
     let event =
         NewEvent::new(seq, EventType::ToolUpdated, Audience::Workspace, &data)?.only_to(Some(only));
-    log::append(c, tool.workspace, event).await
+    log::append(c, tool.workspace, event).await?;
+    if changed == 0 || action == ToolChange::Deleted {
+        notice::close_notice(c, tool.workspace, tool.id.0, None).await?;
+    }
+    Ok(())
+}
+
+/// Opens the notice of admins about a tool whose server has changed functions.
+pub(super) async fn open_changed(c: &mut Conn, tool: &RegisteredTool) -> Result<(), DbError> {
+    let mut functions = tool.functions.iter();
+    if !functions.any(|function| function.state == FunctionState::Changed) {
+        return Ok(());
+    }
+    let notice = Notice {
+        workspace: tool.workspace,
+        subject: InboxSubject::new(InboxSubjectKind::Tool, tool.id.0),
+        actor: None,
+        channel: None,
+    };
+    notice::open_for_admins(c, &notice).await
 }

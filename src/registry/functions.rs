@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    announce::{ToolChange, announce},
+    announce::{ToolChange, announce, open_changed},
     change::{audit, locked, stored},
     error::ToolError,
     form::{AcceptanceForm, parse_title},
@@ -76,6 +76,7 @@ pub(super) async fn store_outcome(
     };
     if has_changed && let Some(tool) = find_tool(c, workspace, tool).await? {
         announce(c, &tool, ToolChange::Updated).await?;
+        open_changed(c, &tool).await?;
     }
     Ok(true)
 }

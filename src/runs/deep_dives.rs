@@ -9,6 +9,7 @@ use crate::{
     chat::{
         ChatError,
         forks::{self, Fork, ForkStatus},
+        inbox,
         messages::{self, Message, ReplyText},
         post::{self, AgentPost},
     },
@@ -94,6 +95,9 @@ impl Work {
         self.wait(c, &step.id, Some(fork), None, Some(close))
             .await?;
         self.set(c, &step.id, |step| step.task_id = task).await?;
+        if agents.is_empty() || self.around.is_offline {
+            self.ask_to_resolve(c, work, fork).await?;
+        }
         Ok(Ok(()))
     }
 
@@ -306,6 +310,9 @@ impl Work {
         task: Option<Task>,
     ) -> Result<(), DbError> {
         if times.closes.is_none_or(|closes| now() < closes) {
+            if queue::active_in_fork(c, fork.id).await?.is_empty() {
+                self.ask_to_resolve(c, work, fork.id).await?;
+            }
             return Ok(());
         }
         // The end of a collaboration wakes the run again.
@@ -328,6 +335,19 @@ impl Work {
             step.due_at = Some(next);
         })
         .await
+    }
+
+    /// Opens the inbox item of a fork in which no agent works any longer, unless the step drafts the resolution itself.
+    async fn ask_to_resolve(
+        &self,
+        c: &mut Conn,
+        work: &ForkStep,
+        fork: ForkId,
+    ) -> Result<(), DbError> {
+        if work.close_after_s.is_some() {
+            return Ok(());
+        }
+        inbox::forks::open_resolve(c, fork).await
     }
 
     async fn draft(

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     agents::profiles,
+    chat::inbox,
     db::{Conn, DbError, now},
     ids::{AgentId, MessageId, RunId, TaskId},
     realtime::{Audience, Hub},
@@ -208,7 +209,16 @@ impl Work {
             step.started_at = step.started_at.or(Some(at));
             step.ended_at = Some(at);
         })
-        .await
+        .await?;
+        self.close_fork_item(c, id).await
+    }
+
+    /// Closes the inbox item about the fork of a step that has ended.
+    async fn close_fork_item(&self, c: &mut Conn, id: &str) -> Result<(), DbError> {
+        match self.run.step(id).and_then(|step| step.fork_id) {
+            Some(fork) => inbox::forks::close_resolve(c, self.run.workspace_id, fork).await,
+            None => Ok(()),
+        }
     }
 
     /// Ends a step without an output.
@@ -229,7 +239,8 @@ impl Work {
                 step.ended_at = Some(at);
             }
         })
-        .await
+        .await?;
+        self.close_fork_item(c, id).await
     }
 
     pub(super) async fn fail_step(

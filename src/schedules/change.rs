@@ -7,6 +7,7 @@ use super::{
         ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm, no_place, parse_deliver,
         parse_name,
     },
+    items,
     list::{find_row, find_visible},
     outcome::obstacle,
     row::{
@@ -252,6 +253,8 @@ pub async fn patch(
     let is_resumed =
         (before.status, row.status) == (ScheduleStatus::Paused, ScheduleStatus::Active);
     let has_moved = row.channel_id != before.channel_id;
+    let is_paused_by_admin = row.paused_reason == Some(PausedReason::ByAdmin)
+        && before.paused_reason != Some(PausedReason::ByAdmin);
     let target = row.stored_target;
     c.q("update schedules set name = $2, cron = $3, timezone = $4, target_type = $5, target_id = $6, prompt = $7, channel_id = $8, \
          thread_id = $9, missed = $10, status = $11, paused_reason = $12, api_key_id = $13, next_run_at = $14, \
@@ -282,6 +285,14 @@ pub async fn patch(
         EventType::ScheduleUpdated
     };
     let stored = announce_stored(c, id, kind).await?;
+    if let Some(row) = find_row(c, id).await? {
+        if is_resumed {
+            items::close_all(c, &row).await?;
+        }
+        if is_paused_by_admin {
+            items::open_failed(c, &row, Some(actor.user)).await?;
+        }
+    }
     stored.ok_or(ScheduleError::NotFound)
 }
 
@@ -383,6 +394,7 @@ async fn audit(
 
 async fn remove(c: &mut Conn, row: Row) -> Result<(), DbError> {
     let id = row.id;
+    items::close_all(c, &row).await?;
     announce(c, EventType::ScheduleDeleted, row).await?;
     // The slots are deleted by a cascade.
     c.q("delete from schedules where id = $1")

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::{
     announce::announce_stored,
     error::ScheduleError,
+    items,
     list::{find_row, find_visible},
     outcome::{Scheduled, obstacle, pause},
     row::{MissedPolicy, PausedReason, Row, ScheduleStatus, ScheduleTarget, SlotReason, SlotState},
@@ -261,6 +262,9 @@ async fn fire(c: &mut Conn, id: ScheduleId, at: Timestamp) -> Result<(), Schedul
         return Ok(pause(c, row.id, PausedReason::OwnerGone).await?);
     }
     announce_stored(c, row.id, EventType::ScheduleUpdated).await?;
+    if came.missed > 0 && came.fires.is_none() {
+        items::open_failed(c, &row, None).await?;
+    }
     Ok(())
 }
 

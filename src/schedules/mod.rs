@@ -13,6 +13,7 @@ mod cron;
 mod error;
 mod fire;
 mod form;
+mod items;
 mod list;
 mod outcome;
 mod paused;

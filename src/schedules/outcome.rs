@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     announce::announce_stored,
+    items,
     list::find_row,
     row::{PausedReason, Row, ScheduleStatus, SlotReason},
 };
@@ -98,7 +99,7 @@ pub async fn is_allowed(c: &mut Conn, task: &Task) -> Result<bool, DbError> {
     Ok(can_invoke && access::requester_can_post(c, task).await?)
 }
 
-/// Pauses a schedule if it is active, and announces it.
+/// Pauses a schedule if it is active, announces it, and opens the inbox items about it.
 pub(super) async fn pause(
     c: &mut Conn,
     id: ScheduleId,
@@ -111,6 +112,15 @@ pub(super) async fn pause(
         .run()
         .await?;
     announce_stored(c, id, EventType::ScheduleUpdated).await?;
+    let Some(row) = find_row(c, id).await? else {
+        return Ok(());
+    };
+    if row.status == ScheduleStatus::Paused {
+        items::open_failed(c, &row, None).await?;
+        if reason == PausedReason::OwnerGone {
+            items::open_owner_gone(c, &row).await?;
+        }
+    }
     Ok(())
 }
 
@@ -137,7 +147,10 @@ pub async fn note_end(c: &mut Conn, schedule: ScheduleId, has_failed: bool) -> R
             .bind(schedule)
             .run()
             .await?;
-        return Ok(());
+        return match find_row(c, schedule).await? {
+            Some(row) => items::close_failed(c, &row).await,
+            None => Ok(()),
+        };
     }
     let failures: Option<(i64,)> = c
         .q("update schedules set failures = failures + 1 where id = $1 and status = 'active' returning failures")
@@ -148,6 +161,7 @@ pub async fn note_end(c: &mut Conn, schedule: ScheduleId, has_failed: bool) -> R
     let Some(((failures,), row)) = failures.zip(row) else {
         return Ok(());
     };
+    items::open_failed(c, &row, None).await?;
     if obstacle(c, &row).await? == Some(SlotReason::OwnerGone) {
         return pause(c, schedule, PausedReason::OwnerGone).await;
     }

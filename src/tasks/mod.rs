@@ -13,6 +13,7 @@ pub mod budgets;
 pub mod calls;
 pub mod costs;
 pub mod failure;
+mod items;
 pub mod queue;
 pub mod slow;
 mod task;

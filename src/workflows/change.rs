@@ -12,6 +12,7 @@ use crate::{
     auth::{self, Actor, AuditAction, Role, Scope, quota},
     db::{Conn, DbError, Json, dialect::lock_workspace, is_visible_channel, now},
     ids::{AgentId, ChannelId, UserId, WorkflowId},
+    inbox::notice::close_notice,
     realtime::EventType,
 };
 
@@ -253,6 +254,9 @@ async fn store(
         EventType::WorkflowUpdated
     };
     announce(c, kind, &workflow).await?;
+    if before.paused_reason.is_some() && workflow.paused_reason.is_none() {
+        close_notice(c, workflow.workspace_id, workflow.id.0, None).await?;
+    }
     audit(c, actor, AuditAction::WorkflowUpdated, &workflow).await?;
     Ok(workflow)
 }

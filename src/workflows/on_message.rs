@@ -13,6 +13,10 @@ use crate::{
     auth::{Role, Scope},
     db::{Conn, DbError, is_visible_channel, now},
     ids::{ChannelId, MessageId, RunId, ThreadId, WorkflowId, WorkspaceId},
+    inbox::{
+        InboxSubject, InboxSubjectKind,
+        notice::{Notice, open_for_admins},
+    },
     realtime::EventType,
     tasks::asleep::is_asleep,
 };
@@ -149,7 +153,7 @@ async fn owner_can_run(
     }))
 }
 
-/// Pauses a workflow whose owner can no longer run it.
+/// Pauses a workflow whose owner can no longer run it, and opens a notice for admins.
 async fn pause(c: &mut Conn, workflow: &Workflow) -> Result<(), DbError> {
     c.q("update workflows set status = $2, paused_reason = $3, version = version + 1, updated_at = $4 where id = $1")
         .bind(workflow.id)
@@ -162,6 +166,13 @@ async fn pause(c: &mut Conn, workflow: &Workflow) -> Result<(), DbError> {
         let summary = "paused: its owner cannot post in its channel";
         insert_version(c, &paused, paused.owner_id, summary).await?;
         announce(c, EventType::WorkflowUpdated, &paused).await?;
+        let notice = Notice {
+            workspace: paused.workspace_id,
+            subject: InboxSubject::new(InboxSubjectKind::Workflow, paused.id.0),
+            actor: None,
+            channel: None,
+        };
+        open_for_admins(c, &notice).await?;
     }
     Ok(())
 }

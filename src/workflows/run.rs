@@ -19,6 +19,7 @@ use crate::{
         ActionId, AgentId, ApiKeyId, ChannelId, ForkId, MessageId, RunId, TaskId, ThreadId, UserId,
         WorkflowId, WorkspaceId,
     },
+    inbox::{InboxReason, close},
     realtime::{
         Audience, EventData, EventType, NewEvent,
         log::{self, Recipients},
@@ -459,7 +460,7 @@ pub async fn workspace_of_run(c: &mut Conn, id: RunId) -> Result<Option<Workspac
 }
 
 /// Appends an event with the run, without its texts. Recipients are the readers of its channel or, for a run without a channel, its
-/// requester, the workflow's owner, and admins.
+/// requester, the workflow's owner, and admins. Also closes the inbox items of an ended run's forks.
 ///
 /// # Errors
 /// Only database errors.
@@ -477,9 +478,15 @@ pub async fn announce_run(c: &mut Conn, kind: EventType, id: RunId) -> Result<()
     });
     let audience = queue::audience_in(c, run.channel_id).await?;
     let workspace = run.workspace_id;
+    let forks = run.steps.iter().filter_map(|step| step.fork_id);
+    let forks: Vec<ForkId> = forks.filter(|_| run.status.has_ended()).collect();
     let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(seq, kind, audience, &RunEvent { run })?;
-    log::append(c, workspace, event.only_to(only)).await
+    log::append(c, workspace, event.only_to(only)).await?;
+    for fork in forks {
+        close::close(c, workspace, InboxReason::Resolve, fork.0, None).await?;
+    }
+    Ok(())
 }
 
 /// Announces the run to which a task belongs, because the run starts or stops waiting for people together with the task.

@@ -3,7 +3,7 @@
 use super::state::{Collaboration, CollaborationState, find_collaboration, set_collaboration};
 use crate::{
     agents::profiles,
-    chat::{bindings, forks},
+    chat::{bindings, forks, inbox::forks::open_ended},
     db::{Conn, DbError},
     ids::{ForkId, ThreadId, WorkspaceId},
     realtime::{Audience, hub::Conversation},
@@ -21,7 +21,7 @@ pub async fn update_collaboration(
 }
 
 /// Ends a running collaboration with the given state, and binds its fork to the first agent unless people have bound
-/// another one.
+/// another one. If the collaboration has not written a draft, the person who started it gets an inbox item.
 pub async fn end_collaboration(
     c: &mut Conn,
     fork: ForkId,
@@ -34,7 +34,11 @@ pub async fn end_collaboration(
     };
     let ended = Collaboration { state, ..running };
     bind_first(c, fork, &ended).await?;
-    update_collaboration(c, fork, &ended, audience).await
+    update_collaboration(c, fork, &ended, audience).await?;
+    if state == CollaborationState::Done {
+        return Ok(());
+    }
+    open_ended(c, fork).await
 }
 
 async fn bind_first(

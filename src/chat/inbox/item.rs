@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{
     rows::{self, Reader, Row},
     snippet::{TEXT_UNITS_MAX, TITLE_UNITS_MAX, around_handle, beginning},
+    subjects::{self, SubjectTexts},
 };
 use crate::{
     chat::{
@@ -110,6 +111,7 @@ struct Sources {
     /// Titles of threads and forks.
     conversations: HashMap<Uuid, String>,
     actors: HashMap<Uuid, MessageAuthor>,
+    subjects: SubjectTexts,
     handle: String,
 }
 
@@ -201,6 +203,7 @@ async fn load(c: &mut Conn, reader: Reader, rows: &[Row]) -> Result<Sources, DbE
             .into_iter()
             .map(|(id, kind, name, avatar_url)| (id, author(id, kind, name, avatar_url)))
             .collect(),
+        subjects: subjects::load(c, rows).await?,
         handle: handle.map(|(handle,)| handle).unwrap_or_default(),
     })
 }
@@ -229,9 +232,16 @@ fn item(sources: &Sources, row: &Row, count: i64) -> InboxItem {
             beginning(text, TEXT_UNITS_MAX)
         }
     });
-    let title = row
-        .conversation_id
-        .and_then(|id| sources.conversations.get(&id))
+    let subject = sources.subjects.get(&(row.reason, row.subject_id));
+    let text = subject
+        .map(|subject| beginning(&subject.text, TEXT_UNITS_MAX))
+        .or(text);
+    let title = subject
+        .and_then(|subject| subject.title.as_ref())
+        .or_else(|| {
+            row.conversation_id
+                .and_then(|id| sources.conversations.get(&id))
+        })
         .map(|title| beginning(title, TITLE_UNITS_MAX));
     let actor = row.actor_id.and_then(|id| sources.actors.get(&id)).cloned();
     let thread = row.thread_id.map(|id| id.0);

@@ -11,6 +11,7 @@ use crate::{
         InboxReason, InboxSubject, NewItem, Place, close,
         open::{open, open_for_channel, open_for_subscribers},
     },
+    realtime::log,
 };
 
 /// Maximum number of people whom one message mentions with an item.
@@ -39,8 +40,10 @@ fn item_of(message: &Message, reason: InboxReason, subject: InboxSubject) -> New
         subject,
         actor,
         place: Some(place_of(message)),
+        channel: None,
         message: Some(message.id),
         seq: message.seq,
+        changed_seq: message.seq,
         is_quiet: false,
     }
 }
@@ -124,7 +127,9 @@ pub(in crate::chat) async fn update_mentions(
     for user in named.iter().filter(|user| !to.people.contains(user)) {
         close::delete_cause(c, user.0, InboxReason::Mention, message.id).await?;
     }
+    let (changed_seq, _) = log::head(c, message.workspace_id).await?;
     let item = NewItem {
+        changed_seq,
         is_quiet: true,
         ..item_of(message, InboxReason::Mention, message.id.into())
     };
@@ -140,6 +145,7 @@ pub(in crate::chat) async fn update_mentions(
     }
     if to.everyone && !had_everyone {
         let item = NewItem {
+            changed_seq,
             is_quiet: true,
             ..item_of(message, InboxReason::Group, message.id.into())
         };

@@ -4,6 +4,7 @@
 //! neither approves nor runs actions.
 
 pub mod approval;
+mod items;
 mod row;
 mod state;
 pub mod texts;

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::state::{ActionKind, ActionState, GrantedBy, NeededPerson, TaintKind};
+use super::{
+    items,
+    state::{ActionKind, ActionState, GrantedBy, NeededPerson, TaintKind},
+};
 use crate::{
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, is_in_visible_channel, is_reader, now},
     ids::{
@@ -262,6 +265,29 @@ impl Action {
     /// Checks whether the action is a delegation that runs as a task of its own.
     pub fn is_delegated(&self) -> bool {
         self.state == ActionState::Running && self.lease_token.is_none()
+    }
+
+    /// Decision for which people get inbox items after the event `seq`.
+    fn decision(&self, seq: i64) -> items::OpenDecision {
+        let missing = self.needs.iter().filter(|need| need.by.is_none());
+        // A write can have been settled.
+        let has_ended = matches!(self.state, ActionState::Done | ActionState::Failed);
+        items::OpenDecision {
+            action: self.id,
+            workspace: self.workspace_id,
+            channel: self.channel_id,
+            thread: self.thread_id,
+            fork: self.fork_id,
+            agent: self.agent_id,
+            requester: self.requested_by,
+            state: self.state,
+            missing: missing.map(|need| (need.who, need.user_id)).collect(),
+            is_extended: self.is_extended,
+            can_have_items: !self.needs.is_empty()
+                || self.state.needs_person()
+                || (has_ended && self.effect != Effect::Read),
+            seq,
+        }
     }
 
     /// Returns the object for clients; `shown` is `None` for readers who must not see the texts.
@@ -1050,7 +1076,7 @@ pub async fn forget_person(
 }
 
 /// Appends an event with the current state of an action, as shown to readers without access to its texts. Names are omitted, because
-/// the event log would keep them.
+/// the event log would keep them. Also opens and closes the inbox items of the people who can decide.
 pub async fn announce(
     c: &mut Conn,
     id: ActionId,
@@ -1069,5 +1095,6 @@ pub async fn announce(
     if let Some(thread) = action.thread_id {
         event = event.in_conversation(thread, action.fork_id);
     }
-    log::append(c, action.workspace_id, event).await
+    log::append(c, action.workspace_id, event).await?;
+    items::follow_state(c, &action.decision(seq)).await
 }

@@ -93,6 +93,7 @@ pub struct UsageBudget {
 /// A budget from the database, with one of its counters.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub(super) struct BudgetRow {
+    pub id: Uuid,
     pub scope: BudgetScope,
     pub subject_id: Option<Uuid>,
     pub period: BudgetPeriod,
@@ -284,6 +285,7 @@ mod tests {
     #[test]
     fn a_budget_warns_once_when_its_warning_and_its_limit_are_reached() {
         let after = |spent| BudgetRow {
+            id: Uuid::nil(),
             scope: BudgetScope::Workspace,
             subject_id: None,
             period: BudgetPeriod::Month,

@@ -8,6 +8,7 @@ use super::{
     amount::{Amounts, nano_usd},
     announce::{announce, wake},
     budget::{BudgetPeriod, BudgetRow, BudgetScope, NewBudget, UsageBudget},
+    notices,
 };
 use crate::{
     db::{Conn, Db, DbError, dialect, now},
@@ -24,7 +25,7 @@ const USAGE_MAX: i64 = 100_000;
 macro_rules! list_sql {
     ($counters:literal, $budgets:literal) => {
         concat!(
-            "select b.scope, b.subject_id, b.period, b.unit, b.amount, b.warn_at, k.subject_id as counted_id, \
+            "select b.id, b.scope, b.subject_id, b.period, b.unit, b.amount, b.warn_at, k.subject_id as counted_id, \
              coalesce(k.spent, 0) as spent, coalesce(k.reserved, 0) as reserved from budgets b \
              left join (select n.budget_id, n.subject_id, n.spent, n.reserved, \
              row_number() over (partition by n.budget_id order by n.spent + n.reserved desc, n.subject_id) as place \
@@ -133,6 +134,10 @@ pub async fn replace(
     .await?;
     let stored = list(c, workspace).await?;
     announce(c, workspace).await?;
+    notices::close_settled(c, workspace).await?;
+    let warned = rows(c, workspace).await?.into_iter();
+    let warned = warned.filter(BudgetRow::is_warned).map(|row| row.id);
+    notices::open(c, workspace, &warned.collect::<Vec<_>>()).await?;
     wake(c, workspace).await?;
     Ok(stored)
 }

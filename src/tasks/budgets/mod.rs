@@ -13,6 +13,7 @@ mod amount;
 mod announce;
 mod budget;
 mod list;
+mod notices;
 mod reserve;
 mod version;
 

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::{
     amount::Amounts,
     announce::{announce, wake},
     budget::{BudgetPeriod, BudgetRow, OverBudget},
+    notices,
 };
 use crate::{
     db::{Conn, DbError, Query, now},
@@ -97,7 +100,8 @@ impl Charge {
             .value()
             .await?;
         if has_budgets {
-            self.bind(c.q(concat!(
+            let inserted = self
+                .bind(c.q(concat!(
                 "insert into budget_counters (budget_id, subject_id, period, spent, reserved) select b.id, ",
                 subject!(),
                 ", ",
@@ -108,6 +112,10 @@ impl Charge {
             )))
             .run()
             .await?;
+            if inserted > 0 {
+                // A period may have begun.
+                notices::close_settled(c, self.workspace).await?;
+            }
         }
         Ok(has_budgets)
     }
@@ -115,7 +123,7 @@ impl Charge {
     /// The counters of the call, in the order of the budgets.
     async fn counters(&self, c: &mut Conn) -> Result<Vec<BudgetRow>, DbError> {
         self.bind(c.q(concat!(
-            "select b.scope, b.subject_id, b.period, b.unit, b.amount, b.warn_at, k.subject_id as counted_id, k.spent, k.reserved \
+            "select b.id, b.scope, b.subject_id, b.period, b.unit, b.amount, b.warn_at, k.subject_id as counted_id, k.spent, k.reserved \
              from budgets b join budget_counters k on ",
             is_counter!("k"),
             " where ",
@@ -232,11 +240,13 @@ pub async fn settle(
         return Ok(());
     }
     let counters = charge.counters(c).await?;
-    let has_crossed = counters
+    let crossed = counters
         .iter()
-        .any(|counter| counter.has_crossed(used.in_unit(counter.unit).unwrap_or(0)));
-    if has_crossed {
+        .filter(|counter| counter.has_crossed(used.in_unit(counter.unit).unwrap_or(0)));
+    let crossed: Vec<Uuid> = crossed.map(|counter| counter.id).collect();
+    if !crossed.is_empty() {
         announce(c, charge.workspace).await?;
+        notices::open(c, charge.workspace, &crossed).await?;
     }
     wake(c, charge.workspace).await
 }
@@ -248,6 +258,7 @@ mod tests {
 
     fn counter(unit: BudgetUnit, amount: i64, spent: i64, reserved: i64) -> BudgetRow {
         BudgetRow {
+            id: Uuid::nil(),
             scope: BudgetScope::Workspace,
             subject_id: None,
             period: BudgetPeriod::Month,

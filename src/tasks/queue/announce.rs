@@ -10,6 +10,7 @@ use crate::{
     tasks::{
         Task, TaskEvent, TokenUsage,
         costs::{self, CostReader},
+        items,
     },
 };
 
@@ -36,7 +37,7 @@ pub async fn audience_in(c: &mut Conn, channel: Option<ChannelId>) -> Result<Aud
 }
 
 /// Appends an event with the current state of the task under the sequence number `seq`. If the task is personal or has no channel,
-/// only its requester receives the event.
+/// only its requester receives the event. Also opens or closes the inbox item that follows from the status.
 pub async fn announce_as(
     c: &mut Conn,
     seq: i64,
@@ -67,7 +68,8 @@ pub async fn announce_as(
     if let Some(thread) = task.thread_id {
         event = event.in_conversation(thread, task.fork_id);
     }
-    log::append(c, task.workspace_id, event).await
+    log::append(c, task.workspace_id, event).await?;
+    items::follow_status(c, task, seq).await
 }
 
 /// Appends an event with the current state of the task.

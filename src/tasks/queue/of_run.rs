@@ -5,7 +5,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ApiKeyId, ChannelId, MessageId, RunId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::Audience,
-    tasks::{Task, TaskInput, TaskKind, TaskStatus},
+    tasks::{Task, TaskInput, TaskKind, TaskStatus, items},
 };
 
 /// The root task of a run, or a task of one of its steps.
@@ -106,6 +106,7 @@ pub async fn reopen(
             .bind(run)
             .run()
             .await?;
+        items::close_failure(c, task).await?;
         c.notify(Box::new(Wake));
         announce(c, task, audience).await?;
     }
