@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Person, Socket, Team, id, list, number, team, text, unknown_id};
 
+mod work;
+
 /// A list of the inbox as `reason state text`, newest first.
 async fn inbox(person: &Person, query: &str) -> Vec<String> {
     let page = person.get(&format!("/v1/inbox{query}")).await.ok();
