@@ -22,7 +22,13 @@ export type CompactDelta = S['CompactDelta'];
 export type StreamStart = S['StreamStart'];
 export type TaskDelta = FrameOf<'task.delta'>;
 export type DroppableFrame = FrameOf<
-  'task.delta' | 'typing' | 'presence' | 'read.updated' | 'follow.updated' | 'channel.activity'
+  | 'task.delta'
+  | 'typing'
+  | 'presence'
+  | 'read.updated'
+  | 'follow.updated'
+  | 'channel.activity'
+  | 'inbox.created'
 >;
 export type ReadyFrame = FrameOf<'ready'>;
 export type AckFrame = FrameOf<'ack'>;

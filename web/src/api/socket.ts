@@ -254,6 +254,7 @@ export class Socket {
       case 'read.updated':
       case 'follow.updated':
       case 'channel.activity':
+      case 'inbox.created':
         return this.#handlers.onFrame(frame);
     }
   }

@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page, waitFor, within } from '@testing-library/svelte';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Action } from '../api/actions';
 import type { TaskContext } from '../api/types';
 import Conversation from '../components/Conversation.svelte';
@@ -11,7 +11,7 @@ import { action, announced, approved, grant, waiting } from '../test/make-action
 import { schedule } from '../test/make-schedules';
 import { Screen } from '../test/screen';
 import { actionsOf } from './actions.svelte';
-import InboxPage from './InboxPage.svelte';
+import InboxPage from '../inbox/InboxPage.svelte';
 
 const screen = new Screen();
 const card = () => page.findByRole('article', { name: 'Approval: Create an issue' });
@@ -220,7 +220,7 @@ test('the inbox has paused schedules and workflows until they are dealt with', a
   for (const words of [text, gone]) expect(within(list).getByText(words)).toBeTruthy();
   const link = (of: string) =>
     within(list)
-      .getByRole('link', { name: `Review ${of}` })
+      .getByRole('link', { name: `Resume ${of}` })
       .getAttribute('href');
   expect([link('Morning'), link('review')]).toEqual([
     '/northwind/automation/schedules',
@@ -228,7 +228,7 @@ test('the inbox has paused schedules and workflows until they are dealt with', a
   ]);
   backend.waiting = waiting();
   screen.scene.event('schedule.updated', { schedule: schedule() });
-  expect(await page.findByText('Nothing is waiting for you.')).toBeTruthy();
+  expect(await page.findByText('You’re caught up.')).toBeTruthy();
 });
 test('the approval of a run has its text, and a link to the run', async () => {
   const approval = action({
@@ -256,11 +256,11 @@ test('the approval of a run has its text, and a link to the run', async () => {
 });
 test('an empty inbox says so, and fills without a reload', async () => {
   screen.show(InboxPage, {});
-  expect(await page.findByText('Nothing is waiting for you.')).toBeTruthy();
+  expect(await page.findByText('You’re caught up.')).toBeTruthy();
   ask(action());
   screen.scene.event('action.requested', { action: announced(action()) });
   expect(await card()).toBeTruthy();
-  await vi.waitFor(() => expect(page.getByText('1 decision')).toBeTruthy());
+  expect(page.getByRole('region', { name: 'Waiting for you' })).toBeTruthy();
 });
 
 test('what an agent saw includes the results of its searches', async () => {

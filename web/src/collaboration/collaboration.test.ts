@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page, waitFor, within } from '@testing-library/svelte';
 import { describe, expect, test } from 'vitest';
-import InboxPage from '../approvals/InboxPage.svelte';
+import InboxPage from '../inbox/InboxPage.svelte';
 import { actionsOf } from '../approvals/actions.svelte';
 import type { Collaboration } from '../api/types';
 import { agentName } from '../lib/text';

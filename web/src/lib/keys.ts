@@ -7,6 +7,7 @@ export type Command =
   | 'composer'
   | 'escape'
   | 'keys'
+  | 'inbox'
   | 'next-message'
   | 'previous-message'
   | 'next-channel'
@@ -50,6 +51,7 @@ const PLAIN: Record<string, Command> = {
   j: 'next-message',
   k: 'previous-message',
   c: 'new-thread',
+  i: 'inbox',
   r: 'reply',
   e: 'edit',
   u: 'mark-unread',

@@ -4,13 +4,15 @@ const HOLD_MS = 450;
 export class LongPress {
   #timer: ReturnType<typeof setTimeout> | null = null;
   #fire: () => void;
-  constructor(fire: () => void) {
+  #ignored: string;
+  /** `ignored`: elements that handle touches themselves. */
+  constructor(fire: () => void, ignored = 'a, button, textarea, pre, .tablewrap') {
     this.#fire = fire;
+    this.#ignored = ignored;
   }
   start = (e: TouchEvent): void => {
     this.cancel();
-    if (e.touches.length !== 1 || (e.target as Element).closest('a, button, textarea, pre, .tablewrap'))
-      return;
+    if (e.touches.length !== 1 || (e.target as Element).closest(this.#ignored)) return;
     this.#timer = setTimeout(this.#fire, HOLD_MS);
   };
   cancel = (): void => {

@@ -76,6 +76,9 @@ export class Commands {
       case 'next-unread-thread':
       case 'previous-unread-thread':
         return this.#stepThread(command === 'next-unread-thread' ? 1 : -1);
+      case 'inbox':
+        if (this.#router.route.name !== 'inbox') this.#router.go(to.inbox(this.#ws.slug));
+        return true;
       case 'keys':
         ui.dialog = { name: 'keys' };
         return true;

@@ -78,6 +78,7 @@ export class Incoming {
         this.#open.window(m)?.apply(e);
         if (m.state !== 'streaming') this.#ws.streams.end(m.id);
         for (const state of this.#open.forks.all()) state.changed(m);
+        if (e.type === 'message.deleted') this.#ws.inbox.spread();
         if (e.type === 'message.updated') this.#notify(replyNotification(m, this.#ws));
         return;
       }
@@ -95,6 +96,8 @@ export class Incoming {
         return this.#outcome(e);
       case 'task.status_changed':
         return this.#task(e.data.task);
+      case 'inbox.updated':
+        return this.#ws.inbox.soon();
     }
   }
   onFrame(f: DroppableFrame): void {
@@ -113,9 +116,16 @@ export class Incoming {
       case 'presence':
         return this.#ws.people.seen(f);
       case 'read.updated':
-        if ('channel_id' in f) return this.#ws.reads.readChannel(f.channel_id, f.seq);
+        if ('channel_id' in f) {
+          this.#ws.inbox.read({ channel: f.channel_id }, f.seq);
+          return this.#ws.reads.readChannel(f.channel_id, f.seq);
+        }
+        this.#ws.inbox.read({ thread: f.thread_id }, f.seq);
         return this.#ws.reads.marked(f.thread_id, f.seq);
+      case 'inbox.created':
+        return this.#ws.inbox.soon();
       case 'follow.updated':
+        this.#ws.inbox.soon();
         return this.#ws.reads.followed(f.thread_id, f.follow);
       case 'channel.activity':
         if (!this.#ws.channels.follows(f.channel_id)) this.#ws.channels.active.add(f.channel_id);
@@ -142,8 +152,16 @@ export class Incoming {
         mentionsMe(m, this.#ws.myId),
         e.seq,
       );
+    if (m.author.type === 'human' && !mine && m.kind !== 'notice') this.#inbox(m);
     this.#notify(mentionNotification(m, this.#ws));
     this.#notify(replyNotification(m, this.#ws));
+  }
+  /** Replies have no rows, and items of a channel no signal: both follow from messages. */
+  #inbox(m: Message): void {
+    const { inbox, threads } = this.#ws;
+    const level = m.fork_id ? undefined : threads.map.get(m.thread_id)?.follow?.level;
+    if (level === 'all') inbox.soon();
+    else inbox.spread();
   }
   /** Handles a message that moved its thread up in the list; a dropped thread is loaded again. */
   #moved(m: Message): void {
@@ -184,6 +202,7 @@ export class Incoming {
     if (user === this.#ws.myId) {
       if (added) return this.#ws.channels.join(channel);
       this.#ws.channels.leave(channel.id);
+      this.#ws.inbox.spread();
       return this.#out.left();
     }
     if (this.#ws.channels.map.has(channel.id)) this.#ws.channels.put(channel);

@@ -119,6 +119,7 @@ export class Sync {
     this.#ws.forks.load(s.open_forks);
     this.#ws.tasks.load(s.active_tasks);
     this.#ws.streams.clear();
+    this.#ws.inbox.load(s.inbox);
     this.dropStale();
     void this.#ws.outcomes.start();
     this.#ws.status = 'ready';
@@ -170,6 +171,7 @@ export class Sync {
   #live(): void {
     this.#polling?.stop();
     this.#ws.outbox.flush();
+    this.#ws.inbox.soon();
     if (this.#wasLive) void this.#catchUp();
     this.#wasLive = true;
   }

@@ -1,6 +1,7 @@
 import type { Api } from '../api/api';
 import type { DroppableFrame, ServerEvent } from '../api/events';
 import type { AgentsState, Task, Thread, Workspace } from '../api/types';
+import type { InboxFeed } from '../inbox/feed.svelte';
 import type { Uploads } from '../files/uploads.svelte';
 import type { Channels } from './channels.svelte';
 import type { Connection } from './connection.svelte';
@@ -38,6 +39,7 @@ export interface WorkspaceParts {
   readonly reads: Reads;
   readonly forkActions: ForkActions;
   readonly outcomes: Outcomes;
+  readonly inbox: InboxFeed;
   readonly uploads: Uploads | null;
   status: Loading;
   problem: string;

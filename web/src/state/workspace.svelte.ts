@@ -2,8 +2,11 @@ import type { Api } from '../api/api';
 import type { DroppableFrame, OutcomeEvent, ServerEvent } from '../api/events';
 import type { SocketDeps } from '../api/socket';
 import type { AgentsState, Task, Thread, Workspace } from '../api/types';
+import { InboxApi } from '../api/inbox';
 import type { Actions } from '../approvals/actions.svelte';
 import type { Uploads } from '../files/uploads.svelte';
+import { InboxFeed } from '../inbox/feed.svelte';
+import type { InboxList } from '../inbox/list.svelte';
 import { to } from '../lib/router.svelte';
 import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
@@ -80,6 +83,9 @@ export class WorkspaceState implements WorkspaceParts {
   readonly reads: Reads;
   readonly forkActions: ForkActions;
   readonly outcomes = new Outcomes(this);
+  readonly inbox: InboxFeed;
+  /** Items of the inbox; created with its page. */
+  inboxList: InboxList | null = null;
   /** Tool calls, and the decisions that wait for the user; created after startup. */
   actions = $state.raw<Actions | null>(null);
   /** Switches of memory; read with the first menu that depends on them. */
@@ -122,6 +128,10 @@ export class WorkspaceState implements WorkspaceParts {
     this.reads = new Reads(this.api, this.threads, this.channels, {
       recount: () => void this.#sync.recount(),
       reading: (thread) => this.#open.threads.known(thread)?.reading,
+    });
+    this.inbox = new InboxFeed({
+      changes: (since) => this.api.part(InboxApi).changes(since),
+      reaches: () => this.connection.reachesServer,
     });
     this.tasks = new Tasks((id) => this.api.task(id));
     this.typing = new Typing((place) => this.forkActions.isStarting(place) || this.#sync.typing(place));
@@ -172,6 +182,8 @@ export class WorkspaceState implements WorkspaceParts {
     this.typing.dispose();
     this.reads.dispose();
     this.outbox.dispose();
+    this.inbox.dispose();
+    this.inboxList?.dispose();
     this.actions?.dispose();
     this.uploads?.dispose();
     this.drafts.dispose();

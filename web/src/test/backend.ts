@@ -10,6 +10,7 @@ import type { Fork, Message, Task, Thread } from '../api/types';
 import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
 import { AT, Browser, fork, message, snapshot, thread } from './make';
+import type { Inbox } from './inbox';
 import type { TaskTree } from '../api/task-trees';
 import { waiting } from './make-actions';
 import type { StoredFile, VersionedObject } from './versioned';
@@ -32,6 +33,8 @@ export class Backend {
   actions = new Map<string, Action>();
   /** Mia's open decisions. */
   waiting: Waiting = waiting();
+  /** Mia's inbox, for tests of it. */
+  inbox: Inbox | null = null;
   workflows: Workflow[] = [];
   schedules: Schedule[] = [];
   /** Runs by ID. Requests that start or change a run return its entry. */
@@ -87,6 +90,10 @@ export class Backend {
     if (/^(GET|POST) \/v1\/tasks\/\w+(\/(cancel|retry))?$/.test(call))
       return this.tasks.find((t) => t.id === id);
     if (call === 'GET /v1/waiting') return this.waiting;
+    if (url.pathname.startsWith('/v1/inbox') || url.pathname.endsWith('/saved'))
+      return (
+        this.inbox?.answer(call, url, body) ?? { ...list([]), open: 0, seq: this.snapshot.seq, resync: false }
+      );
     if (call === 'GET /v1/workspaces/ws_1/files')
       return list(this.sharedFiles.filter((f) => f.content !== null).map((f) => f.summary()));
     if (call === 'GET /v1/workspaces/ws_1/context') return { text: this.contextText, tokens: 0, parts: [] };

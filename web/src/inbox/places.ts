@@ -1,0 +1,28 @@
+import type { InboxItem } from '../api/inbox';
+import { to } from '../lib/router.svelte';
+import type { WorkspaceState } from '../state/workspace.svelte';
+
+/** "#ops"; blank in direct channels and outside of channels. */
+export function placeText(i: InboxItem, ws: WorkspaceState): string {
+  const channel = ws.channels.map.get(i.channel_id ?? '');
+  return channel && channel.kind !== 'direct' ? `#${channel.name}` : '';
+}
+
+/** Page of the object that an item is about: the conversation at the message, or a page of the workspace. */
+export function hrefOf(i: InboxItem, ws: WorkspaceState): string {
+  const { slug } = ws;
+  const channel = ws.channels.map.get(i.channel_id ?? '');
+  const id = i.subject_id ?? '';
+  if (channel && i.thread_id) {
+    const segment = ws.channels.segment(channel);
+    if (i.fork_id) return to.fork(slug, segment, i.thread_id, i.fork_id, i.message_id);
+    const thread = to.thread(slug, segment, i.thread_id);
+    return i.message_id ? `${thread}#m-${i.message_id}` : thread;
+  }
+  if (id.startsWith('run_')) return to.run(slug, id);
+  if (id.startsWith('flow_')) return to.workflows(slug, id);
+  if (id.startsWith('sched_')) return to.schedules(slug);
+  if (id.startsWith('tool_')) return to.settings(slug, 'tools');
+  if (id.startsWith('item_')) return to.actions(slug);
+  return i.reason === 'notice' ? to.settings(slug, 'costs') : to.inbox(slug);
+}
