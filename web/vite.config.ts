@@ -28,7 +28,7 @@ export default defineConfig({
             { name: 'sanitizer', priority: 4, test: /node_modules.dompurify\b/ },
             { name: 'markdown', priority: 3, test: /src.lib.markdown\.ts$/ },
             { name: 'thread', priority: 2, test: /src.components.ThreadView\.svelte$/ },
-            { name: 'inbox', priority: 1, test: /src.approvals.InboxPage\.svelte$/ },
+            { name: 'inbox', priority: 1, test: /src.inbox.InboxPage\.svelte$/ },
             // icons that several parts share
             { name: 'icons', priority: 0, test: /@lucide/, minShareCount: 2 },
           ],
