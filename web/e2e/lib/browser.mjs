@@ -126,6 +126,8 @@ export async function setUp(
   await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await box(page, 'Workspace name').fill(workspace);
   await button(page, 'Create workspace').click();
+  await page.getByRole('button', { name: /^(Later|Continue)$/ }).click();
+  await button(page, 'Skip').click();
   await box(page, 'Start a thread in #general').waitFor();
 }
 export async function inviteLink(page) {

@@ -5,18 +5,23 @@ import { Loaded } from '../ui/loaded.svelte';
 import { ModelEdit } from './model-edit.svelte';
 
 /** The model server of a workspace, with the form that changes it. */
-export function modelSettings(ws: WorkspaceState) {
-  const api = ws.api.part(AdminApi);
-  const page = new Loaded(async () => {
-    const connection = await api.model(ws.id);
+export function modelPage(api: AdminApi, workspace: string) {
+  return new Loaded(async () => {
+    const connection = await api.model(workspace);
     const isNone = connection.source === 'none';
     const [now, found] = await Promise.all([
       isNone ? null : api.defaultModel(),
       // Found servers are only an offer: the form works without them.
-      isNone ? api.localModels(ws.id).catch(() => []) : [],
+      isNone ? api.localModels(workspace).catch(() => []) : [],
     ]);
-    return { connection, now, found, edit: new ModelEdit(api, ws.id, connection) };
+    return { connection, now, found, edit: new ModelEdit(api, workspace, connection) };
   });
+}
+
+/** The same, in the workspace that is open. */
+export function modelSettings(ws: WorkspaceState) {
+  const api = ws.api.part(AdminApi);
+  const page = modelPage(api, ws.id);
   /** A new connection changes the model names that are shown elsewhere, too. */
   const changed = async () => {
     await page.load();

@@ -5,6 +5,12 @@ import { LAST_USER } from '../offline/saved-work';
 import type { Account, Setup, User, Workspace, WorkspaceRef } from '../api/types';
 import { outboxPrefix } from './outbox-store';
 
+/** Steps of the setup after the account: its workspace, a model, and a first question. */
+export type SetupStep = 'workspace' | 'model' | 'try';
+const STEPS: readonly string[] = ['workspace', 'model', 'try'] satisfies SetupStep[];
+const isStep = (s: string | null): s is SetupStep => s !== null && STEPS.includes(s);
+const stepKey = (user: string) => `openvibe.setup.${user}`;
+
 export type SessionStatus = 'loading' | 'unreachable' | 'setup' | 'signed-out' | 'signed-in';
 
 /** The signed-in user, and their workspaces. */
@@ -14,6 +20,8 @@ export class Session {
   user = $state.raw<User | null>(null);
   workspaces = $state.raw<WorkspaceRef[]>([]);
   setup = $state.raw<Setup | null>(null);
+  /** Open step of the setup that this user began on this device; null if there is none. */
+  step = $state<SetupStep | null>(null);
   readonly api: Api;
   #store: KeyValueStore;
 
@@ -60,6 +68,7 @@ export class Session {
     try {
       this.setup = await this.api.setup();
       this.user = null;
+      this.step = null;
       this.workspaces = [];
       this.#setCurrent(''); // repeated, because another window may have asked before the session ended
       this.status = this.setup.needs_setup ? 'setup' : 'signed-out';
@@ -69,6 +78,11 @@ export class Session {
     }
   }
   #enter(account: Account): void {
+    // For the same user, the step in memory counts, because the browser may have rejected the write.
+    if (this.user?.id !== account.user.id) {
+      const stored = this.#store.get(stepKey(account.user.id));
+      this.step = isStep(stored) ? stored : null;
+    }
     this.user = account.user;
     this.workspaces = account.workspaces;
     this.status = 'signed-in';
@@ -107,10 +121,21 @@ export class Session {
     setup_token?: string;
   }): Promise<Workspace> {
     const { name, email, password, setup_token } = form;
-    if (!this.user) this.user = (await this.api.signUp({ name, email, password, setup_token })).user;
+    if (!this.user) {
+      this.user = (await this.api.signUp({ name, email, password, setup_token })).user;
+      this.goTo('workspace');
+    }
     const workspace = await this.api.createWorkspace(form.workspace);
+    this.goTo('model');
     this.#enter(await this.api.me());
     return workspace;
+  }
+  /** Opens a step of the setup, which a reload keeps; null ends the setup. */
+  goTo(step: SetupStep | null): void {
+    const key = stepKey(this.user!.id);
+    if (step) this.#store.set(key, step);
+    else this.#store.remove(key);
+    this.step = step;
   }
   async createWorkspace(name: string): Promise<Workspace> {
     const workspace = await this.api.createWorkspace({ name });

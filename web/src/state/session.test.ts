@@ -77,3 +77,22 @@ test.each([
   expect(session).toMatchObject({ status: 'unreachable', problem });
   vi.unstubAllGlobals();
 });
+test('the open step of the setup survives a reload, for the person who began it', async () => {
+  cookie = null;
+  const session = await open();
+  const form = { name: 'Ada', email: 'ada@example.com', password: 'x', workspace: { name: 'Northwind' } };
+  await session.first(form);
+  expect(session.step).toBe('model');
+  session.goTo('try');
+  const again = await open();
+  expect([again.user?.id, again.step]).toEqual(['ada', 'try']);
+  await again.signOut();
+  expect(again.step).toBeNull();
+  await again.signIn('bo@example.com', 'x');
+  expect(again.step).toBeNull();
+  await again.signOut();
+  await again.signIn('ada@example.com', 'x');
+  expect(again.step).toBe('try');
+  again.goTo(null);
+  expect((await open()).step).toBeNull();
+});
