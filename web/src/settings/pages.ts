@@ -6,7 +6,7 @@ export type SettingsPage =
   | ('profile' | 'appearance' | 'memory' | 'devices')
   | ('workspace' | 'members' | 'channels')
   | ('agents' | 'tools' | 'told' | 'styles')
-  | ('model' | 'costs' | 'nodes' | 'audit');
+  | ('model' | 'costs' | 'server' | 'nodes' | 'audit');
 export interface PageEntry {
   key: SettingsPage;
   name: string;
@@ -15,7 +15,7 @@ export interface PageEntry {
   admin?: boolean;
   /** For members: returns true if the page has content for this user. */
   also?: (ws: WorkspaceState) => boolean;
-  /** For admins: only those who can list the nodes have this page. */
+  /** For admins: only those of the server, who can list the nodes, have this page. */
   operator?: boolean;
   wide?: boolean;
 }
@@ -72,6 +72,13 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
   {
     name: 'Server',
     pages: [
+      {
+        key: 'server',
+        name: 'Server',
+        load: () => import('../server/ServerPage.svelte'),
+        admin: true,
+        operator: true,
+      },
       {
         key: 'nodes',
         name: 'Nodes',

@@ -3,6 +3,7 @@ import { AgentsApi } from '../api/agents';
 import { MemoryApi } from '../api/memory';
 import { PersonasApi } from '../api/personas';
 import { ReplyStylesApi } from '../api/reply-styles';
+import { ServerApi } from '../api/server';
 import { ToolsApi } from '../api/tools';
 import type { App } from '../context';
 import { money } from '../lib/numbers';
@@ -59,6 +60,7 @@ export const STATES: Record<SettingsPage, (ws: WorkspaceState, app: App) => stri
     const { total } = await ws.api.part(AdminApi).usage({ from: month, to: month, group_by: 'model', ...of });
     return `${total.cost_usd === null ? plural(total.tasks, 'request') : money(total.cost_usd)} this month`;
   },
+  server: async (ws) => `OpenVibe ${(await ws.api.part(ServerApi).get()).version}`,
   nodes: async (ws) => plural((await ws.api.part(AdminApi).nodes()).data.length, 'node'),
   audit: async (ws) => {
     const [newest] = (await ws.api.part(AdminApi).audit({})).data;

@@ -6,6 +6,7 @@ import type { ServerEvent } from '../api/events';
 import type { StylePreset } from '../api/reply-styles';
 import type { Run, Workflow } from '../api/runs';
 import type { Schedule } from '../api/schedules';
+import type { ServerInfo } from '../api/server';
 import type { Fork, Message, Task, Thread } from '../api/types';
 import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
@@ -44,6 +45,8 @@ export class Backend {
   /** Nodes, if Mia's workspace is the oldest; otherwise null. */
   nodes: ListedNode[] | null = null;
   fileBytesInDatabase = 0;
+  /** State of the server, as after each request. */
+  server: ServerInfo | null = null;
   /** Threads of published resolutions. */
   decisions: { thread_id: string }[] = [];
   calls: string[] = [];
@@ -81,6 +84,18 @@ export class Backend {
       return Response.json({ error: this.failure }, { status: 404 });
     return Response.json(this.#answer(call, url, body));
   };
+  #server(call: string, server: ServerInfo): unknown {
+    const { backups } = server;
+    if (call === 'PATCH /v1/server') this.server = { ...server, backups: { ...backups, key_copied: true } };
+    if (/^POST .*(backups|drill)$/.test(call))
+      this.server = { ...server, backups: { ...backups, running: true } };
+    if (call === 'POST /v1/server/checks') return { data: server.checks };
+    if (call === 'POST /v1/server/resume') {
+      this.server = { ...server, agents_state: 'running' };
+      return { tasks: 2 };
+    }
+    return this.server;
+  }
   #answer(call: string, url: URL, body: Record<string, unknown>): unknown {
     const list = (data: unknown[]) => ({ object: 'list', data, has_more: false });
     const id = url.pathname.split('/')[3]!;
@@ -100,6 +115,7 @@ export class Backend {
     if (call === 'GET /v1/tools') return list(this.tools);
     if (call === 'GET /v1/nodes')
       return { ...list(this.nodes!), file_bytes_in_database: this.fileBytesInDatabase };
+    if (this.server && url.pathname.startsWith('/v1/server')) return this.#server(call, this.server);
     if (call === 'GET /v1/actions') {
       const [task, state] = [url.searchParams.get('task_id'), url.searchParams.get('state')];
       const fits = (a: Action) => (!task || a.task_id === task) && (!state || a.state === state);
