@@ -1,5 +1,7 @@
 import type { Component } from 'svelte';
+import AlarmClock from '@lucide/svelte/icons/alarm-clock';
 import Bookmark from '@lucide/svelte/icons/bookmark';
+import Brain from '@lucide/svelte/icons/brain';
 import Copy from '@lucide/svelte/icons/copy';
 import GitFork from '@lucide/svelte/icons/git-fork';
 import Link from '@lucide/svelte/icons/link';
@@ -9,6 +11,7 @@ import Play from '@lucide/svelte/icons/play';
 import Quote from '@lucide/svelte/icons/quote';
 import Trash2 from '@lucide/svelte/icons/trash-2';
 import type { Message } from '../api/types';
+import { saveMessage } from '../inbox/save';
 import { to, type Router } from '../lib/router.svelte';
 import { copyText } from '../lib/secure';
 import { rulesOf, stopText } from '../memory/stops';
@@ -91,13 +94,23 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
     { label: 'Copy link', icon: Link, quick: true, run: link },
     { label: 'Copy text', icon: Copy, quick: false, run: () => void copy(m.content, 'Text copied') },
   );
+  if (m.state === 'complete')
+    list.push(
+      { label: 'Save', icon: Bookmark, quick: false, run: () => void saveMessage(m.id, null, { ws, ui }) },
+      {
+        label: 'Remind me…',
+        icon: AlarmClock,
+        quick: false,
+        run: () => (ui.dialog = { name: 'remind', message: m }),
+      },
+    );
   const rules = rulesOf(ws);
   const isStopped = rules !== null && stopText('conversations', rules, ws.workspace.name) !== '';
   const remembers = !isStopped && ws.threads.map.get(m.thread_id)?.memory === 'on';
   if (remembers && ws.people.canWrite && m.state === 'complete')
     list.push({
       label: 'Remember…',
-      icon: Bookmark,
+      icon: Brain,
       quick: false,
       run: () => (ui.dialog = { name: 'remember', message: m }),
     });

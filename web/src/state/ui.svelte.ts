@@ -16,7 +16,7 @@ export type Dialog =
   | { name: 'channel-agent'; id: string; agent?: string }
   | { name: 'browse-channels' }
   | { name: 'rename-thread'; thread: string }
-  | { name: 'remember'; message: Message }
+  | { name: 'remember' | 'remind'; message: Message }
   /** `empty`: ID of a fork without messages that the new one replaces. */
   | { name: 'ask-agents'; message: Message; empty: string | null }
   /** The run is in the message's thread. */
