@@ -24,7 +24,12 @@ export default defineConfig({
               priority: 6,
               test: /node_modules.(svelte|esm-env|clsx)\b|preload-helper|src.lib.(enhance|secure|mend|storage|mention|visible)\.|components.Logo\./,
             },
-            { name: 'start', priority: 5, test: /src.App\.svelte$/ },
+            // also what threads and the inbox share, so that neither loads the other
+            {
+              name: 'start',
+              priority: 5,
+              test: /src.App\.svelte$|src.lib.long-press\.ts$|lucide.*icons.(check|clock)\.(js|svelte)$/,
+            },
             { name: 'sanitizer', priority: 4, test: /node_modules.dompurify\b/ },
             { name: 'markdown', priority: 3, test: /src.lib.markdown\.ts$/ },
             { name: 'thread', priority: 2, test: /src.components.ThreadView\.svelte$/ },

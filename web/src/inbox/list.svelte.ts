@@ -4,6 +4,7 @@ import type { ServerEvent } from '../api/events';
 import {
   CHANGED_MAX,
   InboxApi,
+  type ChangedItems,
   type InboxChanges,
   type InboxItem,
   type InboxItemChange,
@@ -29,6 +30,11 @@ interface View {
   busy: boolean;
 }
 const LOADING: View = { status: 'loading', problem: '', cursor: null, busy: false };
+interface WaitingRequest {
+  /** By item: the last change counts. */
+  changes: Map<string, InboxItemChange>;
+  work: Promise<ChangedItems>;
+}
 interface Step {
   items: InboxItemChange[];
 }
@@ -72,8 +78,9 @@ export class InboxList implements InboxReader {
   #steps: Step[] = [];
   /** Items whose change is not confirmed; what the server sends about them meanwhile may be older. */
   #pending = new Map<string, number>();
-  /** Changes are sent one after another, so that an undo is not overtaken. */
+  /** Requests follow one another, so that an undo is not overtaken. */
   #queue: Promise<unknown> = Promise.resolve();
+  #next: WaitingRequest | null = null;
   #cleanups: (() => void)[];
 
   constructor(ws: WorkspaceState) {
@@ -158,11 +165,17 @@ export class InboxList implements InboxReader {
   upTo(stack: Stack): Stack[] {
     return this.stacks.slice(0, this.stacks.indexOf(stack) + 1);
   }
+  /** True if one of these stacks, which may be older than the list, is selected. */
+  isSelected(stacks: readonly Stack[]): boolean {
+    return stacks.some((s) => s.items.some((i) => i.id === this.selected));
+  }
   /** Selects the neighbor of stacks that are about to leave the list: the next one, else the previous one. */
   #leave(stacks: readonly Stack[]): void {
-    if (!this.current || !stacks.includes(this.current)) return;
-    const end = this.stacks.indexOf(stacks.at(-1)!);
-    const next = this.stacks[end + 1] ?? this.stacks.slice(0, end).findLast((s) => !stacks.includes(s));
+    if (!this.isSelected(stacks)) return;
+    const ids = new Set(stacks.flatMap((s) => s.items.map((i) => i.id)));
+    const leaves = (s: Stack) => s.items.some((i) => ids.has(i.id));
+    const end = this.stacks.findLastIndex(leaves);
+    const next = this.stacks[end + 1] ?? this.stacks.slice(0, Math.max(end, 0)).findLast((s) => !leaves(s));
     this.select(next ?? null);
   }
 
@@ -170,7 +183,8 @@ export class InboxList implements InboxReader {
 
   /** Changes the state of stacks, which leave the tab. Rejects if the server refuses; then nothing changes. */
   set(stacks: readonly Stack[], state: InboxState, until: string | null = null): Promise<void> {
-    const items = stacks.flatMap((s) => s.items).filter((i) => i.state !== state || i.until !== until);
+    const known = stacks.flatMap((s) => s.items).map((i) => this.items.get(i.id) ?? i);
+    const items = known.filter((i) => i.state !== state || i.until !== until);
     this.#leave(stacks);
     if (!items.length) return Promise.resolve();
     const step = { items: items.map(({ id, state, until }) => ({ id, state, until })) };
@@ -203,10 +217,8 @@ export class InboxList implements InboxReader {
       if (item) this.items.set(change.id, { ...item, ...change });
       this.#pending.set(change.id, (this.#pending.get(change.id) ?? 0) + 1);
     }
-    const work = this.#queue.then(() => this.#request(changes));
-    this.#queue = work.catch(() => undefined);
     try {
-      const { data, missing } = await work;
+      const { data, missing } = await this.#request(changes);
       this.#settle(changes);
       for (const item of data) this.#learn(item);
       for (const id of missing) this.items.delete(id);
@@ -218,13 +230,28 @@ export class InboxList implements InboxReader {
       confirm();
     }
   }
-  async #request(changes: InboxItemChange[]): Promise<{ data: InboxItem[]; missing: string[] }> {
+  /** Changes that are made during a request are sent together in the next one. */
+  #request(changes: InboxItemChange[]): Promise<ChangedItems> {
+    this.#next ??= this.#waitingRequest();
+    for (const change of changes) this.#next.changes.set(change.id, change);
+    return this.#next.work;
+  }
+  #waitingRequest(): WaitingRequest {
+    const changes = new Map<string, InboxItemChange>();
+    const work = this.#queue.then(() => {
+      this.#next = null;
+      return this.#put([...changes.values()]);
+    });
+    this.#queue = work.catch(() => undefined);
+    return { changes, work };
+  }
+  async #put(changes: InboxItemChange[]): Promise<ChangedItems> {
     const groups = new Map<string, InboxItemChange[]>();
     for (const change of changes) {
       const key = `${change.state} ${change.until}`;
       groups.set(key, [...(groups.get(key) ?? []), change]);
     }
-    const all = { data: [] as InboxItem[], missing: [] as string[] };
+    const all: ChangedItems = { data: [], missing: [] };
     for (const group of groups.values()) {
       const { state, until } = group[0]!;
       for (let at = 0; at < group.length; at += CHANGED_MAX) {

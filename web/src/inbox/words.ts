@@ -1,6 +1,6 @@
 import type { InboxItem, InboxReason, InboxState } from '../api/inbox';
 import { clock, plural, since } from '../lib/time';
-import { leading, type Stack } from './stacks';
+import { actOf, leading, type Stack } from './stacks';
 
 export const TABS = [
   ['open', 'Open'],
@@ -87,20 +87,20 @@ export function untilText(iso: string, now = new Date()): string {
 }
 /** The time that a row shows: when it opens again, or when it came. */
 export const timeOf = (i: InboxItem): string =>
-  i.state === 'later' && i.until ? untilText(i.until) : since(i.created_at);
+  i.state === 'later' && i.until ? `until ${untilText(i.until)}` : since(i.created_at);
 
 /** Accessible name: "Mention, Ada in #ops, Offline sync, can you check this, 09:24, unread". */
 export function rowName(stack: Stack, place: string, isClosed: boolean): string {
   const item = leading(stack);
   const unread = stack.items.some((i) => i.unread);
-  const later = item.state === 'later' && item.until ? `until ${timeOf(item)}` : timeOf(item);
   return [
     chipOf(item),
     fromText(item, place),
     titleOf(stack),
     behind(stack),
     textOf(item),
-    later,
+    !isClosed && actOf(item),
+    timeOf(item),
     isClosed ? 'done' : unread && 'unread',
   ]
     .filter(Boolean)
