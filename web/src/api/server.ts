@@ -21,14 +21,15 @@ export interface Check {
   /** Remedy; null if nothing is wrong. */
   hint: string | null;
 }
-export type Backups = S['ServerBackups'] & {
+export type Backups = Omit<S['ServerBackups'], 'key_copied'> & {
   /** True if an admin has confirmed that there is a copy of the secret key. */
   key_copied?: boolean;
 };
+type Optional = 'certificate' | 'update' | 'checks' | 'checked_at';
 /** State of the server. Regions whose fields are missing are not shown. */
-export type ServerInfo = Omit<S['ServerInfo'], 'backups' | 'disk'> & {
+export type ServerInfo = Omit<S['ServerInfo'], 'backups' | 'disk' | Optional> & {
   backups: Backups;
-  disk: S['ServerDisk'] & { days_left?: number | null };
+  disk: Omit<S['ServerDisk'], 'days_left'> & { days_left?: number | null };
   certificate?: Certificate;
   checks?: Check[] | null;
   checked_at?: string | null;
