@@ -69,11 +69,14 @@ test('the draft waits for the person who asked, and for nobody else', async () =
   await side(bo)
     .getByRole('link', { name: /^Inbox/ })
     .click();
-  await bo.page.getByRole('list', { name: 'Results' }).waitFor();
+  await bo.page
+    .getByRole('list', { name: 'To settle' })
+    .getByRole('link', { name: /^Draft ready, / })
+    .waitFor();
   await inspect(bo, 'collaboration-waiting');
-  await bo.page.getByRole('link', { name: /^Draft ready\. Review and post/ }).click();
-  await button(bar(bo), 'Draft ready. Review and post').click();
-  await bo.page.waitForURL(/:resolve/);
+  await bo.page.getByRole('link', { name: /^Review the draft/ }).click();
+  await bo.page.waitForURL(/inbox\?panel=dive:\w+:resolve/);
+  await box(bo.page, 'Headline').waitFor();
 });
 
 test('Stop ends the work without a draft', async () => {

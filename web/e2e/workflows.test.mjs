@@ -319,7 +319,7 @@ test('an admin takes over a workflow whose owner can no longer post', async () =
   await row(ada, 'watch').getByText(paused).waitFor();
   await inspect(ada, 'workflows-paused');
   await ada.page.goto('/northwind/inbox');
-  await main(ada).getByRole('link', { name: 'Resume watch' }).click();
+  await main(ada).getByRole('link', { name: 'Review watch' }).click();
   await button(ada.page, 'Actions for watch').click();
   await item(ada, 'Take over').click();
   await row(ada, 'watch').getByText('Owned by you').waitFor();

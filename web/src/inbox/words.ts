@@ -1,6 +1,6 @@
 import type { InboxItem, InboxReason, InboxState } from '../api/inbox';
 import { clock, plural, since } from '../lib/time';
-import { actOf, leading, type Stack } from './stacks';
+import { leading, type Stack } from './stacks';
 
 export const TABS = [
   ['open', 'Open'],
@@ -99,7 +99,6 @@ export function rowName(stack: Stack, place: string, isClosed: boolean): string 
     titleOf(stack),
     behind(stack),
     textOf(item),
-    !isClosed && actOf(item),
     timeOf(item),
     isClosed ? 'done' : unread && 'unread',
   ]
