@@ -89,7 +89,7 @@ use crate::{
         worker::{Handler, Worker},
     },
     telemetry::{self, FANOUT_SECONDS, Meter},
-    tls::{CertificateKeeper, acme},
+    tls::{CertificateKeeper, acme, store::CertificateStore},
     tools::{
         approvals,
         builtin::{BuiltIns, done::DoneTool},
@@ -649,6 +649,7 @@ async fn state(
     config: Config,
     address: SocketAddr,
     links: Links,
+    certificate: Option<Arc<CertificateStore>>,
     metrics: PrometheusHandle,
     shutdown: CancellationToken,
 ) -> anyhow::Result<State> {
@@ -687,6 +688,7 @@ async fn state(
         public_url,
         is_on_loopback: address.ip().is_loopback(),
         first_account,
+        certificate,
         hub: Arc::clone(&links.hub),
         queue: Arc::clone(&links.queue),
         nodes: links,
@@ -770,7 +772,8 @@ impl App {
             Some(plain) => open_https(&mut config, plain, address, &links).await?,
             None => None,
         };
-        let state = state(config, address, links, metrics, shutdown).await?;
+        let certificate = https.as_ref().map(|https| https.keeper.store());
+        let state = state(config, address, links, certificate, metrics, shutdown).await?;
         Ok(Self {
             worker: worker(&state, draining.clone()),
             bounds: Bounds {

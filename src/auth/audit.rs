@@ -75,6 +75,8 @@ text_enum! {
         ServerBackupStarted = "server.backup_started",
         ServerDrillStarted = "server.drill_started",
         ServerResumed = "server.resumed",
+        ServerUpdated = "server.updated",
+        ServerCertificateOrdered = "server.certificate_ordered",
     }
 }
 

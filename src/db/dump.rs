@@ -678,7 +678,7 @@ impl Load {
     pub async fn finish(mut self, epoch: &str) -> Result<(), DbError> {
         let epoch = epoch.replace('\'', "''");
         self.backend
-            .run("delete from meta where key in ('epoch', 'epoch_server', 'synchronous_standbys', 'search', 'search_rebuild', 'cluster', 'setup_token', 'backups')")
+            .run("delete from meta where key in ('epoch', 'epoch_server', 'synchronous_standbys', 'search', 'search_rebuild', 'cluster', 'setup_token', 'backups', 'certificate_renewals', 'checks', 'checks_until')")
             .await?;
         self.backend
             .run(&format!(

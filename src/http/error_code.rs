@@ -21,6 +21,7 @@ text_enum! {
         BaseArchived = "base_archived",
         BodyTooLarge = "body_too_large",
         BodyTooSlow = "body_too_slow",
+        CertificateNotOrdered = "certificate_not_ordered",
         ChainTooLong = "chain_too_long",
         ChannelArchived = "channel_archived",
         ChannelNotFound = "channel_not_found",

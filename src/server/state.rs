@@ -22,6 +22,7 @@ use crate::{
     secrets::Keyring,
     share::SharedTurns,
     tasks::{Queue, calls::CallLog},
+    tls::store::CertificateStore,
     tools::runner::Toolbox,
 };
 
@@ -35,6 +36,8 @@ pub struct Inner {
     /// This process as a node, with its connection to other nodes.
     pub nodes: Links,
     pub first_account: FirstAccount,
+    /// Certificate of HTTPS without a proxy.
+    pub certificate: Option<Arc<CertificateStore>>,
     pub hub: Arc<Hub>,
     pub queue: Arc<Queue>,
     /// Model providers of all workspaces.

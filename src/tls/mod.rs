@@ -3,6 +3,7 @@
 pub mod acme;
 pub mod certificate;
 pub mod files;
+pub mod renewal;
 pub mod store;
 
 use std::sync::Arc;

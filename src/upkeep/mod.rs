@@ -3,9 +3,11 @@
 //! `backups` runs them, one at a time over all nodes, and stores their state in `meta`. `names` decides when the next one is due and
 //! which old ones are deleted. `place` is the directory or bucket. `drill` restores a backup into a scratch directory.
 //! `before_migration` backs up a database before a new version changes it.
+//! `choices` are those of the server's admins.
 
 pub mod backups;
 pub mod before_migration;
+pub mod choices;
 pub mod drill;
 pub mod names;
 mod place;

@@ -201,12 +201,8 @@ impl Acme {
 ///
 /// # Errors
 /// Only database errors.
-pub async fn renew_now(db: &Db, names: &[String]) -> Result<bool, DbError> {
-    let key = names.join(",");
-    db.write(Uuid::nil(), async move |c: &mut Conn| {
-        rows::renew_now(c, &key).await
-    })
-    .await
+pub async fn renew_now(c: &mut Conn, names: &[String]) -> Result<bool, DbError> {
+    rows::renew_now(c, &names.join(",")).await
 }
 
 /// Answer to the HTTP-01 challenge with this token.

@@ -259,6 +259,14 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Agents started',
     describe: () => 'started the agents of the restored server',
   },
+  'server.updated': {
+    name: 'Server settings changed',
+    describe: () => 'changed settings of the server',
+  },
+  'server.certificate_ordered': {
+    name: 'Certificate ordered',
+    describe: () => 'ordered a new certificate for the server',
+  },
   'message.deleted': {
     name: 'Someone else’s message deleted',
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,

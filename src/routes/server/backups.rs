@@ -1,144 +1,31 @@
-//! HTTP routes for the server as a whole. Only admins of the oldest workspace, which belongs to the operator, can use them; everyone
-//! else gets 404.
+//! HTTP routes for backups, and for the agents of a restored copy.
 
 use axum::{Json, http::StatusCode};
 use serde::Serialize;
 use serde_json::json;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::require_operator;
+use super::audited::record;
 use crate::{
-    auth::{AuditAction, AuthError, WorkspaceCaller, record_audit},
-    db::{Conn, Engine},
-    disk::free_bytes,
+    auth::{AuditAction, WorkspaceCaller},
     http::{
         ApiError, ErrorCode,
         extract::NoFields,
         page::{List, ListObject},
     },
-    release::InstallKind,
+    routes::require_operator,
     server::State,
-    tasks::asleep::{self, AgentsState},
-    telemetry,
-    text_enum::{constant, text_enum},
-    time::Timestamp,
-    upkeep::{
-        BackupState, DrillResult, LastBackup,
-        backups::{self, BackupFault, ListedBackup, Run},
-    },
+    tasks::asleep,
+    upkeep::backups::{self, BackupFault, ListedBackup, Run},
 };
 
 type St = axum::extract::State<State>;
 
-pub fn router() -> OpenApiRouter<State> {
+pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
-        .routes(routes!(get_server))
         .routes(routes!(list_backups, start_backup))
         .routes(routes!(start_drill))
         .routes(routes!(resume_agents))
-}
-
-constant! { ServerObject = "server" }
-
-#[derive(Serialize, utoipa::ToSchema)]
-struct ServerDatabase {
-    #[schema(inline)]
-    engine: EngineName,
-    bytes: u64,
-}
-
-text_enum! {
-    enum EngineName {
-        Sqlite = "sqlite",
-        Postgresql = "postgresql",
-    }
-}
-
-#[derive(Serialize, utoipa::ToSchema)]
-struct ServerDisk {
-    /// Free space of the disk with the data directory; null if it cannot be measured.
-    free_bytes: Option<u64>,
-}
-
-/// Backups on a schedule.
-#[derive(Serialize, utoipa::ToSchema)]
-struct ServerBackups {
-    /// Directory or bucket; null if none is configured.
-    to: Option<String>,
-    last: Option<LastBackup>,
-    /// Newest test of a backup.
-    drill: Option<DrillResult>,
-    next_at: Option<Timestamp>,
-    running: bool,
-    /// Cause of the newest failure, until a backup succeeds.
-    error: Option<String>,
-}
-
-/// State of the server.
-#[derive(Serialize, utoipa::ToSchema)]
-struct ServerInfo {
-    object: ServerObject,
-    version: String,
-    /// Commit from which a release was built.
-    commit: Option<String>,
-    #[schema(inline)]
-    installed: InstallKind,
-    started_at: Timestamp,
-    database: ServerDatabase,
-    disk: ServerDisk,
-    backups: ServerBackups,
-    #[schema(inline)]
-    agents_state: AgentsState,
-}
-
-/// Get the state of the server
-///
-/// Only admins of the oldest workspace, which belongs to the operator, can use this route. Everyone else gets 404.
-#[utoipa::path(get, path = "/v1/server", tag = "admin",
-    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    responses((status = 200, body = ServerInfo)))]
-async fn get_server(
-    axum::extract::State(state): St,
-    caller: WorkspaceCaller,
-) -> Result<Json<ServerInfo>, ApiError> {
-    let mut c = state.db.read().await?;
-    require_operator(&mut c, &caller).await?;
-    let stored = BackupState::read(&mut c).await?;
-    let is_asleep = asleep::is_asleep(&mut c).await?;
-    drop(c);
-    let (config, started_at) = (&state.config, telemetry::process::started_at());
-    Ok(Json(ServerInfo {
-        object: ServerObject,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: telemetry::COMMIT.map(str::to_owned),
-        installed: InstallKind::of_this_program(),
-        started_at,
-        database: ServerDatabase {
-            engine: match state.db.engine() {
-                Engine::Sqlite => EngineName::Sqlite,
-                Engine::Postgres => EngineName::Postgresql,
-            },
-            bytes: state.db.size_bytes().await?,
-        },
-        disk: ServerDisk {
-            free_bytes: free_bytes(&config.data_dir).ok(),
-        },
-        backups: ServerBackups {
-            to: config.backup_to.as_ref().map(ToString::to_string),
-            next_at: backups::next_at(config, &stored, started_at),
-            running: stored.is_running(Timestamp::now()),
-            last: stored.last,
-            drill: stored.drill,
-            error: stored.error,
-        },
-        agents_state: if config.is_quiet {
-            AgentsState::Quiet
-        } else if is_asleep {
-            AgentsState::Asleep
-        } else {
-            AgentsState::Running
-        },
-    }))
 }
 
 impl From<BackupFault> for ApiError {
@@ -208,7 +95,7 @@ async fn begin(
     require_operator(&mut c, &caller).await?;
     drop(c);
     let run = backups::begin(state).await?;
-    let recorded = record(state, caller, action).await;
+    let recorded = record(state, caller, action, json!({})).await;
     match recorded {
         Ok(()) => Ok(run),
         Err(e) => {
@@ -216,22 +103,6 @@ async fn begin(
             Err(e)
         }
     }
-}
-
-/// Records an action of an admin of the server. Access is checked again, because it may have been lost.
-async fn record(
-    state: &State,
-    caller: WorkspaceCaller,
-    action: AuditAction,
-) -> Result<(), ApiError> {
-    caller
-        .write(&state.db, async move |c: &mut Conn, actor| {
-            actor.require(crate::auth::Scope::WorkspaceAdmin)?;
-            record_audit(c, actor, action, String::new(), json!({})).await?;
-            Ok::<_, AuthError>(())
-        })
-        .await?;
-    Ok(())
 }
 
 /// Start a backup
@@ -287,7 +158,7 @@ async fn resume_agents(
     let mut c = state.db.read().await?;
     require_operator(&mut c, &caller).await?;
     drop(c);
-    record(&state, caller, AuditAction::ServerResumed).await?;
+    record(&state, caller, AuditAction::ServerResumed, json!({})).await?;
     let tasks = asleep::resume(&state.db).await?;
     Ok(Json(AgentsResumed {
         tasks: tasks.unwrap_or_default(),

@@ -1,0 +1,208 @@
+//! The state of the server, and choices of its admins.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::certificate::ServerCertificate;
+use crate::{
+    auth::{AuditAction, AuthError, Scope, WorkspaceCaller, record_audit},
+    db::{Conn, Engine},
+    disk::free_bytes,
+    http::{ApiError, extract::Body},
+    release::InstallKind,
+    routes::require_operator,
+    server::State,
+    tasks::asleep::{self, AgentsState},
+    telemetry,
+    text_enum::{constant, text_enum},
+    time::Timestamp,
+    upkeep::{
+        BackupState, DrillResult, LastBackup, backups,
+        choices::{ChoiceChanges, Choices},
+    },
+};
+
+type St = axum::extract::State<State>;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new().routes(routes!(get_server, update_server))
+}
+
+constant! { ServerObject = "server" }
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct ServerDatabase {
+    #[schema(inline)]
+    engine: EngineName,
+    bytes: u64,
+}
+
+text_enum! {
+    enum EngineName {
+        Sqlite = "sqlite",
+        Postgresql = "postgresql",
+    }
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct ServerDisk {
+    /// Free space of the disk with the data directory; null if it cannot be measured.
+    free_bytes: Option<u64>,
+}
+
+/// Backups on a schedule.
+#[derive(Serialize, utoipa::ToSchema)]
+struct ServerBackups {
+    /// Directory or bucket; null if none is configured.
+    to: Option<String>,
+    last: Option<LastBackup>,
+    /// Newest test of a backup.
+    drill: Option<DrillResult>,
+    next_at: Option<Timestamp>,
+    running: bool,
+    /// Cause of the newest failure, until a backup succeeds.
+    error: Option<String>,
+    /// True if an admin has confirmed that there is a copy of the secret key, which backups do not contain.
+    key_copied: bool,
+}
+
+/// Search for new versions.
+#[derive(Serialize, utoipa::ToSchema)]
+struct ServerUpdate {
+    /// True if an admin permits that the server looks for new versions once a day.
+    enabled: bool,
+}
+
+/// State of the server.
+#[derive(Serialize, utoipa::ToSchema)]
+struct ServerInfo {
+    object: ServerObject,
+    version: String,
+    /// Commit from which a release was built.
+    commit: Option<String>,
+    #[schema(inline)]
+    installed: InstallKind,
+    started_at: Timestamp,
+    database: ServerDatabase,
+    disk: ServerDisk,
+    certificate: ServerCertificate,
+    backups: ServerBackups,
+    update: ServerUpdate,
+    #[schema(inline)]
+    agents_state: AgentsState,
+}
+
+/// Get the state of the server
+///
+/// Only admins of the oldest workspace, which belongs to the operator, can use this route. Everyone else gets 404.
+#[utoipa::path(get, path = "/v1/server", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    responses((status = 200, body = ServerInfo)))]
+async fn get_server(
+    axum::extract::State(state): St,
+    caller: WorkspaceCaller,
+) -> Result<Json<ServerInfo>, ApiError> {
+    let mut c = state.db.read().await?;
+    require_operator(&mut c, &caller).await?;
+    read(&state, c).await.map(Json)
+}
+
+async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
+    let stored = BackupState::read(&mut c).await?;
+    let is_asleep = asleep::is_asleep(&mut c).await?;
+    let choices = Choices::read(&mut c).await?;
+    drop(c);
+    let (config, started_at) = (&state.config, telemetry::process::started_at());
+    Ok(ServerInfo {
+        object: ServerObject,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: telemetry::COMMIT.map(str::to_owned),
+        installed: InstallKind::of_this_program(),
+        started_at,
+        database: ServerDatabase {
+            engine: match state.db.engine() {
+                Engine::Sqlite => EngineName::Sqlite,
+                Engine::Postgres => EngineName::Postgresql,
+            },
+            bytes: state.db.size_bytes().await?,
+        },
+        disk: ServerDisk {
+            free_bytes: free_bytes(&config.data_dir).ok(),
+        },
+        certificate: ServerCertificate::of(state),
+        update: ServerUpdate {
+            enabled: choices.look_for_updates,
+        },
+        backups: ServerBackups {
+            to: config.backup_to.as_ref().map(ToString::to_string),
+            next_at: backups::next_at(config, &stored, started_at),
+            running: stored.is_running(Timestamp::now()),
+            last: stored.last,
+            drill: stored.drill,
+            error: stored.error,
+            key_copied: choices.key_copied,
+        },
+        agents_state: if config.is_quiet {
+            AgentsState::Quiet
+        } else if is_asleep {
+            AgentsState::Asleep
+        } else {
+            AgentsState::Running
+        },
+    })
+}
+
+/// Changes to the choices of the server's admins. Omitted fields are unchanged.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ServerForm {
+    /// Permits that the server looks for new versions once a day.
+    look_for_updates: Option<bool>,
+    /// Confirms that there is a copy of the secret key, which backups do not contain.
+    key_copied: Option<bool>,
+}
+
+/// Change settings of the server
+///
+/// Only admins of the oldest workspace can use this route. Everyone else gets 404.
+#[utoipa::path(patch, path = "/v1/server", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    request_body(content = ServerForm, example = json!({"key_copied": true})),
+    responses((status = 200, body = ServerInfo)))]
+async fn update_server(
+    axum::extract::State(state): St,
+    caller: WorkspaceCaller,
+    Body(form): Body<ServerForm>,
+) -> Result<Json<ServerInfo>, ApiError> {
+    let mut c = state.db.read().await?;
+    require_operator(&mut c, &caller).await?;
+    drop(c);
+    let changes = ChoiceChanges {
+        look_for_updates: form.look_for_updates,
+        key_copied: form.key_copied,
+    };
+    let changed = [
+        ("look_for_updates", form.look_for_updates),
+        ("key_copied", form.key_copied),
+    ];
+    let data: BTreeMap<&str, bool> = changed
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect();
+    if !data.is_empty() {
+        caller
+            .write(&state.db, async move |c: &mut Conn, actor| {
+                actor.require(Scope::WorkspaceAdmin)?;
+                Choices::change(c, changes).await?;
+                let action = AuditAction::ServerUpdated;
+                record_audit(c, actor, action, String::new(), json!(data)).await?;
+                Ok::<_, AuthError>(())
+            })
+            .await?;
+    }
+    read(&state, state.db.read().await?).await.map(Json)
+}

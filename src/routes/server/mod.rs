@@ -1,0 +1,18 @@
+//! HTTP routes for the server as a whole. Only admins of the oldest workspace, which belongs to the operator, can use them; everyone
+//! else gets 404.
+
+mod audited;
+mod backups;
+mod certificate;
+mod info;
+
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::server::State;
+
+pub fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .merge(info::router())
+        .merge(certificate::router())
+        .merge(backups::router())
+}
