@@ -251,6 +251,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Settings that have no effect, as sentences for the log.
     pub warnings: Vec<String>,
+    /// Files from which the settings were read.
+    pub sources: Vec<PathBuf>,
 }
 
 /// Options of the command line that change settings.
@@ -483,6 +485,10 @@ impl Source {
         let has_server = ["MODEL_BASE_URL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
             .iter()
             .any(|name| self.get(name).is_some());
+        let has_files = self.get("TLS_CERT").is_some();
+        let has_tls = has_files || self.get("DOMAIN").is_some();
+        let is_ordered = has_tls && !has_files;
+        let has_backups = self.get("BACKUP_TO").is_some();
         let server =
             "a model server: set OPENVIBE_MODEL_BASE_URL, ANTHROPIC_API_KEY, or OPENAI_API_KEY";
         let needs = [
@@ -498,6 +504,28 @@ impl Source {
                 self.get("NATS_URL").is_some(),
                 "OPENVIBE_NATS_URL",
             ),
+            (
+                "HTTP_LISTEN",
+                has_tls,
+                "OPENVIBE_DOMAIN or OPENVIBE_TLS_CERT",
+            ),
+            (
+                "ACME_URL",
+                is_ordered,
+                "OPENVIBE_DOMAIN, or beside OPENVIBE_TLS_CERT",
+            ),
+            (
+                "ACME_EMAIL",
+                is_ordered,
+                "OPENVIBE_DOMAIN, or beside OPENVIBE_TLS_CERT",
+            ),
+            (
+                "ACME_EAB",
+                is_ordered,
+                "OPENVIBE_DOMAIN, or beside OPENVIBE_TLS_CERT",
+            ),
+            ("BACKUP_AT", has_backups, "OPENVIBE_BACKUP_TO"),
+            ("BACKUP_KEEP", has_backups, "OPENVIBE_BACKUP_TO"),
         ];
         let idle = needs
             .into_iter()
@@ -636,14 +664,16 @@ fn number_to<T: TryFrom<u32>>(text: &str, max: u32) -> Result<T, String> {
         .ok_or_else(|| format!("`{text}` is not a number from 1 to {max}"))
 }
 
-/// Settings of the file that `variables` name, or of the default one.
-fn from_file(variables: &Variables) -> Result<Variables, ConfigError> {
+/// Settings of the file that `variables` name, or of the default one. The path of the file is added to `sources`.
+fn from_file(variables: &Variables, sources: &mut Vec<PathBuf>) -> Result<Variables, ConfigError> {
     let Some((path, text)) = environment::settings_file(variables).map_err(ConfigError::File)?
     else {
         return Ok(Variables::new());
     };
     let problem = |e| ConfigError::File(format!("{}: {e}", path.display()));
-    parse_file(&text).map_err(problem)
+    let settings = parse_file(&text).map_err(problem);
+    sources.push(path);
+    settings
 }
 
 fn parse_file(text: &str) -> Result<Variables, String> {
@@ -690,7 +720,8 @@ impl Config {
             None => Variables::new(),
         };
         variables.extend(environment::of_process());
-        let mut values = from_file(&variables)?;
+        let mut sources: Vec<PathBuf> = flags.env_file.iter().cloned().collect();
+        let mut values = from_file(&variables, &mut sources)?;
         let mut warnings = environment::warn_of_unknown(&variables, NAMES);
         values.extend(variables.into_iter().filter_map(|(name, value)| {
             let is_provider = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].contains(&name.as_str());
@@ -711,6 +742,7 @@ impl Config {
         let mut config = Self::from_values(values)?;
         warnings.append(&mut config.warnings);
         config.warnings = warnings;
+        config.sources = sources;
         config.has_update_backup = !flags.no_backup;
         Ok(config)
     }
@@ -827,6 +859,7 @@ impl Config {
             log: s.text("LOG").unwrap_or_else(|| "info".into()),
             log_format: s.parsed("LOG_FORMAT", LogFormat::Text, parse_log_format)?,
             warnings: s.without_effect(),
+            sources: Vec::new(),
         })
     }
 }

@@ -19,6 +19,7 @@ const TEST_HOOKS: &[&str] = &[
     "DISK_RESERVED_BYTES",
     "LEASE_MS",
     "CLOCK_AHEAD_MS",
+    "FREE_BYTES",
     "TEST_STATEMENTS",
     "TEST_NAME",
     "TEST_DATABASE",

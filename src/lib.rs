@@ -1,8 +1,8 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► router ─► socket ─► routes ─► server ─► nodes ─► personal, runs ─► forks, responses ─► replies ─► schedules ─► tools
-//!     ─► memory ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks
+//! cli ─► app ─► router ─► socket ─► routes ─► doctor ─► upkeep ─► server ─► nodes ─► personal, runs ─► forks, responses ─► replies
+//!     ─► schedules ─► tools ─► memory ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks
 //!     ─► inbox ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► storage, telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
 //!
@@ -20,6 +20,7 @@ pub mod config;
 pub mod cursor;
 pub mod db;
 pub mod disk;
+pub mod doctor;
 pub mod environment;
 pub mod failpoint;
 pub mod files;

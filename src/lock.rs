@@ -62,6 +62,17 @@ pub fn lock_directory(dir: &Path) -> anyhow::Result<File> {
     )
 }
 
+/// ID of the process that uses a data directory; `None` if there is none.
+pub fn owner_of(dir: &Path) -> Option<String> {
+    let path = dir.join("openvibe.lock");
+    let file = File::open(&path).ok()?;
+    // Shared, so that several commands can look at the same time.
+    match file.try_lock_shared() {
+        Ok(()) => None,
+        Err(_) => Some(std::fs::read_to_string(&path).unwrap_or_default()),
+    }
+}
+
 /// Locks a database file. Several data directories may refer to the same file, so the lock is next to the file.
 ///
 /// # Errors

@@ -76,6 +76,7 @@ text_enum! {
         ServerDrillStarted = "server.drill_started",
         ServerResumed = "server.resumed",
         ServerUpdated = "server.updated",
+        ServerChecked = "server.checked",
         ServerCertificateOrdered = "server.certificate_ordered",
     }
 }

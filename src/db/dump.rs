@@ -31,7 +31,13 @@ fn is_left_out(table: &str) -> bool {
         || table.starts_with("search_")
         || matches!(
             table,
-            "blob_chunks" | "jobs" | "login_attempts" | "nodes" | "presence" | "revocations"
+            "blob_chunks"
+                | "jobs"
+                | "login_attempts"
+                | "nodes"
+                | "presence"
+                | "probes"
+                | "revocations"
         )
 }
 
@@ -678,7 +684,7 @@ impl Load {
     pub async fn finish(mut self, epoch: &str) -> Result<(), DbError> {
         let epoch = epoch.replace('\'', "''");
         self.backend
-            .run("delete from meta where key in ('epoch', 'epoch_server', 'synchronous_standbys', 'search', 'search_rebuild', 'cluster', 'setup_token', 'backups', 'certificate_renewals', 'checks', 'checks_until')")
+            .run("delete from meta where key in ('epoch', 'epoch_server', 'synchronous_standbys', 'search', 'search_rebuild', 'cluster', 'setup_token', 'backups', 'certificate_renewals', 'checks', 'checks_until', 'disk_samples')")
             .await?;
         self.backend
             .run(&format!(

@@ -25,6 +25,7 @@ text_enum! {
         ChainTooLong = "chain_too_long",
         ChannelArchived = "channel_archived",
         ChannelNotFound = "channel_not_found",
+        ChecksRunning = "checks_running",
         ClientIdReused = "client_id_reused",
         CompactionNotFound = "compaction_not_found",
         CompactionOff = "compaction_off",

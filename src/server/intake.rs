@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    State,
+    PROBE_PATH, State,
     caller::{Unidentified, doing, token_of},
     is_mcp,
 };
@@ -310,6 +310,11 @@ impl Intake {
     ) -> Result<Response, ApiError> {
         let path = request.uri().path();
         if !is_api(path) {
+            return Ok(next.run(request).await);
+        }
+        if path.starts_with(PROBE_PATH) && !request.body().is_end_stream() {
+            // Discarded while it arrives, if the handler knows the nonce.
+            let _turn = self.networks.take(net_of(address)).await?;
             return Ok(next.run(request).await);
         }
         let for_anonymous = is_for_anonymous(path);

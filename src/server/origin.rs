@@ -11,7 +11,7 @@ use axum::{
 };
 
 use super::{
-    State,
+    PROBE_PATH, State,
     hosts::{authority, is_loopback_name, is_loopback_url, origin_authority},
     intake::is_api,
     is_mcp,
@@ -111,6 +111,8 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
     let path = request.uri().path();
     if state.is_on_loopback
         && !matches!(path, "/healthz" | "/readyz")
+        // Probes find out whether a proxy passes the name on, and are nothing to other sites without a nonce.
+        && !path.starts_with(PROBE_PATH)
         && !is_known_host(headers, &state.public_url)
     {
         return unknown_host(headers);

@@ -1,6 +1,6 @@
 //! Shared state of all handlers; built once by `app`.
 
-use std::{ops::Deref, sync::Arc};
+use std::{net::SocketAddr, ops::Deref, sync::Arc};
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -31,6 +31,8 @@ pub struct Inner {
     pub config: Config,
     /// Public URL, without a trailing slash.
     pub public_url: String,
+    /// Address on which the server listens.
+    pub address: SocketAddr,
     /// True if the server listens only on a loopback address.
     pub is_on_loopback: bool,
     /// This process as a node, with its connection to other nodes.

@@ -56,17 +56,13 @@ impl Certificate {
         })?;
         let (_, parsed) =
             X509Certificate::from_der(&first).map_err(|_| CertificateError::Unreadable)?;
-        let validity = parsed.validity();
-        let time = |at: i64| {
-            let at = chrono::DateTime::from_timestamp(at, 0).and_then(Timestamp::within_years);
-            at.ok_or(CertificateError::Unreadable)
-        };
+        let lifetime = lifetime_of(&first).ok_or(CertificateError::Unreadable)?;
         Ok(Self {
             key: Arc::new(key),
             names: names_of(&parsed),
             issuer: issuer_of(&parsed),
-            issued_at: time(validity.not_before.timestamp())?,
-            expires_at: time(validity.not_after.timestamp())?,
+            issued_at: lifetime.issued_at,
+            expires_at: lifetime.expires_at,
         })
     }
 
@@ -85,6 +81,26 @@ impl Certificate {
                 .map_or(*own == name, |own| Some(own) == parent)
         })
     }
+}
+
+/// Times between which a certificate is valid.
+pub struct Lifetime {
+    pub issued_at: Timestamp,
+    pub expires_at: Timestamp,
+}
+
+/// Lifetime of a certificate in DER format; `None` if it cannot be read.
+pub fn lifetime_of(der: &[u8]) -> Option<Lifetime> {
+    let (_, parsed) = X509Certificate::from_der(der).ok()?;
+    let validity = parsed.validity();
+    Some(Lifetime {
+        issued_at: time(validity.not_before.timestamp())?,
+        expires_at: time(validity.not_after.timestamp())?,
+    })
+}
+
+fn time(unix_s: i64) -> Option<Timestamp> {
+    chrono::DateTime::from_timestamp(unix_s, 0).and_then(Timestamp::within_years)
 }
 
 fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {

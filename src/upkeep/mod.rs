@@ -4,10 +4,12 @@
 //! which old ones are deleted. `place` is the directory or bucket. `drill` restores a backup into a scratch directory.
 //! `before_migration` backs up a database before a new version changes it.
 //! `choices` are those of the server's admins.
+//! `disk_trend` measures the disk.
 
 pub mod backups;
 pub mod before_migration;
 pub mod choices;
+pub mod disk_trend;
 pub mod drill;
 pub mod names;
 mod place;

@@ -199,6 +199,28 @@ pub async fn insert_handles(
     Ok(())
 }
 
+/// Connections of `PostgreSQL`, and its version.
+pub struct ServerConnections {
+    pub used: i64,
+    pub max: i64,
+    pub version: String,
+}
+
+/// Connections of the database server; `None` for `SQLite`.
+pub async fn connections(c: &mut Conn) -> Result<Option<ServerConnections>, DbError> {
+    if c.engine() == Engine::Sqlite {
+        return Ok(None);
+    }
+    let (used, max, version): (i64, i64, String) = c
+        .q(
+            "select (select count(*) from pg_stat_activity where datname is not null), \
+            cast(current_setting('max_connections') as bigint), current_setting('server_version')",
+        )
+        .one()
+        .await?;
+    Ok(Some(ServerConnections { used, max, version }))
+}
+
 /// Size of the database on disk; for `SQLite`, the file and its write-ahead log.
 pub async fn size_bytes(c: &mut Conn) -> Result<u64, DbError> {
     let bytes = match c.engine() {
