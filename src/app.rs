@@ -97,7 +97,7 @@ use crate::{
         outward::{CodeTool, PageTool, ServerTools},
         runner::{ToolRunner, Toolbox},
     },
-    upkeep::{backups, before_migration},
+    upkeep::{backups, before_migration, disk_trend},
     web::Fetcher,
 };
 
@@ -686,6 +686,7 @@ async fn state(
     let responses = responses_service(&config, &public_url, &parts, &shutdown);
     Ok(State(Arc::new(Inner {
         public_url,
+        address,
         is_on_loopback: address.ip().is_loopback(),
         first_account,
         certificate,
@@ -992,6 +993,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(index_long_texts_forever(state.clone()));
     state.tracker.spawn(rebuild_search(state.clone()));
     state.tracker.spawn(backups::run_forever(state.clone()));
+    state.tracker.spawn(disk_trend::follow(state.clone()));
     state.tracker.spawn(refresh_agents_forever(state.clone()));
     state.tracker.spawn(open_due_items_forever(state.clone()));
     state.tracker.spawn(broadcast_presence_loop(state.clone()));

@@ -102,9 +102,10 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
     let over_https = |name, value| option_layer(state.is_https().then(|| set_header(name, value)));
     let opener_policy = over_https("cross-origin-opener-policy", "same-origin");
     let transport_security = over_https("strict-transport-security", TRANSPORT_SECURITY);
-    let routes = ALL.0.clone();
-    routes
+    ALL.0
+        .clone()
         .route("/openapi.json", get(serve_document))
+        .merge(routes::server::probe::router())
         .fallback(assets::serve)
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(middleware::from_fn_with_state(

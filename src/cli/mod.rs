@@ -6,6 +6,7 @@ mod backup;
 mod blobs;
 mod database;
 mod demo;
+mod doctor;
 mod install;
 mod nodes;
 mod output;
@@ -25,6 +26,7 @@ use self::{
     backup::{BackupCommand, Incomplete, RestoreCommand},
     blobs::BlobsCommand,
     database::{index_messages, open, open_existing},
+    doctor::DoctorCommand,
     install::{InstallCommand, UninstallCommand},
     update::UpdateCommand,
     users::UserCommand,
@@ -105,6 +107,8 @@ enum Command {
     Resume,
     /// Print the link that creates the first account, until it is used
     SetupLink,
+    /// Check the server and its surroundings, and print what is wrong and what to do; ends with status 1 if a check fails
+    Doctor(DoctorCommand),
     /// List the nodes, which are the servers that share the database
     Nodes,
     /// Manage uploads on the server's machine, while the server runs
@@ -219,6 +223,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         }),
         Command::Resume => with_config(others, backup::resume),
         Command::SetupLink => with_config(others, setup::link),
+        Command::Doctor(command) => check(others, command),
         Command::Nodes => with_config(others, nodes::list),
         Command::Blobs { command } => with_config(others, async |config| {
             let db = open_existing(&config).await?;
@@ -260,6 +265,17 @@ fn with_config(
         trust::trust_file(file).map_err(|e| anyhow::anyhow!("OPENVIBE_CA_FILE: {e}"))?;
     }
     runtime()?.block_on(act(config))
+}
+
+/// Runs the checks, also if the settings cannot be read. Their warnings are results, not lines of the log.
+fn check(flags: Flags, command: DoctorCommand) -> anyhow::Result<()> {
+    let env_file = flags.env_file.clone();
+    let config = match Config::load(flags) {
+        Ok(config) => config,
+        Err(e) => return doctor::report_settings(e.to_string(), &command),
+    };
+    owner::become_owner(&config, env_file.as_deref())?;
+    runtime()?.block_on(doctor::run(config, command))
 }
 
 async fn migrate(config: Config) -> anyhow::Result<()> {

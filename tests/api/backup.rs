@@ -135,6 +135,7 @@ fn is_compared(table: &str) -> bool {
         "login_attempts",
         "nodes",
         "presence",
+        "probes",
         "revocations",
     ]
     .iter()

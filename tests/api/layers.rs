@@ -51,6 +51,7 @@ const LAYERS: &[&[&str]] = &[
     &["nodes", "tls"],
     &["server"],
     &["upkeep"],
+    &["doctor"],
     &["routes"],
     &["socket"],
     &["router"],

@@ -317,7 +317,8 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             .to_owned();
         // `networks` only parses addresses. A failpoint in a debug build connects to the test that controls it. Addresses that `providers` calls are constant or
         // checked by `outbound`. `web` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
-        // file. `db` connects to the operator's database, and `tls` to the operator's certificate authority. `trust` only begins clients.
+        // file. `db` connects to the operator's database, and `tls` to the operator's certificate authority. `trust` only begins clients. `doctor` asks the servers
+        // that the operator's settings name.
         let allowed = [
             "model/",
             "providers/",
@@ -328,6 +329,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             "web/",
             "mcp/",
             "db/sessions.rs",
+            "doctor/",
             "tls/acme/",
             "trust.rs",
         ];

@@ -90,10 +90,8 @@ impl ServerCertificate {
         let is_expired = current.is_some_and(|found| found.expires_at <= Timestamp::now());
         Self {
             source: store.source,
-            names: current.map_or_else(
-                || wanted().unwrap_or_default(),
-                |found| found.names.clone(),
-            ),
+            names: current
+                .map_or_else(|| wanted().unwrap_or_default(), |found| found.names.clone()),
             issuer: current.map(|found| found.issuer.clone()),
             expires_at: current.map(|found| found.expires_at),
             renew_at: current
@@ -141,7 +139,8 @@ async fn renew_certificate(
     let (Some(tls), Some(store)) = (ordered, &state.certificate) else {
         return Err(ApiError::unprocessable(
             ErrorCode::CertificateNotOrdered,
-            "this server does not order its certificate: name its host in OPENVIBE_DOMAIN".to_owned(),
+            "this server does not order its certificate: name its host in OPENVIBE_DOMAIN"
+                .to_owned(),
         ));
     };
     refuse_early_order(store)?;

@@ -12,6 +12,7 @@ use crate::{
     auth::{AuditAction, AuthError, Scope, WorkspaceCaller, record_audit},
     db::{Conn, Engine},
     disk::free_bytes,
+    doctor::{Check, stored::StoredChecks},
     http::{ApiError, extract::Body},
     release::InstallKind,
     routes::require_operator,
@@ -23,6 +24,7 @@ use crate::{
     upkeep::{
         BackupState, DrillResult, LastBackup, backups,
         choices::{ChoiceChanges, Choices},
+        disk_trend,
     },
 };
 
@@ -52,6 +54,8 @@ text_enum! {
 struct ServerDisk {
     /// Free space of the disk with the data directory; null if it cannot be measured.
     free_bytes: Option<u64>,
+    /// Days until it is full if it keeps filling as it did in the last week; null if it does not, or if that is not known yet.
+    days_left: Option<u64>,
 }
 
 /// Backups on a schedule.
@@ -92,6 +96,9 @@ struct ServerInfo {
     certificate: ServerCertificate,
     backups: ServerBackups,
     update: ServerUpdate,
+    /// Results of the latest checks; null before the first ones.
+    checks: Option<Vec<Check>>,
+    checked_at: Option<Timestamp>,
     #[schema(inline)]
     agents_state: AgentsState,
 }
@@ -115,7 +122,10 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
     let stored = BackupState::read(&mut c).await?;
     let is_asleep = asleep::is_asleep(&mut c).await?;
     let choices = Choices::read(&mut c).await?;
+    let checked = StoredChecks::read(&mut c).await?;
+    let samples = disk_trend::read(&mut c).await?;
     drop(c);
+    let free = free_bytes(&state.config.data_dir).ok();
     let (config, started_at) = (&state.config, telemetry::process::started_at());
     Ok(ServerInfo {
         object: ServerObject,
@@ -131,12 +141,16 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
             bytes: state.db.size_bytes().await?,
         },
         disk: ServerDisk {
-            free_bytes: free_bytes(&config.data_dir).ok(),
+            free_bytes: free,
+            days_left: free
+                .and_then(|free| disk_trend::days_left(&samples, free, Timestamp::now())),
         },
         certificate: ServerCertificate::of(state),
         update: ServerUpdate {
             enabled: choices.look_for_updates,
         },
+        checked_at: checked.as_ref().map(|checked| checked.at),
+        checks: checked.map(|checked| checked.checks),
         backups: ServerBackups {
             to: config.backup_to.as_ref().map(ToString::to_string),
             next_at: backups::next_at(config, &stored, started_at),

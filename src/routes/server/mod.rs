@@ -4,7 +4,9 @@
 mod audited;
 mod backups;
 mod certificate;
+mod checks;
 mod info;
+pub mod probe;
 
 use utoipa_axum::router::OpenApiRouter;
 
@@ -15,4 +17,5 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(info::router())
         .merge(certificate::router())
         .merge(backups::router())
+        .merge(checks::router())
 }

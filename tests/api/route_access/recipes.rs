@@ -102,6 +102,9 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::act(path)
         }
 
+        ("PATCH /v1/server", _) => Call::patch(path, json!({"key_copied": true})),
+        ("POST /v1/server/certificate" | "POST /v1/server/checks", _) => Call::act(path),
+
         // Accounts. Calls that end a session or change a password are sent by a new user.
         ("POST /v1/auth/signup", _) => {
             let form = json!({"email": format!("new.{n}@example.org"), "password": PASSWORD, "name": "New"});

@@ -2884,7 +2884,13 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Change settings of the server
+         * @description Only admins of the oldest workspace can use this route. Everyone else gets 404.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        patch: operations["update_server"];
         trace?: never;
     };
     "/v1/server/backups": {
@@ -2909,6 +2915,50 @@ export interface paths {
          *     **Access:** admins; keys need `workspace:admin`.
          */
         post: operations["start_backup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/server/certificate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Order a new certificate now
+         * @description Only admins of the oldest workspace can use this route. Everyone else gets 404.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["renew_certificate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/server/checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check the server and its surroundings
+         * @description Takes up to 30 seconds. Only admins of the oldest workspace can use this route. Everyone else gets 404.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["run_checks"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4468,7 +4518,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "server.backup_started" | "server.drill_started" | "server.resumed";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.checked" | "server.certificate_ordered";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"];
@@ -4723,6 +4773,18 @@ export interface components {
          * @enum {string}
          */
         CauseType: "manual" | "message" | "schedule";
+        /** @description Reason why the certificate could not be obtained or read. */
+        CertificateProblem: {
+            /**
+             * @description Reason why a certificate could not be obtained or read.
+             *
+             *     `files`: The files of the operator cannot be used.
+             * @enum {string}
+             */
+            reason: "dns" | "connect" | "wrong_answer" | "rate_limited" | "caa" | "ca_unavailable" | "files";
+            /** @description A sentence for the operator. */
+            text: string;
+        };
         /** @description Position of a link in its chain. */
         ChainStep: {
             /**
@@ -4868,6 +4930,62 @@ export interface components {
             /** @description Choices; always exactly one. */
             choices: components["schemas"]["CompletionChoice"][];
             usage: components["schemas"]["CompletionUsage"] | null;
+        };
+        /** @description A check and its result. */
+        Check: {
+            /**
+             * @description Subject of a check.
+             *
+             *     `settings`: Unknown and contradicting settings, and secrets that others can read.
+             *
+             *     `limits`: Limit on open files.
+             *
+             *     `data`: Data directory: owner, mode, free space, speed, kind of file system.
+             *
+             *     `nodes`: Versions and settings of the servers that share the database.
+             *
+             *     `clock`: Clock of this machine, compared with others.
+             *
+             *     `dns`: Addresses of the server's names.
+             *
+             *     `ports`: Ports on which the server listens.
+             *
+             *     `public`: The public URL leads to this server.
+             *
+             *     `https`: Certificate of the public URL.
+             *
+             *     `proxy`: Headers that a proxy has to send.
+             *
+             *     `websocket`: WebSockets through the public URL.
+             *
+             *     `stream`: Responses that are sent in parts.
+             *
+             *     `upload`: Size of uploads.
+             *
+             *     `model`: The model server's list of models.
+             *
+             *     `backup`: Age and test of the newest backup, and its place.
+             * @enum {string}
+             */
+            name: "settings" | "limits" | "data" | "database" | "nodes" | "clock" | "dns" | "ports" | "public" | "https" | "proxy" | "websocket" | "stream" | "upload" | "model" | "mail" | "push" | "sign_in" | "backup";
+            /**
+             * @description Result of a check.
+             * @enum {string}
+             */
+            state: "ok" | "skipped" | "warning" | "failed";
+            /** @description The fact. */
+            text: string;
+            /** @description Remedy; null if nothing is wrong. */
+            hint: string | null;
+            /**
+             * Format: int64
+             * @description Duration of the check in milliseconds.
+             */
+            ms: number;
+        };
+        /** @description Results of the checks. */
+        CheckResults: {
+            data: components["schemas"]["Check"][];
         };
         /**
          * @description Source that determined the preset.
@@ -5692,7 +5810,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "chain_too_long" | "channel_archived" | "channel_not_found" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -8883,6 +9001,10 @@ export interface components {
             /** @description Name of the header; only with `auth: header`. */
             header?: string | null;
         };
+        /** @description Work that has begun; `GET /v1/server` has its result. */
+        RenewalBegun: {
+            running: boolean;
+        };
         /**
          * @description An earlier identical call that may already have taken effect. It was made by a task that is being retried, or by a task that was
          *     started for it.
@@ -9695,6 +9817,27 @@ export interface components {
             running: boolean;
             /** @description Cause of the newest failure, until a backup succeeds. */
             error: string | null;
+            /** @description True if an admin has confirmed that there is a copy of the secret key, which backups do not contain. */
+            key_copied: boolean;
+        };
+        /** @description Certificate of the server. */
+        ServerCertificate: {
+            /**
+             * @description Origin of the server's certificate.
+             *
+             *     `proxy`: A proxy in front of the server has it.
+             * @enum {string}
+             */
+            source: "acme" | "files" | "proxy" | "none";
+            /** @description Names of the current certificate; without one, the names that are ordered. */
+            names: string[];
+            issuer: string | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
+            renew_at: components["schemas"]["Timestamp"] | null;
+            /** @description Null if the server has no certificate of its own. */
+            state: ("ok" | "pending" | "failing" | "expired") | null;
+            error: components["schemas"]["CertificateProblem"] | null;
+            next_attempt_at: components["schemas"]["Timestamp"] | null;
         };
         ServerDatabase: {
             /** @enum {string} */
@@ -9708,9 +9851,21 @@ export interface components {
              * @description Free space of the disk with the data directory; null if it cannot be measured.
              */
             free_bytes: number | null;
+            /**
+             * Format: int64
+             * @description Days until it is full if it keeps filling as it did in the last week; null if it does not, or if that is not known yet.
+             */
+            days_left: number | null;
         };
         /** @description An event of the log. */
         ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"];
+        /** @description Changes to the choices of the server's admins. Omitted fields are unchanged. */
+        ServerForm: {
+            /** @description Permits that the server looks for new versions once a day. */
+            look_for_updates?: boolean | null;
+            /** @description Confirms that there is a copy of the secret key, which backups do not contain. */
+            key_copied?: boolean | null;
+        };
         /** @description A frame from the server. */
         ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"] | components["schemas"]["CompactDelta"];
         /** @description State of the server. */
@@ -9727,7 +9882,12 @@ export interface components {
             started_at: components["schemas"]["Timestamp"];
             database: components["schemas"]["ServerDatabase"];
             disk: components["schemas"]["ServerDisk"];
+            certificate: components["schemas"]["ServerCertificate"];
             backups: components["schemas"]["ServerBackups"];
+            update: components["schemas"]["ServerUpdate"];
+            /** @description Results of the latest checks; null before the first ones. */
+            checks: components["schemas"]["Check"][] | null;
+            checked_at: components["schemas"]["Timestamp"] | null;
             /**
              * @description Whether agents act on this server.
              *
@@ -9740,6 +9900,11 @@ export interface components {
         };
         /** @enum {string} */
         ServerObject: "server";
+        /** @description Search for new versions. */
+        ServerUpdate: {
+            /** @description True if an admin permits that the server looks for new versions once a day. */
+            enabled: boolean;
+        };
         Session: {
             id: components["schemas"]["SessionId"];
             created_at: components["schemas"]["Timestamp"];
@@ -24937,22 +25102,41 @@ export interface operations {
                      *       "backups": {
                      *         "drill": null,
                      *         "error": null,
+                     *         "key_copied": false,
                      *         "last": null,
                      *         "next_at": null,
                      *         "running": false,
                      *         "to": null
                      *       },
+                     *       "certificate": {
+                     *         "error": null,
+                     *         "expires_at": null,
+                     *         "issuer": null,
+                     *         "names": [
+                     *           "…"
+                     *         ],
+                     *         "next_attempt_at": null,
+                     *         "renew_at": null,
+                     *         "source": "acme",
+                     *         "state": null
+                     *       },
+                     *       "checked_at": null,
+                     *       "checks": null,
                      *       "commit": null,
                      *       "database": {
                      *         "bytes": 0,
                      *         "engine": "sqlite"
                      *       },
                      *       "disk": {
+                     *         "days_left": null,
                      *         "free_bytes": null
                      *       },
                      *       "installed": "binary",
                      *       "object": "server",
                      *       "started_at": "2026-11-20T09:30:00.000Z",
+                     *       "update": {
+                     *         "enabled": false
+                     *       },
                      *       "version": "…"
                      *     }
                      */
@@ -24963,6 +25147,92 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    update_server: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "key_copied": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["ServerForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents_state": "running",
+                     *       "backups": {
+                     *         "drill": null,
+                     *         "error": null,
+                     *         "key_copied": false,
+                     *         "last": null,
+                     *         "next_at": null,
+                     *         "running": false,
+                     *         "to": null
+                     *       },
+                     *       "certificate": {
+                     *         "error": null,
+                     *         "expires_at": null,
+                     *         "issuer": null,
+                     *         "names": [
+                     *           "…"
+                     *         ],
+                     *         "next_attempt_at": null,
+                     *         "renew_at": null,
+                     *         "source": "acme",
+                     *         "state": null
+                     *       },
+                     *       "checked_at": null,
+                     *       "checks": null,
+                     *       "commit": null,
+                     *       "database": {
+                     *         "bytes": 0,
+                     *         "engine": "sqlite"
+                     *       },
+                     *       "disk": {
+                     *         "days_left": null,
+                     *         "free_bytes": null
+                     *       },
+                     *       "installed": "binary",
+                     *       "object": "server",
+                     *       "started_at": "2026-11-20T09:30:00.000Z",
+                     *       "update": {
+                     *         "enabled": false
+                     *       },
+                     *       "version": "…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServerInfo"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -25046,6 +25316,142 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    renew_certificate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The order has begun */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "running": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RenewalBegun"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            /** @description The server does not order its certificate */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "invalid_value",
+                     *         "message": "a title must be one line of at most 200 characters",
+                     *         "param": "title",
+                     *         "type": "unprocessable_entity"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many orders */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "rate_limited",
+                     *         "message": "too many requests: try again in 3 s",
+                     *         "retry_after_s": 3,
+                     *         "type": "rate_limited"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    run_checks: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "hint": null,
+                     *           "ms": 0,
+                     *           "name": "settings",
+                     *           "state": "ok",
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CheckResults"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            /** @description Checks are running */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "slug_taken",
+                     *         "message": "a workspace with the slug `northwind` already exists: choose another",
+                     *         "param": "slug",
+                     *         "type": "conflict"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];

@@ -263,6 +263,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Server settings changed',
     describe: () => 'changed settings of the server',
   },
+  'server.checked': {
+    name: 'Server checked',
+    describe: () => 'ran the checks of the server',
+  },
   'server.certificate_ordered': {
     name: 'Certificate ordered',
     describe: () => 'ordered a new certificate for the server',

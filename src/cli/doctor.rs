@@ -1,0 +1,131 @@
+//! `openvibe doctor`.
+
+use std::{net::SocketAddr, path::Path, sync::Arc};
+
+use clap::Args;
+use serde_json::json;
+
+use super::{database::open_existing, output::say};
+use crate::{
+    app::default_url,
+    config::Config,
+    db::{
+        Db,
+        dump::{self, Dump},
+    },
+    doctor::{self, Check, CheckState, CheckedServer, Finding, Program},
+    lock, trust,
+};
+
+#[derive(Args)]
+pub(super) struct DoctorCommand {
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} of the checks failed")]
+struct ChecksFailed(usize);
+
+/// Prints the results of checks.
+///
+/// # Errors
+/// `ChecksFailed`.
+fn print(checks: &[Check], command: &DoctorCommand) -> anyhow::Result<()> {
+    if command.json {
+        say(&json!({ "data": checks }).to_string());
+    } else {
+        for check in checks {
+            say(&check.to_string());
+        }
+    }
+    let failed = checks
+        .iter()
+        .filter(|check| check.state == CheckState::Failed);
+    match failed.count() {
+        0 => Ok(()),
+        failed => Err(ChecksFailed(failed).into()),
+    }
+}
+
+/// Prints that the settings cannot be read.
+pub(super) fn report_settings(problem: String, command: &DoctorCommand) -> anyhow::Result<()> {
+    print(&doctor::without_settings(problem), command)
+}
+
+/// Checks the server with these settings, whether it runs or not.
+pub(super) async fn run(config: Config, command: DoctorCommand) -> anyhow::Result<()> {
+    // Fails only if a provider was already installed in this process.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    if let Some(file) = &config.ca_file
+        && let Err(e) = trust::trust_file(file)
+    {
+        return report_settings(format!("OPENVIBE_CA_FILE: {e}"), &command);
+    }
+    let program = program(&config.data_dir);
+    let database = match program {
+        Program::Stopped => Err(Finding::skipped("the server is not running")),
+        Program::This(_) | Program::Other(_) => open_unchanged(&config).await,
+    };
+    let address = listen_address(&config).await;
+    let subject = Arc::new(CheckedServer {
+        public_url: public_url(&config, address),
+        address,
+        program,
+        database,
+        certificate: None,
+        model: None,
+        config,
+    });
+    let checks = doctor::run(Arc::clone(&subject)).await;
+    if let Ok(db) = &subject.database {
+        db.close().await;
+    }
+    print(&checks, &command)
+}
+
+fn program(data_dir: &Path) -> Program {
+    match lock::owner_of(data_dir) {
+        Some(pid) => Program::Other(pid.parse().ok()),
+        None => Program::Stopped,
+    }
+}
+
+async fn listen_address(config: &Config) -> Option<SocketAddr> {
+    let mut found = tokio::net::lookup_host(&config.listen).await.ok()?;
+    found.next()
+}
+
+/// The public URL, as the server determines it.
+fn public_url(config: &Config, address: Option<SocketAddr>) -> String {
+    let name = config.tls.as_ref().and_then(|tls| tls.names.first());
+    let port = address.map_or(443, |address| address.port());
+    match (&config.public_url, name) {
+        (Some(url), _) => url.clone(),
+        (None, Some(name)) if port == 443 => format!("https://{name}"),
+        (None, Some(name)) => format!("https://{name}:{port}"),
+        (None, None) => address.map_or_else(|| format!("http://{}", config.listen), default_url),
+    }
+}
+
+/// Opens the database of a running server, unless that would change its tables.
+async fn open_unchanged(config: &Config) -> Result<Db, Finding> {
+    let version = async { Dump::open(&config.database).await?.version().await };
+    let failed = |text: String| {
+        Finding::failed(
+            format!("the database cannot be opened ({text})"),
+            "check OPENVIBE_DATABASE_URL, and run this as the server's user",
+        )
+    };
+    let version = version.await.map_err(|e| failed(e.to_string()))?;
+    if version != dump::newest_version() {
+        return Err(Finding::failed(
+            "the tables of the database belong to another version than this program",
+            "use the program of the running server, or start the server again with this one",
+        ));
+    }
+    let opened = open_existing(config).await;
+    opened.map_err(|e| failed(format!("{e:#}")))
+}
