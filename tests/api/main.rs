@@ -52,6 +52,7 @@ mod deletion;
 mod demo;
 mod dialects;
 mod disk_faults;
+mod doctor;
 mod drafts;
 mod dry_run;
 mod event_log;
