@@ -11,7 +11,7 @@ use super::{
 use crate::{
     auth::{self, Actor, Scope},
     db::{Conn, DbError, Json, now},
-    ids::{SandboxPolicyId, WorkspaceId},
+    ids::{ChannelId, SandboxPolicyId, WorkspaceId},
     patch::{nullable, present},
     tasks::costs::CostVisibility,
     text_enum::text_enum,
@@ -31,6 +31,8 @@ const ACTION_UNITS_MAX: usize = 64;
 const APPROVAL_TIMEOUT_S_MAX: u32 = 604_800;
 const TRUSTED_DOMAINS_MAX: usize = 200;
 const DOMAIN_CHARS_MAX: usize = 253;
+/// Number of members up to which everyone can mention all members of a channel.
+const GROUP_MEMBERS_MAX: i64 = 100;
 
 /// Actions that agents of the workspace can run without an approval; a number from 0 to 3 in the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -347,6 +349,14 @@ impl ContextPolicyPatch {
     }
 }
 
+text_enum! {
+    /// Members who can mention all members of a channel with more than 100.
+    pub enum GroupMentions {
+        Everyone = "everyone",
+        Admins = "admins",
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Policy {
     /// Text placed before everything else in the system prompt.
@@ -374,6 +384,8 @@ pub struct Policy {
     pub approval_rules: Vec<ApprovalRule>,
     /// Domains, with their subdomains, from which agents can read pages without an approval.
     pub trusted_domains: Vec<String>,
+    /// Members who can mention all members of a channel with more than 100; for others, `@channel` is plain text there.
+    pub group_mentions: GroupMentions,
 }
 
 impl Policy {
@@ -399,6 +411,7 @@ impl Default for Policy {
             trust_level: TrustLevel::default(),
             approval_rules: Vec::new(),
             trusted_domains: Vec::new(),
+            group_mentions: GroupMentions::Everyone,
         }
     }
 }
@@ -451,6 +464,9 @@ pub struct PolicyPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub trusted_domains: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub group_mentions: Option<GroupMentions>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -468,12 +484,13 @@ struct Row {
     trust_level: i64,
     approval_rules: Json<Vec<ApprovalRule>>,
     trusted_domains: Json<Vec<String>>,
+    group_mentions: GroupMentions,
 }
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
         .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, adaptation_allowed, bare_model, show_costs, memory, compaction, \
-            workspace_context, trust_level, approval_rules, trusted_domains \
+            workspace_context, trust_level, approval_rules, trusted_domains, group_mentions \
             from workspace_policies where workspace_id = $1")
         .bind(workspace)
         .opt()
@@ -493,7 +510,23 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         trust_level: TrustLevel::try_from(row.trust_level).unwrap_or(TrustLevel::Off),
         approval_rules: row.approval_rules.0,
         trusted_domains: row.trusted_domains.0,
+        group_mentions: row.group_mentions,
     }))
+}
+
+/// Checks whether a person who is not an admin can mention all members of a channel.
+pub async fn allows_group_mention(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    channel: ChannelId,
+) -> Result<bool, DbError> {
+    c.q("select not exists (select 1 from workspace_policies p where p.workspace_id = $1 and p.group_mentions = 'admins') \
+         or (select count(*) from (select 1 from channel_members cm where cm.channel_id = $2 limit $3) m) < $3")
+        .bind(workspace)
+        .bind(channel)
+        .bind(GROUP_MEMBERS_MAX + 1)
+        .value()
+        .await
 }
 
 /// Lists the workspaces whose automatic entries expire.
@@ -548,6 +581,9 @@ impl PolicyPatch {
         }
         if let Some(level) = self.trust_level {
             policy.trust_level = level;
+        }
+        if let Some(rule) = self.group_mentions {
+            policy.group_mentions = rule;
         }
         Ok(())
     }
@@ -627,14 +663,14 @@ pub async fn change(
 async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbError> {
     c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
          memory, compaction, workspace_context, adaptation_allowed, bare_model, show_costs, trust_level, approval_rules, trusted_domains, \
-         updated_by, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $13, $14, $15, $16, $8, $9) \
+         group_mentions, updated_by, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $13, $14, $15, $16, $17, $8, $9) \
          on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
          sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
          compaction = excluded.compaction, workspace_context = excluded.workspace_context, \
          adaptation_allowed = excluded.adaptation_allowed, bare_model = excluded.bare_model, show_costs = excluded.show_costs, \
          trust_level = excluded.trust_level, approval_rules = excluded.approval_rules, trusted_domains = excluded.trusted_domains, \
-         updated_by = excluded.updated_by, updated_at = excluded.updated_at")
+         group_mentions = excluded.group_mentions, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(policy.required_text.clone())
         .bind(policy.allowed_tools.clone().map(Json))
@@ -651,6 +687,7 @@ async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbE
         .bind(i64::from(policy.trust_level))
         .bind(Json(policy.approval_rules.clone()))
         .bind(Json(policy.trusted_domains.clone()))
+        .bind(policy.group_mentions)
         .run()
         .await?;
     c.q("update workspace_policies set version = version + 1 where workspace_id = $1")

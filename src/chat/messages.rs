@@ -83,7 +83,8 @@ pub async fn edit(
     }
     let agent = channels::find_agent(c, &access.channel_access).await?;
     let silenced = agent.and_then(ChannelAgent::silenced);
-    let found = resolve_mentions(c, &access.channel_access.actor, text, silenced).await?;
+    let (actor, channel) = (&access.channel_access.actor, access.channel_access.channel);
+    let found = resolve_mentions(c, actor, channel, text, silenced).await?;
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5 where id = $1")
         .bind(id)
         .bind(text.content.clone())

@@ -18,6 +18,7 @@ pub mod found;
 pub mod inbox;
 pub mod mentions;
 pub mod messages;
+pub mod my_forks;
 pub mod plain;
 pub mod post;
 pub mod presets;

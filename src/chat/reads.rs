@@ -9,13 +9,17 @@ use std::collections::HashMap;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{ChatError, access};
+use super::{
+    ChatError, access,
+    follows::{Follow, FollowCause, FollowLevel},
+};
 use crate::{
     auth::Caller,
-    db::{Conn, DbError},
-    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    db::{Conn, DbError, dialect::hexadecimal_ids},
+    ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     inbox::close::{close_read, close_read_channel},
     realtime::log,
+    sql_with_ids,
 };
 
 /// Maximum count for a channel or a thread, which limits the cost of counting.
@@ -200,6 +204,16 @@ pub async fn first_unread(
     Ok(first.map(|(id,)| id))
 }
 
+fn check_seq(seq: i64) -> Result<(), ChatError> {
+    if seq < 0 {
+        return Err(ChatError::Invalid(
+            "seq is negative: use the seq of a message, or 0 to mark all as unread".to_owned(),
+            "seq",
+        ));
+    }
+    Ok(())
+}
+
 /// Moves a person's read marker in a thread forward or back, but not past the newest event.
 ///
 /// # Errors
@@ -210,12 +224,7 @@ pub async fn mark_thread(
     thread: ThreadId,
     seq: i64,
 ) -> Result<(ReadMark, WorkspaceId), ChatError> {
-    if seq < 0 {
-        return Err(ChatError::Invalid(
-            "seq is negative: use the seq of a message, or 0 to mark all as unread".to_owned(),
-            "seq",
-        ));
-    }
+    check_seq(seq)?;
     let access = access::thread(c, caller, thread).await?.reading()?;
     let workspace = access.channel_access.actor.workspace;
     let channel = access.channel_access.channel;
@@ -260,6 +269,129 @@ pub async fn mark_thread(
         mention_count: counts.mention_count,
     };
     Ok((mark, workspace))
+}
+
+/// Response of `PUT /v1/forks/{id}/read`.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct ForkReadMark {
+    pub fork_id: ForkId,
+    pub seq: i64,
+    /// Number of unread messages; at most 1,000, and 0 for people who do not follow the fork.
+    pub unread_count: i64,
+}
+
+/// Moves a person's read marker in a fork forward or back, but not past the newest event.
+///
+/// # Errors
+/// `ForkNotFound`, `Invalid` for a negative number, or any error from `reading`.
+pub async fn mark_fork(
+    c: &mut Conn,
+    caller: &Caller,
+    fork: ForkId,
+    seq: i64,
+) -> Result<(ForkReadMark, WorkspaceId), ChatError> {
+    check_seq(seq)?;
+    let access = access::fork(c, caller, fork).await?.reading()?;
+    let workspace = access.channel_access.actor.workspace;
+    let (head, _) = log::head(c, workspace).await?;
+    let seq = seq.min(head);
+    if access.channel_access.joined {
+        c.q(
+            "insert into reads (user_id, conversation_id, thread_id, channel_id, seq) values ($1, $2, $3, $4, $5) \
+             on conflict (user_id, conversation_id) do update set seq = excluded.seq",
+        )
+        .bind(caller.user)
+        .bind(fork)
+        .bind(access.thread)
+        .bind(access.channel_access.channel)
+        .bind(seq)
+        .run()
+        .await?;
+        close_read(c, workspace, caller.user, fork.0, seq).await?;
+        note_read(c, caller.user, fork.0, head).await?;
+    }
+    let marks = of_forks(c, caller.user, &[fork]).await?;
+    let mark = ForkReadMark {
+        fork_id: fork,
+        seq,
+        unread_count: marks.get(&fork).map_or(0, |mark| mark.unread_count),
+    };
+    Ok((mark, workspace))
+}
+
+/// A person's marker and level in a fork.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ForkMark {
+    pub follow: Follow,
+    pub read_seq: i64,
+    pub unread_count: i64,
+    pub first_unread_id: Option<MessageId>,
+}
+
+#[derive(sqlx::FromRow)]
+struct ForkMarkRow {
+    id: ForkId,
+    level: Option<FollowLevel>,
+    cause: Option<FollowCause>,
+    read_seq: i64,
+    unread_count: i64,
+    first_unread_id: Option<MessageId>,
+}
+
+/// A person's markers and levels in forks. Only followers have unread messages.
+pub async fn of_forks(
+    c: &mut Conn,
+    user: UserId,
+    forks: &[ForkId],
+) -> Result<HashMap<ForkId, ForkMark>, DbError> {
+    macro_rules! unread {
+        ($columns:literal, $tail:literal) => {
+            concat!(
+                "(select ",
+                $columns,
+                " from messages m where m.conversation_id = k.id and fo.level = 'all' and m.seq > coalesce(r.seq, 0) and m.seq > cm.joined_seq \
+                 and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 ",
+                $tail,
+                ")"
+            )
+        };
+    }
+    let sql = sql_with_ids!(
+        c,
+        concat!(
+            "select k.id, fo.level, fo.cause, coalesce(r.seq, 0) as read_seq, (select count(*) from ",
+            unread!("1", "limit $3"),
+            " u) as unread_count, ",
+            unread!("m.id", "order by m.seq limit 1"),
+            " as first_unread_id from forks k \
+             left join channel_members cm on cm.channel_id = k.channel_id and cm.user_id = $1 \
+             left join reads r on r.conversation_id = k.id and r.user_id = $1 \
+             left join follows fo on fo.conversation_id = k.id and fo.user_id = $1 where k.id in"
+        ),
+        2,
+        ""
+    );
+    let rows: Vec<ForkMarkRow> = c
+        .q(sql)
+        .bind(user)
+        .bind(hexadecimal_ids(forks.iter().map(|fork| fork.0)))
+        .bind(COUNTED_MAX)
+        .all()
+        .await?;
+    let marks = rows.into_iter().map(|row| {
+        let follow = row.level.map(|level| Follow {
+            level,
+            cause: row.cause,
+        });
+        let mark = ForkMark {
+            follow: follow.unwrap_or_default(),
+            read_seq: row.read_seq,
+            unread_count: row.unread_count,
+            first_unread_id: row.first_unread_id,
+        };
+        (row.id, mark)
+    });
+    Ok(marks.collect())
 }
 
 /// Notes at a person's level in a conversation that their marker moved, which can close or open an inbox item.

@@ -25,6 +25,8 @@ pub struct Text {
     pub(super) arrows: Vec<Arrow>,
     /// Attached files.
     pub files: Vec<FileId>,
+    /// True if a mention of all members of the channel opens an inbox item.
+    pub notifies_group: bool,
 }
 
 impl Text {
@@ -86,6 +88,7 @@ impl Text {
             mentions,
             arrows,
             files,
+            notifies_group: true,
         })
     }
 }

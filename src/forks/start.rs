@@ -13,12 +13,14 @@ use crate::{
         access::{self, ThreadAccess},
         bindings::{self, BindingPatch},
         channels,
+        follows::{self, FollowCause},
         forks::{self, Fork, ForkContext, ForkStatus, title_after},
         messages::{self, Message, MessageKind},
         post, remove,
     },
     db::{Conn, DbError, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    inbox::Place,
     realtime::{Audience, EventType, Hub, hub::Conversation},
     tasks::{Task, queue},
     workflows::run,
@@ -197,7 +199,12 @@ async fn insert(
         .bind(now())
         .run()
         .await?;
-    Ok(())
+    let place = Place {
+        channel: place.channel,
+        thread: place.thread,
+        fork: Some(id),
+    };
+    follows::follow_as_member(c, place, creator, FollowCause::Fork, 0).await
 }
 
 /// A fork that a run opens.

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{ChatError, access, reads};
+use super::{ChatError, access, follows::FollowLevel, reads};
 use crate::{
-    auth::{Caller, slugify},
+    auth::{Caller, Scope, slugify},
     cursor::PageRange,
-    db::{Conn, is_visible_channel},
+    db::{Conn, dialect::lock_workspace, is_visible_channel},
     ids::{ChannelId, UserId, WorkspaceId},
     model::has_visible,
+    realtime::log,
 };
 
 mod agent;
@@ -47,6 +48,8 @@ pub struct MyChannel {
     /// Every message up to this sequence number is read, except in threads with their own read
     /// marker.
     pub read_seq: i64,
+    /// Notification level of the person; `mentions` for others than members.
+    pub level: FollowLevel,
 }
 
 /// A channel as returned in the list of channels.
@@ -62,6 +65,7 @@ struct MyRow {
     #[sqlx(flatten)]
     row: Row,
     read_seq: Option<i64>,
+    level: Option<FollowLevel>,
 }
 
 /// A channel as the person sees it, with unread counts.
@@ -71,7 +75,7 @@ struct MyRow {
 pub async fn get_mine(c: &mut Conn, user: UserId, id: ChannelId) -> Result<MyChannel, ChatError> {
     let row: Option<MyRow> = c
         .q(channel_sql!(
-            ", cm.read_seq",
+            ", cm.read_seq, cm.level",
             "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1"
         ))
         .bind(id)
@@ -90,6 +94,7 @@ fn mine(row: MyRow, counts: &reads::ByChannel) -> MyChannel {
         unread_count: found.unread_count,
         mention_count: found.mention_count,
         read_seq: row.read_seq.unwrap_or(0),
+        level: row.level.unwrap_or(FollowLevel::Mentions),
         channel: row.row.into(),
     }
 }
@@ -116,7 +121,7 @@ pub async fn list_mine(
     }
     let q = if before.is_some() {
         c.q(channel_sql!(
-            ", cm.read_seq",
+            ", cm.read_seq, cm.level",
             concat!(
                 "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
                  where ch.workspace_id = $1 and ch.id > $3 and ch.id < $4 and ",
@@ -126,7 +131,7 @@ pub async fn list_mine(
         ))
     } else {
         c.q(channel_sql!(
-            ", cm.read_seq",
+            ", cm.read_seq, cm.level",
             concat!(
                 "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
                  where ch.workspace_id = $1 and ch.id > $3 and ch.id < $4 and ",
@@ -239,6 +244,47 @@ pub async fn read_all(
 ) -> Result<MyChannel, ChatError> {
     let access = access::channel(c, caller, id).await?.reading()?;
     reads::mark_channel(c, access.actor.workspace, caller.user, id).await?;
+    get_mine(c, caller.user, id).await
+}
+
+/// Sets the caller's notification level in a channel.
+///
+/// # Errors
+/// `ChannelNotFound` if the caller is not a member, or any error from `Actor::require`.
+pub async fn set_level(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+    level: FollowLevel,
+) -> Result<MyChannel, ChatError> {
+    let access = access::channel(c, caller, id).await?;
+    let actor = &access.actor;
+    // The level is personal, so viewers can change it; an API key needs the scope for writing.
+    actor.require(if actor.key.is_some() {
+        Scope::ChatWrite
+    } else {
+        Scope::ChatRead
+    })?;
+    let workspace = actor.workspace;
+    lock_workspace(c, workspace.0).await?;
+    let changed = c
+        .q("update channel_members set level = $3 where channel_id = $1 and user_id = $2")
+        .bind(id)
+        .bind(caller.user)
+        .bind(level)
+        .run()
+        .await?;
+    if changed == 0 {
+        return Err(ChatError::ChannelNotFound);
+    }
+    // Replies in the channel can open or close.
+    let (seq, _) = log::head(c, workspace).await?;
+    c.q("update follows set changed_seq = $3 where channel_id = $1 and user_id = $2 and level = 'all'")
+        .bind(id)
+        .bind(caller.user)
+        .bind(seq)
+        .run()
+        .await?;
     get_mine(c, caller.user, id).await
 }
 

@@ -5,15 +5,18 @@ use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
 use crate::{
-    agents::profiles::{self, HandleOwner, InvocableAgent},
-    auth::Actor,
+    agents::{
+        policy,
+        profiles::{self, HandleOwner, InvocableAgent},
+    },
+    auth::{Actor, Role},
     chat::{
         ChatError,
         rows::message::{Mention, MentionKind, Message},
         text::Text,
     },
     db::{Conn, DbError},
-    ids::{AgentId, UserId},
+    ids::{AgentId, ChannelId, UserId},
 };
 
 const GROUPS: &[&str] = &["everyone", "here", "channel"];
@@ -41,21 +44,34 @@ impl ResolvedMentions {
 }
 
 /// Resolves the mentions of a text. Mentions of agents that the person cannot invoke, and of the `silenced` agent, are treated as
-/// plain text.
+/// plain text. So are mentions of a group that the policy does not allow.
 pub(in crate::chat) async fn resolve_mentions(
     c: &mut Conn,
     actor: &Actor<'_>,
+    channel: ChannelId,
     text: &Text,
     silenced: Option<AgentId>,
 ) -> Result<ResolvedMentions, ChatError> {
     let mut found = ResolvedMentions::default();
     let mut known: HashMap<&str, Option<HandleOwner>> = HashMap::new();
+    let mut allows_groups = None;
     for raw in &text.mentions {
         if found.mentions.len() == MENTIONS_MAX {
             break;
         }
         for handle in &raw.candidates {
             let (kind, id) = if GROUPS.contains(&handle.as_str()) {
+                let is_allowed = match allows_groups {
+                    Some(known) => known,
+                    None => {
+                        actor.role == Role::Admin
+                            || policy::allows_group_mention(c, actor.workspace, channel).await?
+                    }
+                };
+                allows_groups = Some(is_allowed);
+                if !is_allowed {
+                    continue;
+                }
                 found.everyone = true;
                 (MentionKind::Group, None)
             } else {

@@ -510,7 +510,7 @@ async fn notify(
     }
     let to = Addressed {
         people: &found.people,
-        everyone: found.everyone,
+        everyone: found.everyone && draft.text.notifies_group,
         starts_thread,
     };
     Ok(inbox::posted::open_for_message(c, message, access.kind, to).await?)
@@ -649,7 +649,10 @@ pub async fn post_goal(
         root_agent: None,
     };
     let actor = &access.channel_access.actor;
-    let mut mentions = resolve_mentions(c, actor, text, None).await?.mentions;
+    let channel = access.channel_access.channel;
+    let mut mentions = resolve_mentions(c, actor, channel, text, None)
+        .await?
+        .mentions;
     mentions.retain(|mention| mention.kind != MentionKind::Agent);
     let seq = log::reserve(c, actor.workspace, 1).await?;
     let message = insert_draft(c, &draft, seq, mentions, &[]).await?;
@@ -669,7 +672,8 @@ async fn commit_post(
     let actor = &draft.access.channel_access.actor;
     let audience = draft.access.channel_access.audience();
     let silenced = draft.channel_agent.and_then(ChannelAgent::silenced);
-    let found = resolve_mentions(c, actor, draft.text, silenced).await?;
+    let channel = draft.access.channel_access.channel;
+    let found = resolve_mentions(c, actor, channel, draft.text, silenced).await?;
     let Invoked {
         agents: asked,
         order,

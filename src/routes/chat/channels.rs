@@ -11,6 +11,7 @@ use crate::{
     chat::{
         access,
         channels::{self, ChannelAgent, ChannelAgentMode, ListedChannel, MyChannel},
+        follows::FollowLevel,
     },
     db::Conn,
     http::{
@@ -33,6 +34,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(join_channel))
         .routes(routes!(leave_channel))
         .routes(routes!(read_channel))
+        .routes(routes!(set_channel_level))
         .routes(routes!(list_channel_members, add_channel_member))
         .routes(routes!(remove_channel_member))
 }
@@ -320,6 +322,38 @@ async fn read_channel(
         channel_id: id,
         thread_id: (),
         seq: channel.read_seq,
+    };
+    state
+        .hub
+        .tell_user(channel.channel.workspace_id, user, &frame);
+    Ok(Json(channel))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct LevelForm {
+    /// `all`: each new thread; `mentions`: mentions only; `none`: mentions by handle only.
+    level: FollowLevel,
+}
+
+/// Set the notification level of a channel
+#[utoipa::path(put, path = "/v1/channels/{id}/level", tag = "channels",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path)),
+    request_body(content = LevelForm, example = json!({"level": "all"})),
+    responses((status = 200, body = MyChannel)))]
+async fn set_channel_level(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+    Body(form): Body<LevelForm>,
+) -> Result<Json<MyChannel>, ApiError> {
+    let user = caller.user;
+    let set = async move |c: &mut Conn| channels::set_level(c, &caller, id, form.level).await;
+    let channel = write_for(&state, WhichObject::Channel(id), set).await?;
+    let frame = OwnFrame::LevelUpdated {
+        channel_id: id,
+        level: channel.level,
     };
     state
         .hub

@@ -4,8 +4,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    chat::follows::Follow,
-    ids::{ChannelId, ThreadId},
+    chat::follows::{Follow, FollowLevel},
+    ids::{ChannelId, ForkId, ThreadId},
 };
 
 /// Changes by the person, possibly in another window.
@@ -29,4 +29,18 @@ pub enum OwnFrame {
     #[serde(rename = "follow.updated")]
     #[schema(title = "FollowUpdated")]
     FollowUpdated { thread_id: ThreadId, follow: Follow },
+    /// The read marker of a fork.
+    #[serde(rename = "fork_read.updated")]
+    #[schema(title = "ForkRead")]
+    ForkRead { fork_id: ForkId, seq: i64 },
+    #[serde(rename = "fork_follow.updated")]
+    #[schema(title = "ForkFollowUpdated")]
+    ForkFollowUpdated { fork_id: ForkId, follow: Follow },
+    /// The notification level of a channel.
+    #[serde(rename = "level.updated")]
+    #[schema(title = "LevelUpdated")]
+    LevelUpdated {
+        channel_id: ChannelId,
+        level: FollowLevel,
+    },
 }

@@ -27,6 +27,7 @@ use crate::{
         page::{Limit, List},
     },
     ids::{FileId, ForkId, MessageId, ThreadId},
+    patch::present,
     realtime::hub::Conversation,
     server::{
         State,
@@ -228,6 +229,10 @@ struct MessageForm {
     parent_id: Option<MessageId>,
     /// ID chosen by the client. A request that repeats an ID returns the first message with status 200.
     client_id: Option<String>,
+    /// False if a mention of all members of the channel opens no inbox item; true by default.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    notify: Option<bool>,
 }
 
 /// Posts a message in a thread or a fork; shared with the WebSocket.
@@ -291,7 +296,8 @@ async fn post(
     conversation: Conversation,
     form: MessageForm,
 ) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
-    let text = Text::with_files(form.content, form.attachments)?;
+    let mut text = Text::with_files(form.content, form.attachments)?;
+    text.notifies_group = form.notify.unwrap_or(true);
     let client_id = post::parse_client_id(form.client_id)?;
     let posted = say(state, caller, conversation, text, form.parent_id, client_id).await?;
     Ok((

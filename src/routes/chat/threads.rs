@@ -104,6 +104,10 @@ struct ThreadForm {
     memory: Option<ThreadMemory>,
     /// ID chosen by the client. A request that repeats an ID returns the first thread with status 200.
     client_id: Option<String>,
+    /// False if a mention of all members of the channel opens no inbox item; true by default.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    notify: Option<bool>,
 }
 
 /// Starts a thread; shared with the WebSocket.
@@ -135,7 +139,8 @@ async fn start_thread(
     Path(id): Path<ChannelId>,
     Body(form): Body<ThreadForm>,
 ) -> Result<(StatusCode, Json<PostedThread>), ApiError> {
-    let text = Text::with_files(form.content, form.attachments)?;
+    let mut text = Text::with_files(form.content, form.attachments)?;
+    text.notifies_group = form.notify.unwrap_or(true);
     let new = NewThread {
         title: post::parse_title(form.title.as_deref())?,
         agent: form.agent_id,

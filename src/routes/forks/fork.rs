@@ -11,9 +11,12 @@ use crate::{
     chat::{
         ChatError, access,
         bindings::BindingPatch,
+        follows::{self, Follow, FollowLevel},
         forks::{self, Fork, ForkContext},
         messages::Message,
+        my_forks::{self, MyFork},
         post,
+        reads::{self, ForkReadMark},
     },
     db::Conn,
     forks::{
@@ -29,7 +32,7 @@ use crate::{
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
     patch::{nullable, present},
     realtime::hub::Conversation,
-    routes::chat::{ScannedObject, WhichObject, scan_for, write_for},
+    routes::chat::{OwnFrame, ScannedObject, WhichObject, scan_for, write_for},
     server::State,
     tasks::Task,
 };
@@ -42,6 +45,8 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_fork, update_fork))
         .routes(routes!(abandon_fork))
         .routes(routes!(reopen_fork))
+        .routes(routes!(read_fork))
+        .routes(routes!(follow_fork, unfollow_fork))
 }
 
 /// Response of an action on a fork.
@@ -68,13 +73,13 @@ pub(in crate::routes) struct NewForkSeen {
 #[utoipa::path(get, path = "/v1/threads/{id}/forks", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ThreadId, Path), PageQuery<ForkId>),
-    responses((status = 200, body = List<Fork>)))]
+    responses((status = 200, body = List<MyFork>)))]
 async fn list_forks(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ThreadId>,
     Query(query): Query<PageQuery<ForkId>>,
-) -> Result<Json<List<Fork>>, ApiError> {
+) -> Result<Json<List<MyFork>>, ApiError> {
     let page = query.page(FORKS_PAGE)?;
     let thread = ScannedObject::Conversation(Conversation::Thread(id));
     let read = scan_for(&state, &caller, thread).await?.run(move |c| {
@@ -87,11 +92,12 @@ async fn list_forks(
                 }
             }
             let rows = forks::list(c, id, page.range(), page.limit + 1).await?;
+            let rows = my_forks::with_marks(c, caller.user, rows).await?;
             Ok::<_, ApiError>(List::new(
                 rows,
                 page.limit,
                 page.before.is_some(),
-                |fork: &Fork| fork.id.to_string(),
+                |mine: &MyFork| mine.fork.id.to_string(),
             ))
         }
         .boxed()
@@ -240,15 +246,18 @@ pub(in crate::routes) async fn start_fork(
 /// Get a fork
 #[utoipa::path(get, path = "/v1/forks/{id}", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = ForkId, Path)), responses((status = 200, body = Fork)))]
+    params(("id" = ForkId, Path)), responses((status = 200, body = MyFork)))]
 async fn get_fork(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ForkId>,
-) -> Result<Json<Fork>, ApiError> {
+) -> Result<Json<MyFork>, ApiError> {
     let mut c = state.db.snapshot().await?;
     access::fork(&mut c, &caller, id).await?.reading()?;
-    Ok(Json(forks::get_fork(&mut c, id).await?))
+    let fork = forks::get_fork(&mut c, id).await?;
+    let mut found = my_forks::with_marks(&mut c, caller.user, vec![fork]).await?;
+    let mine = found.pop().ok_or(ChatError::ForkNotFound)?;
+    Ok(Json(mine))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -343,4 +352,90 @@ async fn reopen_fork(
     let reopen = async move |c: &mut Conn| start::reopen(c, &caller, id).await;
     let fork = write_for(&state, WhichObject::Fork(id), reopen).await?;
     Ok(Json(OneFork { fork }))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ForkReadForm {
+    /// The `seq` of a message; 0 marks all messages as unread.
+    #[schema(minimum = 0)]
+    seq: i64,
+}
+
+/// Set the read marker of a fork
+#[utoipa::path(put, path = "/v1/forks/{id}/read", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ForkId, Path)),
+    request_body(content = ForkReadForm, example = json!({"seq": 124})),
+    responses((status = 200, body = ForkReadMark)))]
+async fn read_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    Body(form): Body<ForkReadForm>,
+) -> Result<Json<ForkReadMark>, ApiError> {
+    let user = caller.user;
+    let mark = async move |c: &mut Conn| reads::mark_fork(c, &caller, id, form.seq).await;
+    let (mark, workspace) = write_for(&state, WhichObject::Fork(id), mark).await?;
+    let frame = OwnFrame::ForkRead {
+        fork_id: id,
+        seq: mark.seq,
+    };
+    state.hub.tell_user(workspace, user, &frame);
+    Ok(Json(mark))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ForkFollowForm {
+    /// Defaults to `all`.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    level: Option<FollowLevel>,
+}
+
+/// Sets the caller's follow level and notifies their other sockets.
+async fn set_level(
+    state: &State,
+    caller: Caller,
+    id: ForkId,
+    level: FollowLevel,
+) -> Result<Json<Follow>, ApiError> {
+    let user = caller.user;
+    let set =
+        async move |c: &mut Conn| follows::set(c, &caller, Conversation::Fork(id), level).await;
+    let (follow, workspace) = write_for(state, WhichObject::Fork(id), set).await?;
+    let frame = OwnFrame::ForkFollowUpdated {
+        fork_id: id,
+        follow,
+    };
+    state.hub.tell_user(workspace, user, &frame);
+    Ok(Json(follow))
+}
+
+/// Follow or mute a fork
+#[utoipa::path(put, path = "/v1/forks/{id}/follow", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(("id" = ForkId, Path)), request_body = ForkFollowForm,
+    responses((status = 200, body = Follow)))]
+async fn follow_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    Body(form): Body<ForkFollowForm>,
+) -> Result<Json<Follow>, ApiError> {
+    set_level(&state, caller, id, form.level.unwrap_or(FollowLevel::All)).await
+}
+
+/// Reset the follow level of a fork to mentions only
+#[utoipa::path(delete, path = "/v1/forks/{id}/follow", tag = "forks",
+    security(("session" = ["viewer"]), ("key" = ["chat:write"])),
+    params(("id" = ForkId, Path)),
+    responses((status = 200, body = Follow)))]
+async fn unfollow_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+) -> Result<Json<Follow>, ApiError> {
+    set_level(&state, caller, id, FollowLevel::Mentions).await
 }

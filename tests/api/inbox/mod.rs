@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Person, Socket, Team, id, list, number, team, text, unknown_id};
 
+mod levels;
 mod work;
 
 /// A list of the inbox as `reason state text`, newest first.
@@ -172,6 +173,55 @@ async fn a_mention_of_everyone_is_one_row_whatever_the_size_of_the_channel() {
     assert_eq!(id(&only_item(&people[0]).await), id(&item));
     let late = t.app.join(&t.ada, "Gus", "member").await;
     assert!(open_items(&late).await.is_empty(), "joined later");
+}
+
+#[tokio::test]
+async fn a_mention_of_everyone_without_a_notification_makes_no_item() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Launch").await;
+    let path = format!("/v1/threads/{thread}/messages");
+    let form = json!({"content": "@channel Friday", "notify": false});
+    let posted = t.ada.post(&path, form).await.is(201);
+    assert_eq!(posted["message"]["mentions"][0]["type"], "group");
+    assert!(open_items(&t.bo).await.is_empty());
+    let form = json!({"content": "@channel @bo Friday", "notify": false});
+    t.ada.post(&path, form).await.is(201);
+    assert_eq!(inbox(&t.bo, "").await, ["mention open @channel @bo Friday"]);
+    let form = json!({"content": "@here quietly", "notify": false});
+    let threads = format!("/v1/channels/{}/threads", t.general);
+    t.ada.post(&threads, form).await.is(201);
+    assert_eq!(open_items(&t.bo).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_policy_reserves_mentions_of_large_channels_for_admins() {
+    let t = team().await;
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let form = json!({"group_mentions": "admins"});
+    let stored = t.ada.patch(&policy, form).await.is(200);
+    assert_eq!(stored["group_mentions"], "admins");
+    t.bo.thread(&t.general, "@channel while it is small").await;
+    assert_eq!(open_items(&t.ada).await.len(), 1);
+    // A large channel.
+    let columns = "insert into users (id, email, name, password_hash, created_at, name_skeleton, name_folded)";
+    let people = if crate::support::is_shared_engine() {
+        "select gen_random_uuid(), 'p' || n || '@large.example', 'P', '', u.created_at, '', '' \
+         from generate_series(1, 100) n, (select created_at from users limit 1) u"
+    } else {
+        "with recursive n (n) as (select 1 union all select n + 1 from n where n < 100) \
+         select randomblob(16), 'p' || n || '@large.example', 'P', '', u.created_at, '', '' from n, (select created_at from users limit 1) u"
+    };
+    let members = "insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) \
+         select c.id, u.id, 0, 0, u.created_at from channels c, users u where c.name = 'general' and u.password_hash = ''";
+    t.app
+        .place
+        .run(&[&format!("{columns} {people}"), members])
+        .await;
+    let plain = t.bo.start(&t.general, "@channel while it is large").await;
+    assert_eq!(plain["message"]["mentions"], json!([]));
+    assert_eq!(open_items(&t.ada).await.len(), 1);
+    t.ada.thread(&t.general, "@channel by an admin").await;
+    assert_eq!(inbox(&t.bo, "").await, ["group open @channel by an admin"]);
 }
 
 #[tokio::test]

@@ -340,6 +340,12 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             at(&by.thread(general, "Root").await),
             json!({"level": "none"}),
         ),
+        ("PUT /v1/forks/{id}/read", _) => {
+            Call::put(at(&dive(by, general).await.2), json!({"seq": 1}))
+        }
+        ("PUT /v1/forks/{id}/follow", _) => {
+            Call::put(at(&dive(by, general).await.2), json!({"level": "none"}))
+        }
         ("POST /v1/threads/{id}/messages", _) => Call::post(
             at(&by.thread(general, "Root").await),
             json!({"content": "Hi"}),

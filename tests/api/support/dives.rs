@@ -64,7 +64,18 @@ impl Person {
             .await
     }
 
+    /// A fork as everyone sees it.
     pub async fn fork(&self, fork: &str) -> Value {
+        let mut fork = self.my_fork(fork).await;
+        let fields = fork.as_object_mut().unwrap();
+        for own in ["follow", "read_seq", "unread_count", "first_unread_id"] {
+            assert!(fields.remove(own).is_some(), "{own}");
+        }
+        fork
+    }
+
+    /// A fork with the person's own level and marker.
+    pub async fn my_fork(&self, fork: &str) -> Value {
         self.get(&format!("/v1/forks/{fork}")).await.ok()
     }
 
