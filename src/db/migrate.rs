@@ -80,6 +80,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_127_201_000, "create_inbox"),
     per_engine!(20_261_127_201_100, "open_unread_mentions"),
     common!(20_261_127_206_000, "create_certificates"),
+    common!(20_261_128_000_100, "index_asked_items"),
     common!(20_261_128_000_200, "add_group_mentions"),
     common!(20_261_128_010_100, "create_probes"),
     common!(20_261_128_020_100, "add_erasure_progress"),

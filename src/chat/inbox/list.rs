@@ -1,16 +1,15 @@
 //! Lists of items.
 
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::{
     item::{InboxItem, items_of},
-    rows::{self, Filter, Position, Reader},
+    position,
+    rows::{self, Filter, Reader},
 };
 use crate::{
     auth::{Actor, Scope},
     chat::ChatError,
-    cursor,
     db::Conn,
     ids::ChannelId,
     inbox::{InboxReason, InboxState},
@@ -91,51 +90,6 @@ pub async fn summary(c: &mut Conn, actor: &Actor<'_>) -> Result<InboxSummary, Ch
     Ok(InboxSummary { open, seq })
 }
 
-fn cursor_at(item: &InboxItem) -> String {
-    let (high, low) = item.id.0.as_u64_pair();
-    let number = |part: u64| i64::try_from(part).unwrap_or_default();
-    cursor::write(
-        LIST,
-        &[
-            item.seq,
-            number(high >> 32),
-            number(high & 0xffff_ffff),
-            number(low >> 32),
-            number(low & 0xffff_ffff),
-        ],
-    )
-}
-
-/// Parses the position after which a page begins.
-///
-/// # Errors
-/// `Invalid`.
-fn parse_cursor(cursor: Option<&str>) -> Result<Position, ChatError> {
-    let Some(text) = cursor.filter(|text| !text.is_empty()) else {
-        return Ok(Position {
-            seq: i64::MAX,
-            id: Uuid::max(),
-        });
-    };
-    let position = cursor::read::<5>(LIST, text).and_then(|[seq, parts @ ..]| {
-        let mut id: u128 = 0;
-        for part in parts {
-            id = (id << 32) | u128::from(u32::try_from(part).ok()?);
-        }
-        Some(Position {
-            seq,
-            id: Uuid::from_u128(id),
-        })
-    });
-    position.ok_or_else(|| {
-        ChatError::Invalid(
-            "the cursor does not belong to an inbox: use `next_cursor` of the previous page"
-                .to_owned(),
-            "cursor",
-        )
-    })
-}
-
 /// A page of the caller's items, newest first.
 ///
 /// # Errors
@@ -147,7 +101,7 @@ pub async fn page(
     limit: i64,
 ) -> Result<InboxPage, ChatError> {
     actor.require(Scope::ChatRead)?;
-    let before = parse_cursor(filter.cursor.as_deref())?;
+    let before = position::parse(LIST, filter.cursor.as_deref())?;
     let InboxSummary { open, seq } = summary(c, actor).await?;
     let reader = reader_of(actor);
     let rows = Filter {
@@ -162,7 +116,10 @@ pub async fn page(
     let data = items_of(c, reader, rows).await?;
     Ok(InboxPage {
         object: InboxListObject,
-        next_cursor: data.last().filter(|_| has_more).map(cursor_at),
+        next_cursor: data
+            .last()
+            .filter(|_| has_more)
+            .map(|item| position::cursor(LIST, item.seq, item.id.0)),
         data,
         has_more,
         open,

@@ -3,6 +3,7 @@
 
 use uuid::Uuid;
 
+use super::position::Position;
 use crate::{
     chat::follows::{FollowCause, FollowLevel},
     db::{Conn, DbError, dialect::hexadecimal_ids, is_in_visible_channel},
@@ -134,13 +135,6 @@ macro_rules! reply_sql {
             $tail
         )
     };
-}
-
-/// Part of a list: rows before this position, newest first.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Position {
-    pub(super) seq: i64,
-    pub(super) id: Uuid,
 }
 
 /// Filter of a list.

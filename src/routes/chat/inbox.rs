@@ -11,6 +11,8 @@ use crate::{
     chat::{
         ChatError, access,
         inbox::{
+            asked::{self, AskedMessages},
+            following::{self, FollowedKind, FollowingFilter, FollowingPage},
             item::InboxItem,
             list::{self, InboxChanges, InboxFilter, InboxPage},
             state::{self, CHANGED_MAX, ChangedItems, NewState},
@@ -29,11 +31,14 @@ use crate::{
 };
 
 const PAGE: i64 = 50;
+const FOLLOWING_PAGE: i64 = 30;
 
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(list_inbox))
         .routes(routes!(list_inbox_changes))
+        .routes(routes!(list_asked))
+        .routes(routes!(list_following))
         .routes(routes!(set_inbox_state))
         .routes(routes!(save_message, unsave_message))
 }
@@ -111,6 +116,69 @@ async fn list_inbox_changes(
         async move {
             let actor = member.enter(c).await?;
             Ok::<_, ApiError>(list::changes(c, &actor, query.since).await?)
+        }
+        .boxed()
+    });
+    Ok(Json(read.await?))
+}
+
+/// List the caller's questions that somebody has not answered, newest first
+#[utoipa::path(get, path = "/v1/inbox/asked", tag = "inbox",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    responses((status = 200, body = AskedMessages)))]
+async fn list_asked(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+) -> Result<Json<AskedMessages>, ApiError> {
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let actor = member.enter(c).await?;
+            Ok::<_, ApiError>(asked::asked(c, &actor).await?)
+        }
+        .boxed()
+    });
+    Ok(Json(read.await?))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct FollowingQuery {
+    /// Only conversations of this kind.
+    #[param(inline)]
+    kind: Option<FollowedKind>,
+    /// True for conversations with unread messages only.
+    unread: Option<bool>,
+    /// Text in the title, or in the first message of a thread without a title.
+    q: Option<String>,
+    /// 1 to 100; 30 by default.
+    #[param(inline)]
+    limit: Option<Limit>,
+    /// The `next_cursor` of the previous page.
+    cursor: Option<String>,
+}
+
+/// List the threads and forks that the caller follows, and their chats, latest activity first
+#[utoipa::path(get, path = "/v1/following", tag = "inbox",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(FollowingQuery), responses((status = 200, body = FollowingPage)))]
+async fn list_following(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Query(query): Query<FollowingQuery>,
+) -> Result<Json<FollowingPage>, ApiError> {
+    let limit = Limit::or(query.limit, FOLLOWING_PAGE);
+    let filter = FollowingFilter {
+        kind: query.kind,
+        unread: query.unread.unwrap_or(false),
+        text: query.q,
+        cursor: query.cursor,
+    };
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let actor = member.enter(c).await?;
+            let page = following::page(c, &member.caller, &actor, &filter, limit).await?;
+            Ok::<_, ApiError>(page)
         }
         .boxed()
     });
