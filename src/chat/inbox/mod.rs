@@ -11,3 +11,4 @@ mod rows;
 mod snippet;
 pub mod state;
 mod subjects;
+pub mod unread;

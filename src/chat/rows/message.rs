@@ -49,7 +49,7 @@ text_enum! {
     }
 }
 
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct MessageAuthor {
     #[serde(rename = "type")]
     pub kind: AuthorKind,

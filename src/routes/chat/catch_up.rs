@@ -3,20 +3,24 @@
 use std::time::Duration;
 
 use axum::{Json, http::StatusCode};
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{ScannedObject, St, WhichObject, scan_for, write_for};
 use crate::{
-    auth::Caller,
-    chat::access,
+    auth::{Caller, Scope, WorkspaceCaller},
+    chat::{
+        access,
+        inbox::unread::{self, UnreadSummary},
+    },
     db::Conn,
     http::{
         ApiError, ErrorCode,
         error::ErrorBody,
         extract::{NoFields, Path, Query},
     },
-    ids::ThreadId,
+    ids::{ChannelId, ThreadId, UserId},
     realtime::hub::Conversation,
     replies::compaction::catch_up::{CatchUp, read, start},
     server::State,
@@ -27,7 +31,10 @@ use crate::{
 const TURN_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn router() -> OpenApiRouter<State> {
-    OpenApiRouter::new().routes(routes!(get_catch_up, write_catch_up))
+    OpenApiRouter::new()
+        .routes(routes!(get_catch_up, write_catch_up))
+        .routes(routes!(get_channel_catch_up))
+        .routes(routes!(get_inbox_catch_up))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -72,9 +79,67 @@ async fn get_catch_up(
     let permit = slots.take(workspace, caller.user, tenancy).await?;
     let thread = ScannedObject::Conversation(Conversation::Thread(id));
     let c = scan_for(&state, &caller, thread).await?;
-    Ok(Json(
-        read::catch_up(c, (turn, permit), &caller, id, query.since).await?,
-    ))
+    let mut found = read::catch_up(c, (turn, permit), &caller, id, query.since).await?;
+    if !found.lines.is_empty() {
+        let mut c = scan_for(&state, &caller, thread).await?;
+        read::attribute(&mut c, &mut found.lines, caller.user).await?;
+    }
+    Ok(Json(found))
+}
+
+/// Get what is unread in a channel: one line per thread
+///
+/// Reads the newest 90 days, 200 threads, and 10,000 messages. Nothing is marked as read. Each person can have one summary written at a
+/// time; other requests wait for up to 10 seconds.
+#[utoipa::path(get, path = "/v1/channels/{id}/catch-up", tag = "channels",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ChannelId, Path)), responses((status = 200, body = UnreadSummary),
+        (status = 503, description = "Too many summaries are being written", body = ErrorBody)))]
+async fn get_channel_catch_up(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+) -> Result<Json<UnreadSummary>, ApiError> {
+    let _turn = take_turn(&state, caller.user).await?;
+    let channel = ScannedObject::Channel(id);
+    let read = scan_for(&state, &caller, channel).await?.run(move |c| {
+        async move {
+            let access = access::channel(c, &caller, id).await?.reading()?;
+            Ok::<_, ApiError>(unread::summary(c, &access.actor, Some(id)).await?)
+        }
+        .boxed()
+    });
+    Ok(Json(read.await?))
+}
+
+/// Get what is unread in the caller's channels: one line per thread
+///
+/// Like the catch-up of a channel.
+#[utoipa::path(get, path = "/v1/inbox/catch-up", tag = "inbox",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    responses((status = 200, body = UnreadSummary),
+        (status = 503, description = "Too many summaries are being written", body = ErrorBody)))]
+async fn get_inbox_catch_up(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+) -> Result<Json<UnreadSummary>, ApiError> {
+    let _turn = take_turn(&state, member.caller.user).await?;
+    let read = state.db.scan(member.share()).await?.run(move |c| {
+        async move {
+            let actor = member.enter(c).await?;
+            actor.require(Scope::ChatRead)?;
+            Ok::<_, ApiError>(unread::summary(c, &actor, None).await?)
+        }
+        .boxed()
+    });
+    Ok(Json(read.await?))
+}
+
+/// Waits until the caller's other catch-ups have been written.
+async fn take_turn(state: &State, user: UserId) -> Result<impl Send + use<>, ApiError> {
+    state.limits.catch_up(user)?;
+    let turn = state.catch_ups.take_within(user, TURN_WITHIN).await;
+    turn.ok_or_else(ApiError::overloaded)
 }
 
 /// Have a model write the summary of a thread, for the caller only

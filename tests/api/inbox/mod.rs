@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Person, Socket, Team, id, list, number, team, text, unknown_id};
 
+mod catch_up;
 mod levels;
 mod lists;
 mod work;

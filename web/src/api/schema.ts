@@ -1075,6 +1075,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/channels/{id}/catch-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what is unread in a channel: one line per thread
+         * @description Reads the newest 90 days, 200 threads, and 10,000 messages. Nothing is marked as read. Each person can have one summary written at a
+         *     time; other requests wait for up to 10 seconds.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_channel_catch_up"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/channels/{id}/context": {
         parameters: {
             query?: never;
@@ -1131,6 +1154,26 @@ export interface paths {
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["leave_channel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/channels/{id}/level": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the notification level of a channel
+         * @description **Access:** every role; keys need `chat:write`.
+         */
+        put: operations["set_channel_level"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1497,6 +1540,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/following": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the threads and forks that the caller follows, and their chats, latest activity first
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_following"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/forks/{id}": {
         parameters: {
             query?: never;
@@ -1589,6 +1652,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/forks/{id}/follow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Follow or mute a fork
+         * @description **Access:** every role; keys need `chat:write`.
+         */
+        put: operations["follow_fork"];
+        post?: never;
+        /**
+         * Reset the follow level of a fork to mentions only
+         * @description **Access:** every role; keys need `chat:write`.
+         */
+        delete: operations["unfollow_fork"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/forks/{id}/messages": {
         parameters: {
             query?: never;
@@ -1651,6 +1738,26 @@ export interface paths {
          * @description **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["publish_resolution"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forks/{id}/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the read marker of a fork
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        put: operations["read_fork"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1776,6 +1883,48 @@ export interface paths {
          * @description **Access:** every role; keys need `chat:read`.
          */
         get: operations["list_inbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/inbox/asked": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the caller's questions that somebody has not answered, newest first
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_asked"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/inbox/catch-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what is unread in the caller's channels: one line per thread
+         * @description Like the catch-up of a channel.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_inbox_catch_up"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4491,6 +4640,13 @@ export interface components {
             status: components["schemas"]["AgentStatus"];
             deleted: boolean;
         };
+        /** @description Messages in which the caller asks people who have not written there since. */
+        AskedMessages: {
+            /** @enum {string} */
+            object: "list";
+            /** @description At most 20 messages of the last 14 days, newest first. */
+            data: components["schemas"]["Message"][];
+        };
         AttemptError: {
             code: components["schemas"]["FailCode"];
             message: string;
@@ -4765,7 +4921,19 @@ export interface components {
             text: string;
             /** @description Messages that support the sentence, oldest first. */
             sources: components["schemas"]["MessageId"][];
+            section?: components["schemas"]["CatchUpSection"];
         };
+        /**
+         * @description Part of a catch-up.
+         *
+         *     `decided`: A decision, or the result of a fork.
+         *
+         *     `asked`: A message that mentions the caller.
+         *
+         *     `open`: A question that is still open.
+         * @enum {string}
+         */
+        CatchUpSection: "decided" | "asked" | "open" | "also";
         /**
          * @description Kind of the cause of a run.
          *
@@ -6016,6 +6184,31 @@ export interface components {
          * @enum {string}
          */
         FollowLevel: "all" | "mentions" | "none";
+        /** @description A followed thread or fork, or an own chat. */
+        FollowedConversation: {
+            kind: components["schemas"]["FollowedKind"];
+            thread: components["schemas"]["MyThread"] | null;
+            fork: components["schemas"]["MyFork"] | null;
+            /** @description Further versions of a chat. */
+            variants: components["schemas"]["MyThread"][];
+        };
+        /**
+         * @description Kind of a followed conversation.
+         *
+         *     `chat`: A thread in a direct channel without other people.
+         * @enum {string}
+         */
+        FollowedKind: "thread" | "fork" | "chat";
+        /** @description A page of followed conversations. */
+        FollowingPage: {
+            /** @enum {string} */
+            object: "list";
+            /** @description Latest activity first. */
+            data: components["schemas"]["FollowedConversation"][];
+            has_more: boolean;
+            /** @description Value to send as `cursor` to get the next page; null on the last page. */
+            next_cursor?: string | null;
+        };
         Forgotten: {
             id: components["schemas"]["MemoryId"];
             /** @enum {string} */
@@ -6099,6 +6292,10 @@ export interface components {
                 fork: components["schemas"]["Fork"];
             };
         };
+        ForkFollowForm: {
+            /** @description Defaults to `all`. */
+            level?: components["schemas"]["FollowLevel"];
+        };
         ForkForm: {
             /** @description A message of the thread's main line. */
             message_id: components["schemas"]["MessageId"];
@@ -6130,6 +6327,24 @@ export interface components {
          * @enum {string}
          */
         ForkPublisher: "person" | "agent";
+        ForkReadForm: {
+            /**
+             * Format: int64
+             * @description The `seq` of a message; 0 marks all messages as unread.
+             */
+            seq: number;
+        };
+        /** @description Response of `PUT /v1/forks/{id}/read`. */
+        ForkReadMark: {
+            fork_id: components["schemas"]["ForkId"];
+            /** Format: int64 */
+            seq: number;
+            /**
+             * Format: int64
+             * @description Number of unread messages; at most 1,000, and 0 for people who do not follow the fork.
+             */
+            unread_count: number;
+        };
         /** @enum {string} */
         ForkStatus: "active" | "resolved" | "abandoned";
         ForkStep: {
@@ -6220,6 +6435,11 @@ export interface components {
          * @enum {string}
          */
         GroupBy: "person" | "agent" | "month" | "model";
+        /**
+         * @description Members who can mention all members of a channel with more than 100.
+         * @enum {string}
+         */
+        GroupMentions: "everyone" | "admins";
         HandleForm: {
             name: string;
             /** @description Used if no character of the name can be part of a handle. */
@@ -6627,6 +6847,10 @@ export interface components {
          * @enum {string}
          */
         LeftOutReason: "older_than_newest_50" | "deleted" | "notice" | "streaming" | "superseded" | "context_budget" | "context_too_large" | "summarised" | "not_summarized";
+        LevelForm: {
+            /** @description `all`: each new thread; `mentions`: mentions only; `none`: mentions by handle only. */
+            level: components["schemas"]["FollowLevel"];
+        };
         /** @description Limits of this server. */
         Limits: {
             /**
@@ -6786,21 +7010,6 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
-        List_Fork: {
-            /** @enum {string} */
-            object: "list";
-            data: components["schemas"]["Fork"][];
-            /** @description True if more objects follow in the requested direction. */
-            has_more: boolean;
-            first_id: string | null;
-            last_id: string | null;
-            /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
-             *     time.
-             */
-            next_cursor?: string | null;
-        };
-        /** @description A page of a list. */
         List_InputItem: {
             /** @enum {string} */
             object: "list";
@@ -6880,6 +7089,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Message"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_MyFork: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["MyFork"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -7565,6 +7789,8 @@ export interface components {
             parent_id?: components["schemas"]["MessageId"] | null;
             /** @description ID chosen by the client. A request that repeats an ID returns the first message with status 200. */
             client_id?: string | null;
+            /** @description False if a mention of all members of the channel opens no inbox item; true by default. */
+            notify?: boolean;
         };
         /** @description ID of a message: `msg_` and 26 base-32 characters */
         MessageId: string;
@@ -7852,6 +8078,24 @@ export interface components {
              *     marker.
              */
             read_seq: number;
+            /** @description Notification level of the person; `mentions` for others than members. */
+            level: components["schemas"]["FollowLevel"];
+        };
+        /** @description A fork as one person sees it. */
+        MyFork: components["schemas"]["Fork"] & {
+            /** @description The person's follow level. */
+            follow: components["schemas"]["Follow"];
+            /**
+             * Format: int64
+             * @description Every message up to this sequence number is read.
+             */
+            read_seq: number;
+            /**
+             * Format: int64
+             * @description Unread messages; at most 1,000, and 0 for people who do not follow the fork.
+             */
+            unread_count: number;
+            first_unread_id: components["schemas"]["MessageId"] | null;
         };
         /** @description One of the caller's own sessions. */
         MySession: components["schemas"]["Session"] & {
@@ -8239,6 +8483,22 @@ export interface components {
             follow: components["schemas"]["Follow"];
             /** @enum {string} */
             type: "follow.updated";
+        } | {
+            fork_id: components["schemas"]["ForkId"];
+            /** Format: int64 */
+            seq: number;
+            /** @enum {string} */
+            type: "fork_read.updated";
+        } | {
+            fork_id: components["schemas"]["ForkId"];
+            follow: components["schemas"]["Follow"];
+            /** @enum {string} */
+            type: "fork_follow.updated";
+        } | {
+            channel_id: components["schemas"]["ChannelId"];
+            level: components["schemas"]["FollowLevel"];
+            /** @enum {string} */
+            type: "level.updated";
         };
         ParallelStep: {
             branches: components["schemas"]["Step"][][];
@@ -8460,6 +8720,8 @@ export interface components {
             approval_rules: components["schemas"]["ApprovalRule"][];
             /** @description Domains, with their subdomains, from which agents can read pages without an approval. */
             trusted_domains: string[];
+            /** @description Members who can mention all members of a channel with more than 100; for others, `@channel` is plain text there. */
+            group_mentions: components["schemas"]["GroupMentions"];
         };
         /** @description Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field. */
         PolicyPatch: {
@@ -8484,6 +8746,7 @@ export interface components {
             approval_rules?: components["schemas"]["ApprovalRule"][];
             /** @description At most 200 domains in lowercase. */
             trusted_domains?: string[];
+            group_mentions?: components["schemas"]["GroupMentions"];
         };
         /** @description Fields of `POST /v1/agents`, with the base by name. */
         PortableAgent: {
@@ -10810,6 +11073,8 @@ export interface components {
             memory?: ("on" | "off") & Record<string, unknown>;
             /** @description ID chosen by the client. A request that repeats an ID returns the first thread with status 200. */
             client_id?: string | null;
+            /** @description False if a mention of all members of the channel opens no inbox item; true by default. */
+            notify?: boolean;
         };
         /** @description ID of a thread: `thread_` and 26 base-32 characters */
         ThreadId: string;
@@ -11250,6 +11515,67 @@ export interface components {
                 [key: string]: string;
             } | null;
             status?: components["schemas"]["AgentStatus"] | null;
+        };
+        UnreadGroup: {
+            name: components["schemas"]["UnreadGroupName"];
+            /** @description Latest activity first. */
+            lines: components["schemas"]["UnreadLine"][];
+        };
+        /**
+         * @description Group of unread threads.
+         *
+         *     `wants_you`: Threads with open inbox items.
+         *
+         *     `results`: Threads with new results.
+         *
+         *     `moving`: Threads with 5 or more messages by 2 or more authors.
+         * @enum {string}
+         */
+        UnreadGroupName: "wants_you" | "results" | "moving" | "quiet";
+        /** @description Unread threads and messages that have no line. */
+        UnreadLeftOut: {
+            /**
+             * Format: int64
+             * @description Number of threads without a line; at most 200.
+             */
+            threads: number;
+            /**
+             * Format: int64
+             * @description Number of unread messages in them.
+             */
+            messages: number;
+        };
+        /** @description An unread thread, and one of its unread messages. */
+        UnreadLine: {
+            thread_id: components["schemas"]["ThreadId"];
+            author: components["schemas"]["MessageAuthor"];
+            at: components["schemas"]["Timestamp"];
+            /** @description Part of the message, at most 240 characters. */
+            text: string;
+            /** @description The message. */
+            sources: components["schemas"]["MessageId"][];
+            /**
+             * Format: int64
+             * @description Number of unread messages in the thread; at most 1,000.
+             */
+            unread: number;
+        };
+        /** @description What is unread, for one person. */
+        UnreadSummary: {
+            from_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description Number of the workspace's newest event.
+             */
+            to_seq: number;
+            /** @description Groups with lines, in their order; at most 40 lines together. */
+            groups: components["schemas"]["UnreadGroup"][];
+            /**
+             * Format: int64
+             * @description Number of unread messages.
+             */
+            count: number;
+            left_out: components["schemas"]["UnreadLeftOut"];
         };
         UploadForm: {
             /**
@@ -15790,6 +16116,7 @@ export interface operations {
                      *           "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "is_member": false,
                      *           "kind": "public",
+                     *           "level": "all",
                      *           "member_count": 0,
                      *           "mention_count": 0,
                      *           "name": null,
@@ -15856,6 +16183,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -15907,6 +16235,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -15964,6 +16293,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -16015,6 +16345,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -16035,6 +16366,85 @@ export interface operations {
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
+        };
+    };
+    get_channel_catch_up: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
+                id: components["schemas"]["ChannelId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "count": 0,
+                     *       "from_at": null,
+                     *       "groups": [
+                     *         {
+                     *           "lines": [
+                     *             {
+                     *               "at": "2026-11-20T09:30:00.000Z",
+                     *               "author": {
+                     *                 "avatar_url": null,
+                     *                 "id": null,
+                     *                 "name": "Ada",
+                     *                 "type": "human"
+                     *               },
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair.",
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "unread": 0
+                     *             }
+                     *           ],
+                     *           "name": "wants_you"
+                     *         }
+                     *       ],
+                     *       "left_out": {
+                     *         "messages": 0,
+                     *         "threads": 0
+                     *       },
+                     *       "to_seq": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UnreadSummary"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            /** @description Too many summaries are being written */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "unavailable",
+                     *         "message": "the server is shutting down: try again in a moment",
+                     *         "retry_after_s": 2,
+                     *         "type": "unavailable"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     get_channel_context: {
@@ -16240,6 +16650,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -16290,6 +16701,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -16306,6 +16718,67 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    set_channel_level: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
+                id: components["schemas"]["ChannelId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "level": "all"
+                 *     }
+                 */
+                "application/json": components["schemas"]["LevelForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agent": null,
+                     *       "agent_id": null,
+                     *       "archived_at": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "level": "all",
+                     *       "mention_count": 0,
+                     *       "name": null,
+                     *       "read_seq": 0,
+                     *       "topic": null,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MyChannel"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -16481,6 +16954,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -17040,6 +17514,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -17761,6 +18236,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -17788,6 +18264,7 @@ export interface operations {
                      *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_member": false,
                      *       "kind": "public",
+                     *       "level": "all",
                      *       "mention_count": 0,
                      *       "name": null,
                      *       "read_seq": 0,
@@ -18101,6 +18578,91 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_following: {
+        parameters: {
+            query?: {
+                /** @description Only conversations of this kind. */
+                kind?: "thread" | "fork" | "chat";
+                /** @description True for conversations with unread messages only. */
+                unread?: boolean;
+                /** @description Text in the title, or in the first message of a thread without a title. */
+                q?: string;
+                /** @description 1 to 100; 30 by default. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "fork": null,
+                     *           "kind": "thread",
+                     *           "thread": null,
+                     *           "variants": [
+                     *             {
+                     *               "active_tasks": [],
+                     *               "agent_id": null,
+                     *               "agent_version": null,
+                     *               "auto_reply": false,
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "created_at": "2026-11-20T09:30:00.000Z",
+                     *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "follow": {
+                     *                 "cause": null,
+                     *                 "level": "all"
+                     *               },
+                     *               "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *               "last_message": null,
+                     *               "last_seq": 0,
+                     *               "memory": "on",
+                     *               "mention_count": 0,
+                     *               "participants": [],
+                     *               "presets": [],
+                     *               "read_seq": 0,
+                     *               "reply_count": 0,
+                     *               "root_message": null,
+                     *               "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "status": "open",
+                     *               "title": null,
+                     *               "unread_count": 0,
+                     *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FollowingPage"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     get_fork: {
         parameters: {
             query?: never;
@@ -18131,6 +18693,11 @@ export interface operations {
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "description": null,
                      *       "draft_id": null,
+                     *       "first_unread_id": null,
+                     *       "follow": {
+                     *         "cause": null,
+                     *         "level": "all"
+                     *       },
                      *       "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "message_count": 0,
                      *       "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -18141,16 +18708,18 @@ export interface operations {
                      *           "preset": "…"
                      *         }
                      *       ],
+                     *       "read_seq": 0,
                      *       "resolution_id": null,
                      *       "resolved_at": null,
                      *       "stale": false,
                      *       "status": "active",
                      *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "title": "Friday or Monday?",
+                     *       "unread_count": 0,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
-                    "application/json": components["schemas"]["Fork"];
+                    "application/json": components["schemas"]["MyFork"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -18669,6 +19238,92 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    follow_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "level": "all"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ForkFollowForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cause": null,
+                     *       "level": "all"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Follow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    unfollow_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "cause": null,
+                     *       "level": "all"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Follow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -19480,6 +20135,55 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    read_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a deep dive: `fork_` and 26 base-32 characters */
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "seq": 124
+                 *     }
+                 */
+                "application/json": components["schemas"]["ForkReadForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "seq": 124,
+                     *       "unread_count": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ForkReadMark"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     reopen_fork: {
         parameters: {
             query?: never;
@@ -20091,6 +20795,215 @@ export interface operations {
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
+        };
+    };
+    list_asked: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "attachments": [
+                     *             {
+                     *               "content_type": "…",
+                     *               "created_at": "2026-11-20T09:30:00.000Z",
+                     *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "height": null,
+                     *               "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": null,
+                     *               "name": "Ada",
+                     *               "object": "file",
+                     *               "size_bytes": 48213,
+                     *               "url": "https://chat.example.org/invite/…",
+                     *               "width": null,
+                     *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
+                     *           "author": {
+                     *             "avatar_url": null,
+                     *             "id": null,
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           },
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "client_id": null,
+                     *           "content": "Monday: two quiet days before the fair.",
+                     *           "content_plain": "Monday: two quiet days before the fair.",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "deleted_at": null,
+                     *           "edited_at": null,
+                     *           "fork_id": null,
+                     *           "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "text",
+                     *           "mentions": [
+                     *             {
+                     *               "handle": "ada",
+                     *               "id": null,
+                     *               "length": 0,
+                     *               "start": 0,
+                     *               "type": "agent"
+                     *             }
+                     *           ],
+                     *           "metadata": {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "agent_version": 1,
+                     *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chain": [
+                     *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "notify_user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_start": {
+                     *               "cause": {
+                     *                 "id": null,
+                     *                 "type": "manual"
+                     *               },
+                     *               "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             },
+                     *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               {
+                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "fork_id": null,
+                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "n": 0,
+                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               }
+                     *             ],
+                     *             "sources_removed": 0,
+                     *             "steps": 0,
+                     *             "steps_failed": 0,
+                     *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "truncated": false
+                     *           },
+                     *           "parent_id": null,
+                     *           "reactions": [
+                     *             {
+                     *               "agent_ids": [],
+                     *               "emoji": "👍",
+                     *               "user_ids": []
+                     *             }
+                     *           ],
+                     *           "seq": 124,
+                     *           "state": "complete",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AskedMessages"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_inbox_catch_up: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "count": 0,
+                     *       "from_at": null,
+                     *       "groups": [
+                     *         {
+                     *           "lines": [
+                     *             {
+                     *               "at": "2026-11-20T09:30:00.000Z",
+                     *               "author": {
+                     *                 "avatar_url": null,
+                     *                 "id": null,
+                     *                 "name": "Ada",
+                     *                 "type": "human"
+                     *               },
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair.",
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "unread": 0
+                     *             }
+                     *           ],
+                     *           "name": "wants_you"
+                     *         }
+                     *       ],
+                     *       "left_out": {
+                     *         "messages": 0,
+                     *         "threads": 0
+                     *       },
+                     *       "to_seq": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UnreadSummary"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            /** @description Too many summaries are being written */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "unavailable",
+                     *         "message": "the server is shutting down: try again in a moment",
+                     *         "retry_after_s": 2,
+                     *         "type": "unavailable"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     list_inbox_changes: {
@@ -25625,6 +26538,7 @@ export interface operations {
                      *           "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "is_member": false,
                      *           "kind": "public",
+                     *           "level": "all",
                      *           "mention_count": 0,
                      *           "name": null,
                      *           "read_seq": 0,
@@ -27231,6 +28145,11 @@ export interface operations {
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "description": null,
                      *           "draft_id": null,
+                     *           "first_unread_id": null,
+                     *           "follow": {
+                     *             "cause": null,
+                     *             "level": "all"
+                     *           },
                      *           "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "message_count": 0,
                      *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -27241,12 +28160,14 @@ export interface operations {
                      *               "preset": "…"
                      *             }
                      *           ],
+                     *           "read_seq": 0,
                      *           "resolution_id": null,
                      *           "resolved_at": null,
                      *           "stale": false,
                      *           "status": "active",
                      *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "title": "Friday or Monday?",
+                     *           "unread_count": 0,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -27256,7 +28177,7 @@ export interface operations {
                      *       "object": "list"
                      *     }
                      */
-                    "application/json": components["schemas"]["List_Fork"];
+                    "application/json": components["schemas"]["List_MyFork"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -30452,6 +31373,7 @@ export interface operations {
                      *         "by_mode": {},
                      *         "default": "off"
                      *       },
+                     *       "group_mentions": "everyone",
                      *       "members_write_agents": false,
                      *       "memory": {
                      *         "enabled": false,
@@ -30535,6 +31457,7 @@ export interface operations {
                      *         "by_mode": {},
                      *         "default": "off"
                      *       },
+                     *       "group_mentions": "everyone",
                      *       "members_write_agents": false,
                      *       "memory": {
                      *         "enabled": false,

@@ -141,6 +141,7 @@ export const myChannel = (x: Partial<MyChannel> = {}): MyChannel => ({
   unread_count: 0,
   mention_count: 0,
   read_seq: 0,
+  level: 'mentions',
   ...x,
 });
 export const member = (id: string, name: string, handle: string): Member => ({

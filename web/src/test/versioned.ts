@@ -108,6 +108,7 @@ export class StoredPolicy extends VersionedObject {
       trust_level: 0,
       approval_rules: [],
       trusted_domains: [],
+      group_mentions: 'everyone',
       ...policy,
     };
   }

@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-use super::{CatchUpLine, LINES_MAX, range::Range};
+use super::{CatchUpLine, CatchUpSection, LINES_MAX, range::Range};
 
 /// Maximum number of entries, and of resolutions, that are read.
 const ENTRIES_MAX: i64 = 2_000;
@@ -58,6 +58,14 @@ impl Candidate {
     fn rank(&self) -> usize {
         self.kind.map_or(0, |kind| rank(kind) + 1)
     }
+
+    fn section(&self) -> CatchUpSection {
+        match self.kind {
+            None | Some(MemoryKind::Decision) => CatchUpSection::Decided,
+            Some(MemoryKind::OpenLoop) => CatchUpSection::Open,
+            Some(_) => CatchUpSection::Also,
+        }
+    }
 }
 
 /// Selects the most important sentences, preferring newer ones of the same importance. Returns them in the order of their messages,
@@ -76,6 +84,9 @@ pub(super) fn choose(
     found.truncate(LINES_MAX);
     found.sort_by_key(|candidate| candidate.sources.first().copied());
     let lines = found.into_iter().map(|candidate| CatchUpLine {
+        section: candidate.section(),
+        author: None,
+        at: None,
         sources: (candidate.sources.iter())
             .filter_map(|at| messages.get(*at).copied())
             .collect(),

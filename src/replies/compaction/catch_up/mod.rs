@@ -19,10 +19,23 @@ pub mod writer;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::MessageId;
+use crate::{chat::messages::MessageAuthor, ids::MessageId, text_enum::text_enum, time::Timestamp};
 
 /// Maximum number of lines.
 const LINES_MAX: usize = 12;
+
+text_enum! {
+    /// Part of a catch-up.
+    pub enum CatchUpSection {
+        /// A decision, or the result of a fork.
+        Decided = "decided",
+        /// A message that mentions the caller.
+        Asked = "asked",
+        /// A question that is still open.
+        Open = "open",
+        Also = "also",
+    }
+}
 
 /// A sentence about messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -31,6 +44,18 @@ pub struct CatchUpLine {
     pub text: String,
     /// Messages that support the sentence, oldest first.
     pub sources: Vec<MessageId>,
+    #[serde(default = "also")]
+    pub section: CatchUpSection,
+    /// Author of the first source. Never stored.
+    #[serde(default, skip_deserializing)]
+    pub author: Option<MessageAuthor>,
+    /// Time of the first source. Never stored.
+    #[serde(default, skip_deserializing)]
+    pub at: Option<Timestamp>,
+}
+
+fn also() -> CatchUpSection {
+    CatchUpSection::Also
 }
 
 /// Parts of the range that are not covered by the lines.

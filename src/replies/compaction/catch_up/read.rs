@@ -5,14 +5,17 @@ use std::time::Duration;
 use crate::{
     auth::Caller,
     blocking::interruptible,
-    chat::{ChatError, access},
-    db::Conn,
-    ids::ThreadId,
+    chat::{
+        ChatError, access,
+        messages::{self, Mention},
+    },
+    db::{Conn, DbError},
+    ids::{ThreadId, UserId},
     replies::compaction::pass::BUILT_IN,
 };
 
 use super::{
-    CatchUp, CatchUpLeftOut,
+    CatchUp, CatchUpLeftOut, CatchUpLine, CatchUpSection,
     built_in::{BuiltIn, Material, Time},
     range::Range,
     store,
@@ -66,4 +69,31 @@ pub async fn catch_up(
             messages: older.saturating_add(unread),
         },
     })
+}
+
+/// Adds the author and the time of its first source to each line, and finds the lines that ask the caller.
+///
+/// # Errors
+/// Only database errors.
+pub async fn attribute(
+    c: &mut Conn,
+    lines: &mut [CatchUpLine],
+    caller: UserId,
+) -> Result<(), DbError> {
+    let caller = caller.to_string();
+    for line in lines {
+        let message = match line.sources.first() {
+            Some(source) => messages::find_message(c, *source).await?,
+            None => None,
+        };
+        let Some(message) = message else { continue };
+        let names_caller = |mention: &Mention| mention.id.as_ref() == Some(&caller);
+        let is_asked = message.mentions.iter().any(names_caller);
+        if is_asked && line.section != CatchUpSection::Decided {
+            line.section = CatchUpSection::Asked;
+        }
+        line.author = Some(message.author);
+        line.at = Some(message.created_at);
+    }
+    Ok(())
 }
