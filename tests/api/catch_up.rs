@@ -161,11 +161,17 @@ async fn entries_of_summaries_take_the_place_of_their_messages() {
     compacted(&t.ada, &thread).await;
     let all = caught_up(&t.bo, &thread).await;
     let lines = list(&all, "/lines");
+    let line = &lines[0];
     assert_eq!(
-        lines[0],
-        json!({"text": "The importer ships on Friday", "sources": [messages[0]]}),
+        (&line["text"], &line["sources"], &line["section"]),
+        (
+            &json!("The importer ships on Friday"),
+            &json!([messages[0]]),
+            &json!("decided")
+        ),
         "{all}"
     );
+    assert_eq!(line["author"]["name"], "Ada");
     assert!(!texts(&all).iter().any(|text| text == QUESTION), "{all}");
     t.ada
         .delete(&format!("/v1/messages/{}", messages[0]))

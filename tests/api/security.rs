@@ -318,7 +318,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
         // `networks` only parses addresses. A failpoint in a debug build connects to the test that controls it. Addresses that `providers` calls are constant or
         // checked by `outbound`. `web` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
         // file. `db` connects to the operator's database, and `tls` to the operator's certificate authority. `trust` only begins clients. `doctor` asks the servers
-        // that the operator's settings name.
+        // that the operator's settings name, and `release` the address that the operator's command names.
         let allowed = [
             "model/",
             "providers/",
@@ -330,6 +330,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             "mcp/",
             "db/sessions.rs",
             "doctor/",
+            "release/",
             "tls/acme/",
             "trust.rs",
         ];

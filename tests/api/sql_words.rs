@@ -107,7 +107,13 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
         &[("memory", "ThreadMemory"), ("status", "ThreadStatus")],
     ),
     ("workflows", &[("status", "WorkflowStatus")]),
-    ("workspace_policies", &[("show_costs", "CostVisibility")]),
+    (
+        "workspace_policies",
+        &[
+            ("group_mentions", "GroupMentions"),
+            ("show_costs", "CostVisibility"),
+        ],
+    ),
 ];
 
 /// Columns that are compared with other words than states, kinds, and roles.
@@ -121,6 +127,7 @@ const TEXTS: &[(&str, &str)] = &[
 /// Files with words that are neither compared with a column nor assigned to one, and the `text_enum!` that contains these words, if
 /// any.
 const RESULTS: &[(&str, Option<&str>)] = &[
+    ("src/chat/inbox/following.rs", Some("FollowedKind")),
     ("src/chat/inbox/item.rs", Some("AuthorKind")),
     ("src/chat/inbox/rows.rs", None),
     ("src/memory/settings.rs", None),

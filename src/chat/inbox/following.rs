@@ -108,15 +108,16 @@ pub async fn page(
     let mut rows: Vec<FollowedRow> = c
         .q(concat!(
             "select x.kind, x.id, x.seq from (\
-             select 'thread' as kind, t.id, t.last_seq as seq, t.channel_id, coalesce(t.title, o.content_plain, '') as title \
+             select 'thread' as kind, t.id, t.last_seq as seq, t.channel_id, coalesce(t.title, o.content_plain, '') as title, \
+               CAST(null AS BIGINT) as read_from \
                from follows f join threads t on t.id = f.conversation_id left join messages o on o.id = t.root_message_id \
                where f.user_id = $1 and f.level = 'all' and t.workspace_id = $2 and not (",
             is_chat!(),
             ") union all \
-             select 'fork', k.id, case when k.last_seq > 0 then k.last_seq else coalesce(o.seq, 0) end, k.channel_id, k.title \
+             select 'fork', k.id, case when k.last_seq > 0 then k.last_seq else coalesce(o.seq, 0) end, k.channel_id, k.title, 0 \
                from follows f join forks k on k.id = f.conversation_id left join messages o on o.id = k.message_id \
                where f.user_id = $1 and f.level = 'all' and k.workspace_id = $2 union all \
-             select 'chat', t.id, t.last_seq, t.channel_id, coalesce(t.title, o.content_plain, '') \
+             select 'chat', t.id, t.last_seq, t.channel_id, coalesce(t.title, o.content_plain, ''), CAST(null AS BIGINT) \
                from channel_members own join threads t on t.channel_id = own.channel_id left join messages o on o.id = t.root_message_id \
                where own.user_id = $1 and t.workspace_id = $2 and ",
             is_chat!(),
@@ -124,7 +125,7 @@ pub async fn page(
              left join reads r on r.conversation_id = x.id and r.user_id = $1 \
              where (x.seq < $3 or (x.seq = $3 and x.id < $4)) and ($5 is null or x.kind = $5) and lower(x.title) like $6 escape '!' \
              and (not $7 or exists (select 1 from messages m where m.conversation_id = x.id \
-               and m.seq > coalesce(r.seq, case when x.kind = 'fork' then 0 else cm.read_seq end) and m.seq > cm.joined_seq \
+               and m.seq > coalesce(r.seq, x.read_from, cm.read_seq) and m.seq > cm.joined_seq \
                and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1)) \
              order by x.seq desc, x.id desc limit $8"
         ))

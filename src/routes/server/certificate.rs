@@ -124,8 +124,7 @@ struct RenewalBegun {
 #[utoipa::path(post, path = "/v1/server/certificate", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     responses((status = 202, body = RenewalBegun, description = "The order has begun"),
-        (status = 422, description = "The server does not order its certificate", body = ErrorBody),
-        (status = 429, description = "Too many orders", body = ErrorBody)))]
+        (status = 422, description = "The server does not order its certificate", body = ErrorBody)))]
 async fn renew_certificate(
     axum::extract::State(state): St,
     caller: WorkspaceCaller,

@@ -104,12 +104,20 @@ async fn head(person: &Person) -> i64 {
     number(&person.get("/v1/snapshot").await.ok(), "/seq")
 }
 
-/// Checks that sequence numbers have no gaps, and that each task ends once and does not change afterwards.
-async fn log(person: &Person) -> i64 {
-    let events = person.events().await;
+/// Checks that sequence numbers have no gaps, and that each task ends once and does not change afterwards. Changes of inbox items are
+/// events for one person, so the log is what all people see together.
+async fn log(people: &[Person]) -> i64 {
+    let mut events: BTreeMap<i64, Value> = BTreeMap::new();
+    for person in people {
+        let seen = person.events().await;
+        events.extend(
+            seen.into_iter()
+                .map(|event| (number(&event, "/seq"), event)),
+        );
+    }
     let mut ended: BTreeMap<String, String> = BTreeMap::new();
-    for (event, n) in events.iter().zip(1..) {
-        assert_eq!(number(event, "/seq"), n, "the log has a gap");
+    for ((seq, event), n) in events.iter().zip(1..) {
+        assert_eq!(*seq, n, "the log has a gap");
         if event["type"] == "task.status_changed" {
             let task = &event["data"]["task"];
             let before = ended.get(&id(task));
@@ -120,7 +128,7 @@ async fn log(person: &Person) -> i64 {
             }
         }
     }
-    let head = head(person).await;
+    let head = head(&people[0]).await;
     assert_eq!(i64::try_from(events.len()).unwrap(), head);
     head
 }
@@ -190,14 +198,15 @@ pub(super) async fn all(stage: &Stage, workers: Vec<Worker>) {
     let people: Vec<Person> = workers.iter().map(at_first).collect();
     let ada = &people[0];
     work_to_end(&people).await;
-    let head = log(ada).await;
+    let head = log(&people).await;
     let (stored, forks) = messages(ada, &stage.general).await;
     let tasks = ada.every("/v1/tasks").await;
     once(&stored, &tasks);
     let cards = cards(ada, &stored, &forks).await;
     let fresh = fresh(ada, &forks).await;
     for base in &bases[1..] {
-        is_the_same_at(&ada.at(base), stage, (&stored, &fresh), head).await;
+        let there: Vec<Person> = people.iter().map(|person| person.at(base)).collect();
+        is_the_same_at(&there, stage, (&stored, &fresh), head).await;
     }
     let posts: usize = workers.iter().map(|w| w.acknowledged.posts.len()).sum();
     for (n, mut worker) in workers.into_iter().enumerate() {
@@ -224,12 +233,13 @@ pub(super) async fn all(stage: &Stage, workers: Vec<Worker>) {
 
 /// Checks that a fresh load from another node equals the one from the first node.
 async fn is_the_same_at(
-    ada: &Person,
+    people: &[Person],
     stage: &Stage,
     (stored, fresh_there): (&Messages, &Fresh),
     head: i64,
 ) {
-    assert_eq!(log(ada).await, head);
+    let ada = &people[0];
+    assert_eq!(log(people).await, head);
     let (messages, forks) = messages(ada, &stage.general).await;
     assert_eq!(messages, *stored, "messages at {}", ada.base);
     assert_eq!(fresh(ada, &forks).await, *fresh_there, "at {}", ada.base);

@@ -36,7 +36,6 @@ async fn the_command_checks_a_running_server() {
     ] {
         assert_found(&result, name, "ok", &[]);
     }
-    assert_found(&result, "limits", "ok", &["can open"]);
     assert_eq!(
         status,
         i32::from(result.to_string().contains("\"failed\"")),
