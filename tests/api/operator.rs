@@ -137,7 +137,11 @@ async fn a_command_of_root_runs_as_the_owner_of_the_data() {
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let database = format!("sqlite://{}/openvibe.db", data.display());
     let program = place.dir.join("openvibe");
-    std::fs::copy(env!("CARGO_BIN_EXE_openvibe"), &program).unwrap();
+    // Not by this process: a child of another test could still have the file open for writing when it is executed.
+    let copied = std::process::Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_openvibe").as_ref(), program.as_os_str()])
+        .status();
+    assert!(copied.unwrap().success());
     let output = std::process::Command::new(&program)
         .env_clear()
         .env("OPENVIBE_DATABASE_URL", &database)

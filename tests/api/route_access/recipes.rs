@@ -284,6 +284,11 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
                 .is(200);
             Call::act(at(&room))
         }
+        ("PUT /v1/channels/{id}/level", _) => {
+            let (room, person) = (room(by, n).await, w.person(who));
+            bring(by, &room, &person, who).await;
+            Call::put(at(&room), json!({"level": "all"}))
+        }
         ("POST /v1/channels/{id}/leave", _) => {
             let (room, person) = (room(by, n).await, w.person(who));
             bring(by, &room, &person, who).await;

@@ -123,11 +123,21 @@ impl Row {
     /// Excludes tasks of the Responses API, which have already ended and cannot be canceled; the model test, which does not change
     /// anything; and the refresh of a tool, which stores what the tool's server lists.
     pub fn takes_an_admin(&self) -> bool {
-        let decides_nothing = ["POST /v1/model-test", "POST /v1/tools/{id}/refresh"];
+        let decides_nothing = [
+            "POST /v1/model-test",
+            "POST /v1/server/certificate",
+            "POST /v1/tools/{id}/refresh",
+        ];
         let changes = self.changes()
             && self.variant != "of the API"
             && !decides_nothing.contains(&self.route.as_str());
         changes && self.cells[3] == Cell::Ok && self.cells[2] != Cell::Ok
+    }
+
+    /// Status for callers with access, if it is a refusal because the test's server does not have what the route changes.
+    pub fn refusal(&self) -> Option<u16> {
+        // The server does not order its certificate.
+        (self.route == "POST /v1/server/certificate").then_some(422)
     }
 
     pub fn name(&self) -> String {
