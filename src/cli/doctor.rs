@@ -51,7 +51,7 @@ fn print(checks: &[Check], command: &DoctorCommand) -> anyhow::Result<()> {
 }
 
 /// Prints that the settings cannot be read.
-pub(super) fn report_settings(problem: String, command: &DoctorCommand) -> anyhow::Result<()> {
+pub(super) fn report_settings(problem: &str, command: &DoctorCommand) -> anyhow::Result<()> {
     print(&doctor::without_settings(problem), command)
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn run(config: Config, command: DoctorCommand) -> anyhow::Resul
     if let Some(file) = &config.ca_file
         && let Err(e) = trust::trust_file(file)
     {
-        return report_settings(format!("OPENVIBE_CA_FILE: {e}"), &command);
+        return report_settings(&format!("OPENVIBE_CA_FILE: {e}"), &command);
     }
     let program = program(&config.data_dir);
     let database = match program {

@@ -272,7 +272,7 @@ fn check(flags: Flags, command: DoctorCommand) -> anyhow::Result<()> {
     let env_file = flags.env_file.clone();
     let config = match Config::load(flags) {
         Ok(config) => config,
-        Err(e) => return doctor::report_settings(e.to_string(), &command),
+        Err(e) => return doctor::report_settings(&e.to_string(), &command),
     };
     owner::become_owner(&config, env_file.as_deref())?;
     runtime()?.block_on(doctor::run(config, command))

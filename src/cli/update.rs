@@ -23,7 +23,7 @@ use crate::{
     upkeep::before_migration,
 };
 
-/// Address of releases if OPENVIBE_RELEASES is not set.
+/// Address of releases if `OPENVIBE_RELEASES` is not set.
 const RELEASES: Option<&str> = option_env!("OPENVIBE_RELEASES");
 /// Name of the service in systemd.
 pub(super) const UNIT: &str = "openvibe.service";

@@ -30,7 +30,7 @@ text_enum! {
         Https = "https",
         /// Headers that a proxy has to send.
         Proxy = "proxy",
-        /// WebSockets through the public URL.
+        /// Live connection through the public URL.
         Websocket = "websocket",
         /// Responses that are sent in parts.
         Stream = "stream",

@@ -26,7 +26,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, ready},
+};
 
 /// Time limit of a check. The checks of `outside` begin after the one of the public URL, so all of them take at most twice as long.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -36,7 +39,7 @@ pub async fn run(subject: Arc<CheckedServer>) -> Vec<Check> {
     let s = &*subject;
     let alone = [
         (CheckName::Settings, settings::check(s).boxed()),
-        (CheckName::Limits, settings::check_limits(s).boxed()),
+        (CheckName::Limits, ready(settings::check_limits(s)).boxed()),
         (CheckName::Data, data::check(s).boxed()),
         (CheckName::Database, database::check(s).boxed()),
         (CheckName::Nodes, database::check_nodes(s).boxed()),
@@ -58,9 +61,9 @@ pub async fn run(subject: Arc<CheckedServer>) -> Vec<Check> {
 }
 
 /// Results if the settings cannot be read.
-pub fn without_settings(problem: String) -> Vec<Check> {
+pub fn without_settings(problem: &str) -> Vec<Check> {
     let others = CheckName::ALL.iter().map(|name| match name {
-        CheckName::Settings => Finding::failed(problem.clone(), "correct the settings"),
+        CheckName::Settings => Finding::failed(problem, "correct the settings"),
         _ => Finding::skipped("the settings cannot be read"),
     });
     let named = CheckName::ALL.iter().zip(others);

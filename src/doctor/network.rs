@@ -89,12 +89,13 @@ async fn other_servers(s: &CheckedServer, name: &Name) -> Vec<Finding> {
     let wrong = answers.into_iter().filter_map(|(address, answer)| {
         let ip = address.ip();
         let problem = match answer {
-            ProbeAnswer::Own(_) => return None,
             ProbeAnswer::Other { name: server, .. } if is_reached || s.has_tls() => {
                 format!("{ip}, which is another server ({server})")
             }
             ProbeAnswer::Unreachable(text) if is_reached => format!("{ip}, which {text}"),
-            ProbeAnswer::Other { .. } | ProbeAnswer::Unreachable(_) => return None,
+            ProbeAnswer::Own(_) | ProbeAnswer::Other { .. } | ProbeAnswer::Unreachable(_) => {
+                return None;
+            }
         };
         Some(Finding::failed(
             format!("{} is also {problem}", name.host),

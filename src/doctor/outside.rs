@@ -29,7 +29,7 @@ const PIECE: &[u8] = &[0; 64 * 1024];
 /// A certificate should be renewed before this part of its lifetime is left.
 const LIFETIME_PART: u32 = 4;
 
-/// ProbeAnswer at an address.
+/// Answer at an address.
 pub(super) enum ProbeAnswer {
     /// This server.
     Own(Box<Echo>),
@@ -137,19 +137,15 @@ async fn check_public(s: &CheckedServer, echo: &mut Option<Box<Echo>>) -> Findin
             format!("{url} redirects to {location}"),
             "set OPENVIBE_PUBLIC_URL to the address without a redirect",
         ),
-        ProbeAnswer::Other { name, status, .. }
-            if matches!(
-                status,
-                StatusCode::BAD_GATEWAY
-                    | StatusCode::SERVICE_UNAVAILABLE
-                    | StatusCode::GATEWAY_TIMEOUT
-            ) =>
-        {
-            Finding::failed(
-                format!("{url} is a proxy that does not reach this server ({name})"),
-                format!("point the proxy to {}", s.target()),
-            )
-        }
+        ProbeAnswer::Other {
+            name,
+            status:
+                StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT,
+            ..
+        } => Finding::failed(
+            format!("{url} is a proxy that does not reach this server ({name})"),
+            format!("point the proxy to {}", s.target()),
+        ),
         ProbeAnswer::Other { name, .. } => Finding::failed(
             format!("{url} answers, but it is another server ({name})"),
             if s.has_tls() {

@@ -145,7 +145,7 @@ fn has_secrets(path: &Path) -> bool {
     })
 }
 
-pub(super) async fn check_limits(s: &CheckedServer) -> Finding {
+pub(super) fn check_limits(s: &CheckedServer) -> Finding {
     let wanted = (s.config.sockets_max + s.config.connections_max) as u64;
     let allowed = match &s.program {
         Program::This(_) => rlimit::Resource::NOFILE.get_soft().ok(),

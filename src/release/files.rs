@@ -64,6 +64,7 @@ impl Source {
     }
 
     /// The directory of one version below this one.
+    #[must_use]
     pub fn of_version(&self, version: Version) -> Self {
         match self {
             Self::Directory(path) => Self::Directory(path.join(version.to_string())),

@@ -1,6 +1,7 @@
 //! Releases: `openvibe update`, `openvibe install`, and `install.sh`.
 
 use std::{
+    fmt::Write,
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -24,14 +25,7 @@ fn write_program(path: &Path, text: &str) {
 }
 
 fn run(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
-    println!(
-        "{command:?}: {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
+    command.output().unwrap()
 }
 
 fn is_ok(output: &Output) -> String {
@@ -97,15 +91,11 @@ impl TestRelease {
 
     fn sign(self, key: &Path) -> Self {
         let names = ["latest.json".to_owned(), program_name(self.version)];
-        let sums: String = names
-            .iter()
-            .map(|name| {
-                format!(
-                    "{}  {name}\n",
-                    hex::encode(Sha256::digest(fs::read(self.dir.join(name)).unwrap()))
-                )
-            })
-            .collect();
+        let mut sums = String::new();
+        for name in &names {
+            let hash = Sha256::digest(fs::read(self.dir.join(name)).unwrap());
+            writeln!(sums, "{}  {name}", hex::encode(hash)).unwrap();
+        }
         let list = self.dir.join("SHA256SUMS");
         fs::write(&list, sums).unwrap();
         drop(fs::remove_file(self.dir.join("SHA256SUMS.sig")));
