@@ -5124,7 +5124,7 @@ export interface components {
              *
              *     `proxy`: Headers that a proxy has to send.
              *
-             *     `websocket`: WebSockets through the public URL.
+             *     `websocket`: Live connection through the public URL.
              *
              *     `stream`: Responses that are sent in parts.
              *
