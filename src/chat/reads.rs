@@ -10,7 +10,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{
-    ChatError, access,
+    ChatError,
+    access::{self, ChannelAccess, ThreadAccess},
     follows::{Follow, FollowCause, FollowLevel},
 };
 use crate::{
@@ -228,22 +229,7 @@ pub async fn mark_thread(
     let access = access::thread(c, caller, thread).await?.reading()?;
     let workspace = access.channel_access.actor.workspace;
     let channel = access.channel_access.channel;
-    let (head, _) = log::head(c, workspace).await?;
-    let seq = seq.min(head);
-    if access.channel_access.joined {
-        c.q(
-            "insert into reads (user_id, conversation_id, thread_id, channel_id, seq) values ($1, $2, $2, $3, $4) \
-             on conflict (user_id, conversation_id) do update set seq = excluded.seq",
-        )
-        .bind(caller.user)
-        .bind(thread)
-        .bind(channel)
-        .bind(seq)
-        .run()
-        .await?;
-        close_read(c, workspace, caller.user, thread.0, seq).await?;
-        note_read(c, caller.user, thread.0, head).await?;
-    }
+    let seq = store_mark(c, &access, thread.0, seq).await?;
     let (last_seq,): (i64,) = c
         .q("select last_seq from threads where id = $1")
         .bind(thread)
@@ -271,6 +257,40 @@ pub async fn mark_thread(
     Ok((mark, workspace))
 }
 
+/// Stores the marker of a conversation for a person who has joined its channel, and closes the items that it covers. Returns the
+/// marker, which is not past the newest event.
+async fn store_mark(
+    c: &mut Conn,
+    access: &ThreadAccess<'_>,
+    conversation: Uuid,
+    seq: i64,
+) -> Result<i64, DbError> {
+    let ChannelAccess {
+        actor,
+        channel,
+        joined,
+        ..
+    } = &access.channel_access;
+    let (head, _) = log::head(c, actor.workspace).await?;
+    let seq = seq.min(head);
+    if *joined {
+        c.q(
+            "insert into reads (user_id, conversation_id, thread_id, channel_id, seq) values ($1, $2, $3, $4, $5) \
+             on conflict (user_id, conversation_id) do update set seq = excluded.seq",
+        )
+        .bind(actor.user)
+        .bind(conversation)
+        .bind(access.thread)
+        .bind(*channel)
+        .bind(seq)
+        .run()
+        .await?;
+        close_read(c, actor.workspace, actor.user, conversation, seq).await?;
+        note_read(c, actor.user, conversation, head).await?;
+    }
+    Ok(seq)
+}
+
 /// Response of `PUT /v1/forks/{id}/read`.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct ForkReadMark {
@@ -293,23 +313,7 @@ pub async fn mark_fork(
     check_seq(seq)?;
     let access = access::fork(c, caller, fork).await?.reading()?;
     let workspace = access.channel_access.actor.workspace;
-    let (head, _) = log::head(c, workspace).await?;
-    let seq = seq.min(head);
-    if access.channel_access.joined {
-        c.q(
-            "insert into reads (user_id, conversation_id, thread_id, channel_id, seq) values ($1, $2, $3, $4, $5) \
-             on conflict (user_id, conversation_id) do update set seq = excluded.seq",
-        )
-        .bind(caller.user)
-        .bind(fork)
-        .bind(access.thread)
-        .bind(access.channel_access.channel)
-        .bind(seq)
-        .run()
-        .await?;
-        close_read(c, workspace, caller.user, fork.0, seq).await?;
-        note_read(c, caller.user, fork.0, head).await?;
-    }
+    let seq = store_mark(c, &access, fork.0, seq).await?;
     let marks = of_forks(c, caller.user, &[fork]).await?;
     let mark = ForkReadMark {
         fork_id: fork,

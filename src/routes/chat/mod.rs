@@ -4,6 +4,7 @@ mod boot;
 mod catch_up;
 mod channels;
 mod compactions;
+mod follow;
 mod frames;
 mod inbox;
 mod messages;
@@ -24,6 +25,7 @@ pub use tasks::{brief_reader_of, reader_of, visible_task};
 pub use threads::{mark_read, start};
 
 pub(super) use channels::list_channels;
+pub(super) use follow::{FollowForm, ReadForm, set_level};
 pub(super) use threads::{ThreadsQuery, list_threads};
 
 use crate::{

@@ -5,13 +5,17 @@ use futures::FutureExt;
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{OwnFrame, ScannedObject, St, WhichObject, scan_for, status_of, write_for};
+use super::{
+    OwnFrame, ScannedObject, St, WhichObject,
+    follow::{FollowForm, ReadForm, set_level},
+    scan_for, status_of, write_for,
+};
 use crate::{
     auth::Caller,
     chat::{
         access,
         bindings::BindingPatch,
-        follows::{self, Follow, FollowLevel},
+        follows::{Follow, FollowLevel},
         messages::Text,
         post::{self, NewThread, Posted, PostedThread},
         reads::{self, ReadMark},
@@ -230,13 +234,6 @@ async fn update_thread(
     ))
 }
 
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-struct ReadForm {
-    /// `seq` of the newest message read; it can be lower than the current marker.
-    seq: i64,
-}
-
 /// Marks a thread as read and notifies the user's other sockets; shared with the WebSocket.
 pub async fn mark_read(
     state: &State,
@@ -273,35 +270,6 @@ async fn read_thread(
     Ok(Json(mark_read(&state, caller, id, form.seq).await?))
 }
 
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-struct FollowForm {
-    /// Defaults to `all`.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false)]
-    level: Option<FollowLevel>,
-}
-
-/// Sets the caller's follow level and notifies their other sockets.
-async fn set_level(
-    state: &State,
-    caller: Caller,
-    id: ThreadId,
-    level: FollowLevel,
-) -> Result<Json<Follow>, ApiError> {
-    let user = caller.user;
-    let (follow, workspace) = write_for(state, WhichObject::Thread(id), async move |c| {
-        follows::set(c, &caller, Conversation::Thread(id), level).await
-    })
-    .await?;
-    let frame = OwnFrame::FollowUpdated {
-        thread_id: id,
-        follow,
-    };
-    state.hub.tell_user(workspace, user, &frame);
-    Ok(Json(follow))
-}
-
 /// Follow or mute a thread
 #[utoipa::path(put, path = "/v1/threads/{id}/follow", tag = "threads",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
@@ -313,7 +281,7 @@ async fn follow_thread(
     Path(id): Path<ThreadId>,
     Body(form): Body<FollowForm>,
 ) -> Result<Json<Follow>, ApiError> {
-    set_level(&state, caller, id, form.level.unwrap_or(FollowLevel::All)).await
+    set_level(&state, caller, Conversation::Thread(id), form.level()).await
 }
 
 /// Reset the follow level of a thread to mentions only
@@ -326,5 +294,6 @@ async fn unfollow_thread(
     caller: Caller,
     Path(id): Path<ThreadId>,
 ) -> Result<Json<Follow>, ApiError> {
-    set_level(&state, caller, id, FollowLevel::Mentions).await
+    let conversation = Conversation::Thread(id);
+    set_level(&state, caller, conversation, FollowLevel::Mentions).await
 }

@@ -11,7 +11,7 @@ use crate::{
     chat::{
         ChatError, access,
         bindings::BindingPatch,
-        follows::{self, Follow, FollowLevel},
+        follows::{Follow, FollowLevel},
         forks::{self, Fork, ForkContext},
         messages::Message,
         my_forks::{self, MyFork},
@@ -32,7 +32,9 @@ use crate::{
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
     patch::{nullable, present},
     realtime::hub::Conversation,
-    routes::chat::{OwnFrame, ScannedObject, WhichObject, scan_for, write_for},
+    routes::chat::{
+        FollowForm, OwnFrame, ReadForm, ScannedObject, WhichObject, scan_for, set_level, write_for,
+    },
     server::State,
     tasks::Task,
 };
@@ -354,25 +356,17 @@ async fn reopen_fork(
     Ok(Json(OneFork { fork }))
 }
 
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-struct ForkReadForm {
-    /// The `seq` of a message; 0 marks all messages as unread.
-    #[schema(minimum = 0)]
-    seq: i64,
-}
-
 /// Set the read marker of a fork
 #[utoipa::path(put, path = "/v1/forks/{id}/read", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = ForkId, Path)),
-    request_body(content = ForkReadForm, example = json!({"seq": 124})),
+    request_body(content = ReadForm, example = json!({"seq": 124})),
     responses((status = 200, body = ForkReadMark)))]
 async fn read_fork(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ForkId>,
-    Body(form): Body<ForkReadForm>,
+    Body(form): Body<ReadForm>,
 ) -> Result<Json<ForkReadMark>, ApiError> {
     let user = caller.user;
     let mark = async move |c: &mut Conn| reads::mark_fork(c, &caller, id, form.seq).await;
@@ -385,46 +379,18 @@ async fn read_fork(
     Ok(Json(mark))
 }
 
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-struct ForkFollowForm {
-    /// Defaults to `all`.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false)]
-    level: Option<FollowLevel>,
-}
-
-/// Sets the caller's follow level and notifies their other sockets.
-async fn set_level(
-    state: &State,
-    caller: Caller,
-    id: ForkId,
-    level: FollowLevel,
-) -> Result<Json<Follow>, ApiError> {
-    let user = caller.user;
-    let set =
-        async move |c: &mut Conn| follows::set(c, &caller, Conversation::Fork(id), level).await;
-    let (follow, workspace) = write_for(state, WhichObject::Fork(id), set).await?;
-    let frame = OwnFrame::ForkFollowUpdated {
-        fork_id: id,
-        follow,
-    };
-    state.hub.tell_user(workspace, user, &frame);
-    Ok(Json(follow))
-}
-
 /// Follow or mute a fork
 #[utoipa::path(put, path = "/v1/forks/{id}/follow", tag = "forks",
     security(("session" = ["viewer"]), ("key" = ["chat:write"])),
-    params(("id" = ForkId, Path)), request_body = ForkFollowForm,
+    params(("id" = ForkId, Path)), request_body = FollowForm,
     responses((status = 200, body = Follow)))]
 async fn follow_fork(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ForkId>,
-    Body(form): Body<ForkFollowForm>,
+    Body(form): Body<FollowForm>,
 ) -> Result<Json<Follow>, ApiError> {
-    set_level(&state, caller, id, form.level.unwrap_or(FollowLevel::All)).await
+    set_level(&state, caller, Conversation::Fork(id), form.level()).await
 }
 
 /// Reset the follow level of a fork to mentions only
@@ -437,5 +403,6 @@ async fn unfollow_fork(
     caller: Caller,
     Path(id): Path<ForkId>,
 ) -> Result<Json<Follow>, ApiError> {
-    set_level(&state, caller, id, FollowLevel::Mentions).await
+    let conversation = Conversation::Fork(id);
+    set_level(&state, caller, conversation, FollowLevel::Mentions).await
 }
