@@ -59,30 +59,43 @@ pub struct DiskSpace {
 
 /// Space on a disk, in bytes.
 #[derive(Debug, Clone, Copy)]
-struct Space {
-    free: u64,
-    reserved: u64,
+pub struct Space {
+    pub total: u64,
+    pub free: u64,
 }
 
 impl Space {
-    fn is_low(self) -> bool {
-        self.free < self.reserved
+    /// Space on the disk that contains a directory.
+    ///
+    /// # Errors
+    /// If the directory does not exist.
+    pub fn of(directory: &Path) -> io::Result<Self> {
+        let disk = rustix::fs::statvfs(directory)?;
+        Ok(Self {
+            total: disk.f_blocks.saturating_mul(disk.f_frsize),
+            free: disk.f_bavail.saturating_mul(disk.f_frsize),
+        })
+    }
+
+    fn reserved(self) -> u64 {
+        reserved_bytes(self.total)
+    }
+
+    /// Checks whether uploads and agent versions are rejected.
+    pub fn is_low(self) -> bool {
+        self.free < self.reserved()
     }
 }
 
 /// The disk of these directories that has the least free space above its reserve.
 fn measure(directories: &[PathBuf]) -> io::Result<Space> {
     let mut least = Space {
+        total: 0,
         free: u64::MAX,
-        reserved: 0,
     };
     for directory in directories {
-        let disk = rustix::fs::statvfs(directory)?;
-        let space = Space {
-            free: disk.f_bavail.saturating_mul(disk.f_frsize),
-            reserved: reserved_bytes(disk.f_blocks.saturating_mul(disk.f_frsize)),
-        };
-        let spare = |space: Space| i128::from(space.free) - i128::from(space.reserved);
+        let space = Space::of(directory)?;
+        let spare = |space: Space| i128::from(space.free) - i128::from(space.reserved());
         if spare(space) < spare(least) {
             least = space;
         }
@@ -95,8 +108,7 @@ fn measure(directories: &[PathBuf]) -> io::Result<Space> {
 /// # Errors
 /// If the directory does not exist.
 pub fn free_bytes(directory: &Path) -> io::Result<u64> {
-    let disk = rustix::fs::statvfs(directory)?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    Ok(Space::of(directory)?.free)
 }
 
 impl DiskSpace {
@@ -141,7 +153,7 @@ impl Measured {
             }
         };
         let is_low = space.is_low();
-        let Space { free, reserved } = space;
+        let (free, reserved) = (space.free, space.reserved());
         if is_low && !self.is_low {
             tracing::error!(
                 free_bytes = free,
@@ -177,10 +189,7 @@ mod tests {
     fn space_that_was_freed_counts_again() {
         let mut measured = Measured::default();
         for (free, is_low) in [(100, false), (99, true), (98, true), (100, false)] {
-            measured.note(Ok(Space {
-                free,
-                reserved: 100,
-            }));
+            measured.note(Ok(Space { total: 2_000, free }));
             assert_eq!(measured.is_low, is_low, "{free}");
         }
     }

@@ -15,14 +15,13 @@ use super::{
 use crate::{
     blocking::blocking,
     db::DatabaseUrl,
-    disk::free_bytes,
+    disk::{Space, free_bytes},
     time::Timestamp,
     upkeep::{disk_trend, size_text},
 };
 
-/// Free space below which uploads are refused.
+/// Free space that a disk should have, in bytes and as a part in percent.
 const FREE_BYTES_MIN: u64 = 1 << 30;
-/// Part of the disk that should be free, in percent.
 const FREE_PERCENT_MIN: u64 = 20;
 /// Days until the disk is full, below which it should be enlarged.
 const DAYS_LEFT_MIN: u64 = 7;
@@ -96,8 +95,8 @@ fn look(dir: &Path, has_database: bool, is_stopped: bool) -> Finding {
             "move the data to a local disk, or use PostgreSQL",
         ));
     }
-    let free = measured_free_bytes(dir);
-    problems.extend(free.as_ref().ok().and_then(|free| low_space(dir, *free)));
+    let space = measured_space(dir);
+    problems.extend(space.as_ref().ok().and_then(|space| low_space(dir, *space)));
     match sync_time(dir) {
         Ok(time) if time > SYNC_MAX => problems.push(Finding::warning(
             format!("the disk needs {} ms to store a change", time.as_millis()),
@@ -109,42 +108,39 @@ fn look(dir: &Path, has_database: bool, is_stopped: bool) -> Finding {
             "free some space, and check that the disk is not read-only",
         )),
     }
-    let free = free.map_or_else(|_| "unknown space".to_owned(), size_text);
+    let free = space.map_or_else(
+        |_| "unknown space".to_owned(),
+        |space| size_text(space.free),
+    );
     Finding::of(problems, format!("{shown} has {free} free"))
 }
 
-/// Free space; in debug builds, tests can set it with `OPENVIBE_FREE_BYTES`.
-fn measured_free_bytes(dir: &Path) -> io::Result<u64> {
+/// Space on the disk; in debug builds, tests can set the free space with `OPENVIBE_FREE_BYTES`.
+fn measured_space(dir: &Path) -> io::Result<Space> {
+    let space = Space::of(dir)?;
     #[cfg(test_hooks)]
-    if let Some(bytes) = std::env::var("OPENVIBE_FREE_BYTES")
+    if let Some(free) = std::env::var("OPENVIBE_FREE_BYTES")
         .ok()
         .and_then(|bytes| bytes.parse().ok())
     {
-        return Ok(bytes);
+        return Ok(Space { free, ..space });
     }
-    free_bytes(dir)
+    Ok(space)
 }
 
-fn low_space(dir: &Path, free: u64) -> Option<Finding> {
+fn low_space(dir: &Path, space: Space) -> Option<Finding> {
     let shown = dir.display();
-    if free < FREE_BYTES_MIN {
+    let (free, total) = (size_text(space.free), size_text(space.total));
+    if space.is_low() {
         return Some(Finding::failed(
-            format!(
-                "the disk of {shown} has {} free, so uploads are refused",
-                size_text(free)
-            ),
+            format!("the disk of {shown} has {free} free, so uploads are refused"),
             "free some space, or use a larger disk",
         ));
     }
-    let disk = rustix::fs::statvfs(dir).ok()?;
-    let total = disk.f_blocks.saturating_mul(disk.f_frsize);
-    (free < total / 100 * FREE_PERCENT_MIN).then(|| {
+    let is_small = space.free < FREE_BYTES_MIN || space.free < space.total / 100 * FREE_PERCENT_MIN;
+    is_small.then(|| {
         Finding::warning(
-            format!(
-                "the disk of {shown} has {} of {} free",
-                size_text(free),
-                size_text(total)
-            ),
+            format!("the disk of {shown} has {free} of {total} free"),
             format!(
                 "keep {FREE_PERCENT_MIN} % free: delete what is not needed, or use a larger disk"
             ),

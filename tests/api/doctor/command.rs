@@ -69,7 +69,7 @@ async fn without_a_server_the_command_checks_what_it_can() {
         ("BACKUP_AT", "03:00"),
     ];
     let mut with = command(&place, &model, &settings);
-    with.env("OPENVIBE_FREE_BYTES", "1000000000")
+    with.env("OPENVIBE_FREE_BYTES", "100000000")
         .env("OPENVIBE_PUBLIC_ULR", "https://chat.example.org");
     let (result, status) = run(with);
     assert_eq!(status, 1);
@@ -79,7 +79,7 @@ async fn without_a_server_the_command_checks_what_it_can() {
         &result,
         "data",
         "failed",
-        &["953.7 MiB free", "uploads are refused", "free some space"],
+        &["95.4 MiB free", "uploads are refused", "free some space"],
     );
     let unknown = [
         "OPENVIBE_PUBLIC_ULR is not a setting",
