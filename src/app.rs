@@ -90,6 +90,7 @@ use crate::{
     },
     telemetry::{self, FANOUT_SECONDS, Meter},
     tls::{CertificateKeeper, acme, store::CertificateStore},
+    tls_settings::https_url,
     tools::{
         approvals,
         builtin::{BuiltIns, done::DoneTool},
@@ -1156,10 +1157,7 @@ async fn open_https(
     if config.public_url.is_none()
         && let Some(name) = names.find(|name| !name.starts_with("*."))
     {
-        config.public_url = Some(match address.port() {
-            443 => format!("https://{name}"),
-            port => format!("https://{name}:{port}"),
-        });
+        config.public_url = Some(https_url(name, address.port()));
     }
     Ok(Some(Https { keeper, plain }))
 }

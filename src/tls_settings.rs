@@ -22,9 +22,22 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
+    /// URL with the first name; `None` if the names are only in the operator's certificate.
+    pub fn url(&self, port: u16) -> Option<String> {
+        self.names.first().map(|name| https_url(name, port))
+    }
+
     /// Returns true if the server orders its certificate and stores its key.
     pub fn is_ordered(&self) -> bool {
         matches!(self.source, TlsSource::Acme(_))
+    }
+}
+
+/// URL of a server with HTTPS, without a trailing slash.
+pub fn https_url(name: &str, port: u16) -> String {
+    match port {
+        443 => format!("https://{name}"),
+        port => format!("https://{name}:{port}"),
     }
 }
 

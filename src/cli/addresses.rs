@@ -39,14 +39,29 @@ pub(super) fn bases(public_url: Option<&str>, listen: SocketAddr) -> Vec<String>
 /// Base URL at which this machine reaches the server that has this configuration. With HTTPS, this is the listener for plain HTTP.
 pub(super) async fn local_url(config: &Config) -> anyhow::Result<String> {
     let plain = config.tls.as_ref().map(|tls| &tls.http_listen);
-    let mut address = listen_address(plain.unwrap_or(&config.listen)).await?;
+    let address = local_address(plain.unwrap_or(&config.listen)).await?;
+    Ok(format!("http://{address}"))
+}
+
+/// Address at which this machine reaches a listener.
+///
+/// # Errors
+/// If its name is not known.
+pub(super) async fn local_address(listen: &str) -> anyhow::Result<SocketAddr> {
+    let mut address = listen_address(listen).await?;
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
-    Ok(format!("http://{address}"))
+    Ok(address)
+}
+
+/// The public URL that the settings name, without a trailing slash. `listen` is the address on which the server listens.
+pub(super) fn public_url(config: &Config, listen: SocketAddr) -> Option<String> {
+    let of_domain = || config.tls.as_ref()?.url(listen.port());
+    config.public_url.clone().or_else(of_domain)
 }
 
 /// # Errors

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 use clap::Args;
 use serde_json::json;
 
-use super::{database::open_existing, output::say};
+use super::{addresses, database::open_existing, output::say};
 use crate::{
     app::default_url,
     config::Config,
@@ -69,7 +69,7 @@ pub(super) async fn run(config: Config, command: DoctorCommand) -> anyhow::Resul
         Program::Stopped => Err(Finding::skipped("the server is not running")),
         Program::This(_) | Program::Other(_) => open_unchanged(&config).await,
     };
-    let address = listen_address(&config).await;
+    let address = addresses::listen_address(&config.listen).await.ok();
     let subject = Arc::new(CheckedServer {
         public_url: public_url(&config, address),
         address,
@@ -93,21 +93,13 @@ fn program(data_dir: &Path) -> Program {
     }
 }
 
-async fn listen_address(config: &Config) -> Option<SocketAddr> {
-    let mut found = tokio::net::lookup_host(&config.listen).await.ok()?;
-    found.next()
-}
-
 /// The public URL, as the server determines it.
 fn public_url(config: &Config, address: Option<SocketAddr>) -> String {
-    let name = config.tls.as_ref().and_then(|tls| tls.names.first());
-    let port = address.map_or(443, |address| address.port());
-    match (&config.public_url, name) {
-        (Some(url), _) => url.clone(),
-        (None, Some(name)) if port == 443 => format!("https://{name}"),
-        (None, Some(name)) => format!("https://{name}:{port}"),
-        (None, None) => address.map_or_else(|| format!("http://{}", config.listen), default_url),
-    }
+    let Some(address) = address else {
+        let url = config.public_url.clone();
+        return url.unwrap_or_else(|| format!("http://{}", config.listen));
+    };
+    addresses::public_url(config, address).unwrap_or_else(|| default_url(address))
 }
 
 /// Opens the database of a running server, unless that would change its tables.

@@ -12,12 +12,13 @@ use anyhow::{Context, ensure};
 use clap::Args;
 
 use super::{
-    addresses::{listen_address, local_url},
+    addresses::{local_address, local_url},
     output::say,
     update::UNIT,
 };
 use crate::{
     config::{Config, Flags},
+    doctor::CheckState,
     release::{CURRENT, InstallKind},
     trust,
 };
@@ -261,8 +262,14 @@ async fn finish(program: &Path) -> anyhow::Result<()> {
         }
     };
     if tokio::time::timeout(READY_WITHIN, ready).await.is_err() {
+        let checks = Command::new(at(program)).arg("doctor").output()?;
+        for line in String::from_utf8_lossy(&checks.stdout).lines() {
+            if line.starts_with(CheckState::Failed.as_str()) {
+                say(line);
+            }
+        }
         anyhow::bail!(
-            "the server is not ready after a minute: {cause} (see `journalctl -u {UNIT}`)"
+            "the server is not ready after a minute: {cause} (see `journalctl -u {UNIT}` and `openvibe doctor`)"
         );
     }
     let link = Command::new(at(program)).arg("setup-link").output()?;
@@ -287,10 +294,7 @@ async fn try_ready(config: &Config) -> anyhow::Result<()> {
         return Ok(());
     };
     // Also where the name leads elsewhere, for example to a router that cannot be reached from inside.
-    let mut address = listen_address(&config.listen).await?;
-    if address.ip().is_unspecified() {
-        address.set_ip(std::net::Ipv6Addr::LOCALHOST.into());
-    }
+    let address = local_address(&config.listen).await?;
     let client = trust::client_builder()
         .timeout(READY_WITHIN / 6)
         .resolve(name, address)

@@ -13,11 +13,9 @@ pub(super) async fn link(config: Config) -> anyhow::Result<()> {
     );
     let token = auth::setup_token(&db, config.setup_token.as_ref()).await?;
     db.close().await;
-    let bases = match &config.public_url {
-        Some(url) => vec![url.clone()],
-        None => addresses::bases(None, addresses::listen_address(&config.listen).await?),
-    };
-    for base in bases {
+    let listen = addresses::listen_address(&config.listen).await?;
+    let url = addresses::public_url(&config, listen);
+    for base in addresses::bases(url.as_deref(), listen) {
         say(&setup_link(&base, &token));
     }
     Ok(())
