@@ -13,6 +13,8 @@ fn builder() -> reqwest::ClientBuilder {
         .connect_timeout(CONNECT_WITHIN)
         .timeout(REQUEST_WITHIN)
         .redirect(reqwest::redirect::Policy::none())
+        // As browsers do for WebSockets: HTTP/2 has no upgrades.
+        .http1_only()
         .no_proxy()
 }
 

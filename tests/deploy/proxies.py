@@ -120,22 +120,58 @@ class Person:
             f"GET /v1/ws HTTP/1.1\r\nHost: {host}:{port}\r\nOrigin: {self.base}\r\nCookie: {self.cookie}\r\nConnection: Upgrade\r\n"
             f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
         ).encode())
-        head = raw.recv(4096).decode("latin-1")
-        assert " 101 " in head.splitlines()[0], head
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += raw.recv(1)
+        assert b" 101 " in head.splitlines()[0], head
+        send_frame(raw, TEXT, json.dumps({"type": "hello", "protocol": 1}).encode())
         return raw
 
 
+# Kinds of frames (RFC 6455, section 5.2).
+TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
+
+
+def send_frame(connection, kind, data):
+    """Sends a short frame, whose mask of zeros leaves the data as it is."""
+    connection.sendall(bytes([0x80 | kind, 0x80 | len(data), 0, 0, 0, 0]) + data)
+
+
+def receive(connection, size):
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise ConnectionError("the connection was closed")
+        data += part
+    return data
+
+
+def receive_frame(connection):
+    first, length = receive(connection, 2)
+    if length in (126, 127):
+        length = int.from_bytes(receive(connection, 2 if length == 126 else 8), "big")
+    return first & 0x0F, receive(connection, length)
+
+
 def is_open_after(connection, seconds):
-    """Checks that the connection is not closed within this time. What arrives is ignored."""
+    """Checks that the connection is not closed within this time. As the web client does, it sends nothing but answers to heartbeats, because the
+    server closes silent connections."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         connection.settimeout(left)
         try:
-            part = connection.recv(65536)
+            kind, data = receive_frame(connection)
         except TimeoutError:
             return True
-        if not part or part[0] & 0x0F == 8:
+        except ConnectionError:
             return False
+        if kind == CLOSE:
+            return False
+        if kind == PING:
+            send_frame(connection, PONG, data)
+        if kind == TEXT and json.loads(data)["type"] == "heartbeat":
+            send_frame(connection, TEXT, json.dumps({"id": "1", "type": "ping"}).encode())
     return True
 
 
@@ -168,8 +204,9 @@ def test(name):
             wait_for(f"http://{place.backend}/healthz", None)
             wait_for(person.base + "/healthz", person.tls)
             person.call("POST", "/v1/auth/signup", {
-                "name": "Ada", "email": "ada@example.org", "password": "correct horse battery", "workspace": "Acme", "setup_token": "token-of-the-test",
+                "name": "Ada", "email": "ada@example.org", "password": "correct horse battery", "setup_token": "token-of-the-test",
             })
+            person.call("POST", "/v1/workspaces", {"name": "Acme"})
             doctor = subprocess.run([BINARY, "doctor", "--json"], env=env, cwd=path, capture_output=True, text=True, check=False)
             results = {check["name"]: check for check in json.loads(doctor.stdout)["data"]}
             wrong = [results[check] for check in CHECKS if results[check]["state"] != "ok"]
