@@ -85,7 +85,7 @@ fn contradictions(config: &Config, public_url: &str) -> Vec<Finding> {
     problems
 }
 
-/// A file with secrets, and the permissions that nobody should have.
+/// A file with secrets, and its forbidden permissions.
 struct SecretFile {
     path: PathBuf,
     forbidden: u32,

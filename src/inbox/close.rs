@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::{
-    event::{ItemChange, announce},
+    event::{ItemStateChange, announce},
     item::{InboxReason, InboxState},
 };
 use crate::{
@@ -44,9 +44,9 @@ async fn finish(
             .bind(now())
             .run()
             .await?;
-        let changes: Vec<ItemChange> = ids
+        let changes: Vec<ItemStateChange> = ids
             .into_iter()
-            .map(|id| ItemChange {
+            .map(|id| ItemStateChange {
                 id,
                 state: InboxState::Done,
                 until: None,

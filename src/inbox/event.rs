@@ -16,7 +16,7 @@ use crate::{
 
 /// State of an item after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-pub struct ItemChange {
+pub struct ItemStateChange {
     pub id: InboxItemId,
     pub state: InboxState,
     pub until: Option<Timestamp>,
@@ -24,7 +24,7 @@ pub struct ItemChange {
 
 #[derive(Serialize, ToSchema)]
 pub struct InboxEvent<'a> {
-    pub items: &'a [ItemChange],
+    pub items: &'a [ItemStateChange],
 }
 
 impl EventData for InboxEvent<'_> {
@@ -37,7 +37,7 @@ pub async fn announce(
     workspace: WorkspaceId,
     user: UserId,
     seq: i64,
-    items: &[ItemChange],
+    items: &[ItemStateChange],
 ) -> Result<(), DbError> {
     let data = InboxEvent { items };
     let event = NewEvent::new(seq, EventType::InboxUpdated, Audience::Workspace, &data)?.only_to(

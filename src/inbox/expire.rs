@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    event::{ItemChange, ItemOpened, announce},
+    event::{ItemOpened, ItemStateChange, announce},
     item::InboxState,
 };
 use crate::{
@@ -97,8 +97,8 @@ async fn open_some(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError>
         let seq = log::reserve(c, workspace, 1).await?;
         reopen(c, user, seq, at, &due).await?;
         let ids = due.items.into_iter().chain(due.conversations);
-        let changes: Vec<ItemChange> = ids
-            .map(|id| ItemChange {
+        let changes: Vec<ItemStateChange> = ids
+            .map(|id| ItemStateChange {
                 id: InboxItemId(id),
                 state: InboxState::Open,
                 until: None,

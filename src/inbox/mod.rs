@@ -11,6 +11,6 @@ pub mod item;
 pub mod notice;
 pub mod open;
 
-pub use event::{InboxEvent, ItemChange, ItemOpened};
+pub use event::{InboxEvent, ItemOpened, ItemStateChange};
 pub use item::{InboxReason, InboxState, InboxSubject, InboxSubjectKind, Place};
 pub use open::{Existing, NewItem};

@@ -115,7 +115,7 @@ fn hash_of(user: UserId) -> String {
 /// Returns the newest erasure of this user and its progress.
 ///
 /// # Errors
-/// `MemberNotFound` if nobody began to erase this user.
+/// `MemberNotFound` if no erasure of this user was started.
 pub async fn progress(
     c: &mut Conn,
     workspace: WorkspaceId,

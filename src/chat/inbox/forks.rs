@@ -102,7 +102,7 @@ pub async fn open_draft(
     Ok(())
 }
 
-/// Closes the item of a fork that nobody has to resolve any longer.
+/// Closes the item of a fork that no longer has to be resolved.
 ///
 /// # Errors
 /// Only database errors.

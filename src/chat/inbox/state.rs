@@ -15,7 +15,7 @@ use crate::{
     chat::{ChatError, access, rows::message::get_message},
     db::{Conn, DbError, now},
     ids::{InboxItemId, MessageId, UserId},
-    inbox::{InboxReason, InboxState, InboxSubjectKind, ItemChange, event::announce},
+    inbox::{InboxReason, InboxState, InboxSubjectKind, ItemStateChange, event::announce},
     realtime::log,
     time::Timestamp,
 };
@@ -104,7 +104,7 @@ pub async fn set(
         let mut changes = Vec::with_capacity(changed.len());
         for row in changed {
             change(c, actor, row, to, seq).await?;
-            changes.push(ItemChange {
+            changes.push(ItemStateChange {
                 id: row.id,
                 state: to.state,
                 until: to.until,
@@ -296,7 +296,7 @@ pub async fn unsave(c: &mut Conn, caller: &Caller, id: MessageId) -> Result<(), 
         .run()
         .await?;
     let seq = log::reserve(c, actor.workspace, 1).await?;
-    let change = ItemChange {
+    let change = ItemStateChange {
         id: item,
         state: InboxState::Done,
         until: None,

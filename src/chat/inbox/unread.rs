@@ -1,4 +1,4 @@
-//! What is unread in a person's channels: one quoted message per thread.
+//! Unread messages of a person's channels: one quoted message per thread.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -73,7 +73,7 @@ pub struct UnreadLeftOut {
     pub messages: i64,
 }
 
-/// What is unread, for one person.
+/// Unread messages of one person.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct UnreadSummary {
     /// Time of the oldest unread message that was read; null if there is none.
@@ -170,7 +170,7 @@ fn quoted(messages: &[UnreadMessage], name: &str) -> usize {
         .map_or(0, |(at, _)| at)
 }
 
-/// What is unread in a channel, or in all channels of the caller.
+/// Unread messages of a channel, or of all channels of the caller.
 ///
 /// # Errors
 /// Any error from `Actor::require`.

@@ -35,7 +35,7 @@ pub fn router() -> Router<State> {
 }
 
 /// # Errors
-/// 404 unless a check announced the nonce, and nobody has used it.
+/// 404 unless a check announced the nonce and it is unused.
 async fn admit(state: &State, nonce: &str) -> Result<(), ApiError> {
     if probe::take(&state.db, nonce).await? {
         Ok(())

@@ -25,7 +25,7 @@ pub(super) struct OpenDecision {
     pub(super) agent: Option<AgentId>,
     pub(super) requester: UserId,
     pub(super) state: ActionState,
-    /// Approvals that nobody has given.
+    /// Missing approvals.
     pub(super) missing: Vec<(NeededPerson, Option<UserId>)>,
     /// True if admins can decide, too.
     pub(super) is_extended: bool,

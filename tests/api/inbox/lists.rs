@@ -1,4 +1,4 @@
-//! Questions that nobody has answered, and followed conversations.
+//! Unanswered questions, and followed conversations.
 
 use serde_json::{Value, json};
 

@@ -145,7 +145,7 @@ async fn a_schedule_that_fails_or_is_paused_is_an_item_of_its_owner() {
     );
     t.ada.patch(&path, json!({"status": "active"})).await.ok();
     assert!(!has(&t.bo, "failed").await);
-    // A slot of last week that nobody runs any more was missed.
+    // A slot of last week is not run anymore: it was missed.
     t.bo.patch(&path, json!({"missed": "skip"})).await.ok();
     due(&t, &schedule, Duration::from_hours(48)).await;
     t.bo.event_where("a missed slot", |event| {

@@ -311,7 +311,7 @@ export class InboxList implements InboxReader {
   #onEvent(e: ServerEvent): void {
     switch (e.type) {
       case 'inbox.updated': {
-        for (const { id, state, until } of e.data.items as unknown as InboxItemChange[]) {
+        for (const { id, state, until } of e.data.items) {
           const item = this.items.get(id);
           if (!item || this.#pending.has(id) || item.changed_seq >= e.seq) continue;
           this.items.set(id, { ...item, state, until, changed_seq: e.seq });
