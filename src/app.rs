@@ -98,7 +98,7 @@ use crate::{
         outward::{CodeTool, PageTool, ServerTools},
         runner::{ToolRunner, Toolbox},
     },
-    upkeep::{backups, before_migration, disk_trend},
+    upkeep::{backups, before_migration, daily},
     web::Fetcher,
 };
 
@@ -994,7 +994,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(index_long_texts_forever(state.clone()));
     state.tracker.spawn(rebuild_search(state.clone()));
     state.tracker.spawn(backups::run_forever(state.clone()));
-    state.tracker.spawn(disk_trend::follow(state.clone()));
+    state.tracker.spawn(daily::follow(state.clone()));
     state.tracker.spawn(refresh_agents_forever(state.clone()));
     state.tracker.spawn(open_due_items_forever(state.clone()));
     state.tracker.spawn(broadcast_presence_loop(state.clone()));

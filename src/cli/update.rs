@@ -18,13 +18,11 @@ use crate::{
     db::DatabaseUrl,
     nodes,
     realtime::NodeState,
-    release::{InstallKind, Latest, Release, Source, Version},
+    release::{self, InstallKind, Latest, Release, Source, Version},
     trust,
     upkeep::before_migration,
 };
 
-/// Address of releases if `OPENVIBE_RELEASES` is not set.
-const RELEASES: Option<&str> = option_env!("OPENVIBE_RELEASES");
 /// Name of the service in systemd.
 pub(super) const UNIT: &str = "openvibe.service";
 /// Maximum time until the new version is ready, shorter in tests. Its backup and its changes to the tables are not part of it.
@@ -68,11 +66,8 @@ pub(super) async fn run(flags: Flags, command: UpdateCommand) -> anyhow::Result<
     if let Some(file) = &config.ca_file {
         trust::trust_file(file).map_err(|e| anyhow::anyhow!("OPENVIBE_CA_FILE: {e}"))?;
     }
-    let from = command
-        .from
-        .as_deref()
-        .or(config.releases.as_deref())
-        .or(RELEASES);
+    let from = command.from.as_deref();
+    let from = from.or_else(|| release::address(config.releases.as_deref()));
     let from = from.context(
         "there is no address of releases: name the release with --from, or set OPENVIBE_RELEASES",
     )?;

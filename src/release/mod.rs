@@ -20,6 +20,14 @@ use crate::text_enum::text_enum;
 /// Paths of the program in images: that of `make release`, and that of the `Dockerfile`.
 const IMAGE_PATHS: [&str; 2] = ["/openvibe", "/usr/local/bin/openvibe"];
 
+/// Address of releases that was compiled in.
+const ADDRESS: Option<&str> = option_env!("OPENVIBE_RELEASES");
+
+/// URL or directory of releases: the setting, or else the compiled-in address.
+pub fn address(setting: Option<&str>) -> Option<&str> {
+    setting.or(ADDRESS)
+}
+
 text_enum! {
     /// Origin of the running program.
     pub enum InstallKind {

@@ -12,8 +12,6 @@ use crate::{
     time::Timestamp,
 };
 
-/// Interval between checks whether a measurement is due. None is made at the start, when much else is written.
-const CHECK_EVERY: Duration = Duration::from_mins(20);
 const MEASURE_EVERY: Duration = Duration::from_hours(24);
 /// Number of measurements that are kept.
 const KEPT: usize = 8;
@@ -59,22 +57,11 @@ pub fn days_left(samples: &[DiskSample], free_bytes: u64, now: Timestamp) -> Opt
     Some(days)
 }
 
-/// Measures the free space once a day, until shutdown.
-pub async fn follow(state: State) {
-    loop {
-        let pause = tokio::time::sleep(CHECK_EVERY);
-        if state.shutdown.run_until_cancelled(pause).await.is_none() {
-            return;
-        }
-        if state.nodes.node.runs_jobs()
-            && let Err(e) = measure(&state).await
-        {
-            tracing::warn!(error = %e, "the free space could not be recorded; retrying");
-        }
-    }
-}
-
-async fn measure(state: &State) -> Result<(), DbError> {
+/// Measures the free space, unless that was done within the last day.
+///
+/// # Errors
+/// Only database errors.
+pub(super) async fn measure(state: &State) -> Result<(), DbError> {
     let now = Timestamp::now();
     let mut samples = read(&mut state.db.read().await?).await?;
     let is_due = samples

@@ -3,17 +3,18 @@
 //! `backups` runs them, one at a time over all nodes, and stores their state in `meta`. `names` decides when the next one is due and
 //! which old ones are deleted. `place` is the directory or bucket. `drill` restores a backup into a scratch directory.
 //! `before_migration` backs up a database before a new version changes it.
-//! `choices` are those of the server's admins.
-//! `disk_trend` measures the disk.
+//! `choices` are those of the server's admins. `daily` measures the disk (`disk_trend`) and looks for new versions (`updates`).
 
 pub mod backups;
 pub mod before_migration;
 pub mod choices;
+pub mod daily;
 pub mod disk_trend;
 pub mod drill;
 pub mod names;
 mod place;
 mod state;
+pub mod updates;
 
 pub use state::{BackupState, DrillResult, LastBackup};
 

@@ -11,7 +11,7 @@ use std::{
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::support::{ModelServer, TestDatabase, command};
+use crate::support::{ModelServer, TestDatabase, TestProcess, command, id, sign_up, within};
 
 /// Name of the program in a release of this version for this machine.
 fn program_name(version: &str) -> String {
@@ -305,6 +305,37 @@ async fn only_a_signed_release_that_can_follow_is_installed() {
     let said = is_ok(&here.update(&["--from", from]));
     assert_eq!(said, "OpenVibe 0.1.0 is the newest version\n");
     assert!(here.is_unchanged());
+}
+
+#[tokio::test]
+async fn the_server_looks_for_updates_only_if_an_admin_permits_it() {
+    let here = Installation::new().await;
+    let release = here.release("0.2.0", &same_program()).sign(&here.key);
+    let settings = [
+        ("RELEASES", release.dir.to_str().unwrap()),
+        ("RELEASE_KEYS", &public(&here.key)),
+    ];
+    let server = TestProcess::start(&here.place, &here.model, &settings).await;
+    let mut ada = sign_up(&server.base, "Ada", None).await;
+    let made = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;
+    ada.enter(&id(&made.is(201))).await;
+    let update = async || ada.get("/v1/server").await.ok()["update"].clone();
+    let nothing = json!({"enabled": false, "latest": null, "security": false, "notes_url": null, "error": null});
+    assert_eq!(update().await, nothing);
+    let choose = async |choice: bool| {
+        let form = json!({"look_for_updates": choice});
+        ada.patch("/v1/server", form).await.is(200)
+    };
+    choose(true).await;
+    within("the newest version", async {
+        while update().await["latest"] != "0.2.0" {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(update().await["security"], true);
+    choose(false).await;
+    assert_eq!(update().await, nothing);
 }
 
 /// Directory in place of `/`, and programs of the system that note how they were called.

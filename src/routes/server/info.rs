@@ -10,11 +10,12 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::certificate::ServerCertificate;
 use crate::{
     auth::{AuditAction, AuthError, Scope, WorkspaceCaller, record_audit},
+    config::Config,
     db::{Conn, Engine},
     disk::free_bytes,
     doctor::{Check, stored::StoredChecks},
     http::{ApiError, extract::Body},
-    release::InstallKind,
+    release::{self, InstallKind},
     routes::require_operator,
     server::State,
     tasks::asleep::{self, AgentsState},
@@ -25,6 +26,7 @@ use crate::{
         BackupState, DrillResult, LastBackup, backups,
         choices::{ChoiceChanges, Choices},
         disk_trend,
+        updates::{self, UpdateSearch},
     },
 };
 
@@ -79,6 +81,30 @@ struct ServerBackups {
 struct ServerUpdate {
     /// True if an admin permits that the server looks for new versions once a day.
     enabled: bool,
+    /// Newest version, which can be the running one; null if it is not known.
+    latest: Option<String>,
+    /// True if the newest version closes a security hole.
+    security: bool,
+    /// Address with the changes of the newest version.
+    notes_url: Option<String>,
+    /// Cause of the latest failure to look.
+    error: Option<String>,
+}
+
+impl ServerUpdate {
+    fn of(config: &Config, choices: Choices, search: Option<UpdateSearch>) -> Self {
+        let search = search.filter(|_| choices.look_for_updates);
+        let latest = search.as_ref().and_then(|search| search.latest);
+        let address = release::address(config.releases.as_deref());
+        let url = address.filter(|address| latest.is_some() && address.starts_with("http"));
+        Self {
+            enabled: choices.look_for_updates,
+            latest: latest.map(|latest| latest.to_string()),
+            security: search.as_ref().is_some_and(|search| search.security),
+            notes_url: url.map(|url| format!("{}/latest.json", url.trim_end_matches('/'))),
+            error: search.and_then(|search| search.error),
+        }
+    }
 }
 
 /// State of the server.
@@ -124,6 +150,7 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
     let choices = Choices::read(&mut c).await?;
     let checked = StoredChecks::read(&mut c).await?;
     let samples = disk_trend::read(&mut c).await?;
+    let search = UpdateSearch::read(&mut c).await?;
     drop(c);
     let free = free_bytes(&state.config.data_dir).ok();
     let (config, started_at) = (&state.config, telemetry::process::started_at());
@@ -146,9 +173,7 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
                 .and_then(|free| disk_trend::days_left(&samples, free, Timestamp::now())),
         },
         certificate: ServerCertificate::of(state),
-        update: ServerUpdate {
-            enabled: choices.look_for_updates,
-        },
+        update: ServerUpdate::of(config, choices, search),
         checked_at: checked.as_ref().map(|checked| checked.at),
         checks: checked.map(|checked| checked.checks),
         backups: ServerBackups {
@@ -217,6 +242,14 @@ async fn update_server(
                 Ok::<_, AuthError>(())
             })
             .await?;
+    }
+    if form.look_for_updates == Some(true) {
+        let looking = state.clone();
+        state.tracker.spawn(async move {
+            if let Err(e) = updates::look(&looking).await {
+                tracing::warn!(error = %e, "the search for a new version could not be recorded");
+            }
+        });
     }
     read(&state, state.db.read().await?).await.map(Json)
 }

@@ -6292,10 +6292,6 @@ export interface components {
                 fork: components["schemas"]["Fork"];
             };
         };
-        ForkFollowForm: {
-            /** @description Defaults to `all`. */
-            level?: components["schemas"]["FollowLevel"];
-        };
         ForkForm: {
             /** @description A message of the thread's main line. */
             message_id: components["schemas"]["MessageId"];
@@ -6327,13 +6323,6 @@ export interface components {
          * @enum {string}
          */
         ForkPublisher: "person" | "agent";
-        ForkReadForm: {
-            /**
-             * Format: int64
-             * @description The `seq` of a message; 0 marks all messages as unread.
-             */
-            seq: number;
-        };
         /** @description Response of `PUT /v1/forks/{id}/read`. */
         ForkReadMark: {
             fork_id: components["schemas"]["ForkId"];
@@ -6536,7 +6525,7 @@ export interface components {
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
             data: {
-                items: components["schemas"]["ItemChange"][];
+                items: components["schemas"]["ItemStateChange"][];
             };
         };
         /** @description Something that wants a person's attention. */
@@ -6790,6 +6779,12 @@ export interface components {
          * @enum {string}
          */
         ItemRole: "user" | "assistant" | "system";
+        /** @description State of an item after a change. */
+        ItemStateChange: {
+            id: components["schemas"]["InboxItemId"];
+            state: components["schemas"]["InboxState"];
+            until: components["schemas"]["Timestamp"] | null;
+        };
         KeyForm: {
             name: string;
             scopes: components["schemas"]["Scope"][];
@@ -10167,6 +10162,14 @@ export interface components {
         ServerUpdate: {
             /** @description True if an admin permits that the server looks for new versions once a day. */
             enabled: boolean;
+            /** @description Newest version, which can be the running one; null if it is not known. */
+            latest: string | null;
+            /** @description True if the newest version closes a security hole. */
+            security: boolean;
+            /** @description Address with the changes of the newest version. */
+            notes_url: string | null;
+            /** @description Cause of the latest failure to look. */
+            error: string | null;
         };
         Session: {
             id: components["schemas"]["SessionId"];
@@ -11560,7 +11563,7 @@ export interface components {
              */
             unread: number;
         };
-        /** @description What is unread, for one person. */
+        /** @description Unread messages of one person. */
         UnreadSummary: {
             from_at: components["schemas"]["Timestamp"] | null;
             /**
@@ -19260,7 +19263,7 @@ export interface operations {
                  *       "level": "all"
                  *     }
                  */
-                "application/json": components["schemas"]["ForkFollowForm"];
+                "application/json": components["schemas"]["FollowForm"];
             };
         };
         responses: {
@@ -20152,7 +20155,7 @@ export interface operations {
                  *       "seq": 124
                  *     }
                  */
-                "application/json": components["schemas"]["ForkReadForm"];
+                "application/json": components["schemas"]["ReadForm"];
             };
         };
         responses: {
@@ -26048,7 +26051,11 @@ export interface operations {
                      *       "object": "server",
                      *       "started_at": "2026-11-20T09:30:00.000Z",
                      *       "update": {
-                     *         "enabled": false
+                     *         "enabled": false,
+                     *         "error": null,
+                     *         "latest": null,
+                     *         "notes_url": null,
+                     *         "security": false
                      *       },
                      *       "version": "…"
                      *     }
@@ -26131,7 +26138,11 @@ export interface operations {
                      *       "object": "server",
                      *       "started_at": "2026-11-20T09:30:00.000Z",
                      *       "update": {
-                     *         "enabled": false
+                     *         "enabled": false,
+                     *         "error": null,
+                     *         "latest": null,
+                     *         "notes_url": null,
+                     *         "security": false
                      *       },
                      *       "version": "…"
                      *     }

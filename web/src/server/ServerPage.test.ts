@@ -18,11 +18,19 @@ async function show(x: Partial<ServerInfo> = {}): Promise<void> {
   await page.findByRole('region', { name: 'Version' });
 }
 
-test('regions without data are not shown', async () => {
+test('agents that run, and a key that was copied, need no act', async () => {
   await show();
   const names = page.getAllByRole('region').map((r) => within(r).getByRole('heading').textContent);
-  expect(names).toEqual(['Version', 'Backups', 'Disk']);
+  expect(names).toEqual(['Version', 'Certificate', 'Backups', 'Checks', 'Disk']);
   expect(page.queryByRole('button', { name: 'I have a copy' })).toBeNull();
+});
+test('an admin permits the search for updates', async () => {
+  await show();
+  const permits = () => page.getByRole<HTMLInputElement>('checkbox', { name: 'Look for updates' });
+  expect(permits().checked).toBe(false);
+  await fireEvent.click(permits());
+  await expect.poll(() => permits().checked).toBe(true);
+  expect(screen.scene.backend.bodies).toContainEqual({ look_for_updates: true });
 });
 test('while a backup runs, no other run starts', async () => {
   await show();
@@ -68,6 +76,7 @@ test('checks name what failed, and what to do', async () => {
     state: 'failed',
     text: 'https://chat.example.org answers, but it is another server (nginx)',
     hint: 'point the proxy to 127.0.0.1:8080',
+    ms: 12,
   };
   await show({ checks: null, checked_at: null });
   within(region('Checks')).getByText('Not checked yet.');

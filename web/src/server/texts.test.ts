@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Check } from '../api/server';
+import type { Check, ServerInfo } from '../api/server';
 import { backups, certificate, serverInfo } from '../test/make-server';
 import {
   agoText,
@@ -14,12 +14,20 @@ import {
   nextBackupText,
   nextText,
   sorted,
+  updateText,
   versionText,
 } from './texts';
 
 /** A Wednesday. */
 const NOW = new Date('2026-05-06T10:30:00');
-const check = (x: Partial<Check> = {}): Check => ({ name: 'dns', state: 'ok', text: '', hint: null, ...x });
+const check = (x: Partial<Check> = {}): Check => ({
+  name: 'dns',
+  state: 'ok',
+  text: '',
+  hint: null,
+  ms: 1,
+  ...x,
+});
 
 test('days and times are relative as long as that is clear', () => {
   expect(dateText('2026-05-03T09:00:00', NOW)).toBe('May 3');
@@ -73,7 +81,7 @@ test('a certificate says until when it is valid, and who renews it', () => {
 });
 test('the cause of a failed order comes with the next attempt', () => {
   const error = {
-    reason: 'connect',
+    reason: 'connect' as const,
     text: 'Let’s Encrypt could not connect to chat.example.org: open the port',
   };
   expect(certificateProblem(certificate(), NOW)).toBe('');
@@ -130,5 +138,17 @@ test('the disk is bad once it is full within a week', () => {
     tone: 'bad',
     text: '1 GB free. At this rate, the disk is full in 6 days. The SQLite database has 3 MB.',
   });
-  expect(diskText(serverInfo({ disk: { free_bytes: null } })).text).toContain('cannot be measured');
+  expect(diskText(serverInfo({ disk: { free_bytes: null, days_left: null } })).text).toContain(
+    'cannot be measured',
+  );
+});
+test('a newer version is named with the command that installs it', () => {
+  const update = { enabled: true, latest: '1.4.0', security: false, notes_url: null, error: null };
+  const text = (x: Partial<ServerInfo['update']>) => updateText(serverInfo({ update: { ...update, ...x } }));
+  expect(text({})).toEqual({ tone: 'wait', text: '1.4.0 is available: sudo openvibe update' });
+  expect(text({ security: true })?.text).toBe('1.4.0, a security update, is available: sudo openvibe update');
+  expect(text({ latest: '1.3.0' })).toBeNull();
+  expect(text({ latest: null, error: 'the release is not signed' })?.text).toBe(
+    'Could not look for updates: the release is not signed.',
+  );
 });

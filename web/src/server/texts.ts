@@ -55,6 +55,17 @@ export function versionText(s: ServerInfo, now = new Date()): string {
   return `OpenVibe ${s.version}${commit}${INSTALLED[s.installed]}. Started ${agoText(s.started_at, now)}.`;
 }
 
+/** A newer version, or the failure to look for one; null if there is nothing to say. */
+export function updateText({ version, update }: Pick<ServerInfo, 'version' | 'update'>): Sentence | null {
+  if (update.error) return { tone: 'wait', text: `Could not look for updates: ${ended(update.error)}` };
+  if (!update.latest || update.latest === version) return null;
+  const kind = update.security ? ', a security update,' : '';
+  return {
+    tone: update.security ? 'bad' : 'wait',
+    text: `${update.latest}${kind} is available: sudo openvibe update`,
+  };
+}
+
 export function certificateText(c: Certificate, now = new Date()): Sentence {
   const names = listed(c.names);
   if (c.source === 'proxy')
@@ -116,7 +127,7 @@ export const CHECK_STATES: Record<Check['state'], { word: string; tone: Tone | '
   skipped: { word: 'Skipped', tone: 'off' },
 };
 const ORDER = Object.keys(CHECK_STATES);
-/** What needs attention comes first. */
+/** Failed checks come first. */
 export const sorted = (checks: Check[]): Check[] =>
   [...checks].sort((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state));
 /** "1 failed, 2 warnings, 14 OK." */
@@ -139,7 +150,7 @@ const ENGINES: Record<ServerInfo['database']['engine'], string> = {
 export function diskText({ disk, database }: Pick<ServerInfo, 'disk' | 'database'>): Sentence {
   const free =
     disk.free_bytes === null ? 'The free space cannot be measured.' : `${sizeText(disk.free_bytes)} free.`;
-  const left = disk.days_left ?? null;
+  const left = disk.days_left;
   const full = left === null ? '' : ` At this rate, the disk is full in ${plural(left, 'day')}.`;
   const size = ` The ${ENGINES[database.engine]} database has ${sizeText(database.bytes)}.`;
   return { tone: left !== null && left < DAYS_LEFT_MIN ? 'bad' : 'ok', text: `${free}${full}${size}` };

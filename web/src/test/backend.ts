@@ -84,9 +84,14 @@ export class Backend {
       return Response.json({ error: this.failure }, { status: 404 });
     return Response.json(this.#answer(call, url, body));
   };
-  #server(call: string, server: ServerInfo): unknown {
-    const { backups } = server;
-    if (call === 'PATCH /v1/server') this.server = { ...server, backups: { ...backups, key_copied: true } };
+  #server(call: string, server: ServerInfo, body: Record<string, unknown>): unknown {
+    const { backups, update } = server;
+    if (call === 'PATCH /v1/server')
+      this.server = {
+        ...server,
+        backups: { ...backups, key_copied: body.key_copied === true || backups.key_copied },
+        update: { ...update, enabled: body.look_for_updates === true },
+      };
     if (/^POST .*(backups|drill)$/.test(call))
       this.server = { ...server, backups: { ...backups, running: true } };
     if (call === 'POST /v1/server/checks') return { data: server.checks };
@@ -115,7 +120,7 @@ export class Backend {
     if (call === 'GET /v1/tools') return list(this.tools);
     if (call === 'GET /v1/nodes')
       return { ...list(this.nodes!), file_bytes_in_database: this.fileBytesInDatabase };
-    if (this.server && url.pathname.startsWith('/v1/server')) return this.#server(call, this.server);
+    if (this.server && url.pathname.startsWith('/v1/server')) return this.#server(call, this.server, body);
     if (call === 'GET /v1/actions') {
       const [task, state] = [url.searchParams.get('task_id'), url.searchParams.get('state')];
       const fits = (a: Action) => (!task || a.task_id === task) && (!state || a.state === state);

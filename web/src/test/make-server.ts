@@ -8,6 +8,7 @@ export const backups = (x: Partial<Backups> = {}): Backups => ({
   next_at: '2026-05-07T03:30:00',
   running: false,
   error: null,
+  key_copied: true,
   ...x,
 });
 export const certificate = (x: Partial<Certificate> = {}): Certificate => ({
@@ -28,7 +29,11 @@ export const serverInfo = (x: Partial<ServerInfo> = {}): ServerInfo => ({
   installed: 'deb',
   started_at: '2026-05-03T10:30:00',
   database: { engine: 'sqlite', bytes: 3 * 1024 ** 2 },
-  disk: { free_bytes: 120 * 1024 ** 3 },
+  disk: { free_bytes: 120 * 1024 ** 3, days_left: null },
+  certificate: certificate(),
+  update: { enabled: false, latest: null, security: false, notes_url: null, error: null },
+  checks: null,
+  checked_at: null,
   backups: backups(),
   agents_state: 'running',
   ...x,

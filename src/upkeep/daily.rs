@@ -1,0 +1,28 @@
+//! Work that is done once a day.
+
+use std::time::Duration;
+
+use super::{disk_trend, updates};
+use crate::server::State;
+
+/// Interval between checks whether work is due. None is done at the start, when much else is written.
+const CHECK_EVERY: Duration = Duration::from_mins(20);
+
+/// Measures the free space and looks for new versions, until shutdown.
+pub async fn follow(state: State) {
+    loop {
+        let pause = tokio::time::sleep(CHECK_EVERY);
+        if state.shutdown.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+        if !state.nodes.node.runs_jobs() {
+            continue;
+        }
+        if let Err(e) = disk_trend::measure(&state).await {
+            tracing::warn!(error = %e, "the free space could not be recorded; retrying");
+        }
+        if let Err(e) = updates::look(&state).await {
+            tracing::warn!(error = %e, "the search for a new version could not be recorded; retrying");
+        }
+    }
+}
