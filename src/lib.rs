@@ -29,6 +29,7 @@ pub mod http;
 pub mod ids;
 pub mod inbox;
 pub mod lock;
+pub mod mail;
 pub mod mcp;
 pub mod memory;
 pub mod model;

@@ -101,9 +101,9 @@ pub enum SecretError {
 /// An encrypted secret.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Sealed {
-    key_id: String,
-    nonce: String,
-    ciphertext: String,
+    pub key_id: String,
+    pub nonce: String,
+    pub ciphertext: String,
 }
 
 /// The keys of this server.

@@ -1,0 +1,156 @@
+//! Text of an email, in plain form and as HTML without remote content.
+
+use std::time::SystemTime;
+
+use lettre::{
+    Message,
+    message::{
+        Mailbox, MultiPart,
+        header::{Header, HeaderName, HeaderValue},
+    },
+};
+
+use super::fault::MailFault;
+
+/// Maximum length of a subject, in characters.
+const SUBJECT_CHARS_MAX: usize = 120;
+
+/// An email to one person.
+#[derive(Debug, Clone)]
+pub struct Letter {
+    /// Address of the recipient.
+    pub to: String,
+    pub subject: String,
+    pub paragraphs: Vec<String>,
+    /// Label and address of the link that the email is about.
+    pub link: Option<(String, String)>,
+    /// Last, small paragraph: the reason why the person gets the email.
+    pub reason: String,
+}
+
+/// Tells other programs not to reply (RFC 3834).
+#[derive(Clone)]
+struct AutoSubmitted;
+
+impl Header for AutoSubmitted {
+    fn name() -> HeaderName {
+        HeaderName::new_from_ascii_str("Auto-Submitted")
+    }
+
+    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Self)
+    }
+
+    fn display(&self) -> HeaderValue {
+        HeaderValue::new(Self::name(), "auto-generated".to_owned())
+    }
+}
+
+impl Letter {
+    /// Formats the email as in RFC 5322. An `id` that stays the same makes an email that is sent twice recognizable.
+    ///
+    /// # Errors
+    /// `Address` if the recipient's address cannot be used.
+    pub(super) fn message(&self, from: &Mailbox, id: &str) -> Result<Message, MailFault> {
+        let to = self.to.parse().map_err(|_| MailFault::Address)?;
+        let subject: String = self
+            .subject
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        let message = Message::builder()
+            .from(from.clone())
+            .to(Mailbox::new(None, to))
+            .subject(subject.chars().take(SUBJECT_CHARS_MAX).collect::<String>())
+            .date(SystemTime::now())
+            .message_id(Some(format!("<{id}@{}>", from.email.domain())))
+            .header(AutoSubmitted)
+            .multipart(MultiPart::alternative_plain_html(self.plain(), self.html()));
+        message.map_err(|_| MailFault::Address)
+    }
+
+    fn plain(&self) -> String {
+        let link = self
+            .link
+            .as_ref()
+            .map(|(label, url)| format!("{label}: {url}"));
+        let parts = self.paragraphs.iter().cloned().chain(link);
+        let mut text: String = parts.map(|part| part + "\n\n").collect();
+        text.push_str("-- \n");
+        text.push_str(&self.reason);
+        text.push('\n');
+        text
+    }
+
+    fn html(&self) -> String {
+        let mut html = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><body style=\"font:16px/1.5 sans-serif;max-width:36em\">".to_owned();
+        for paragraph in &self.paragraphs {
+            html.push_str(&format!("<p>{}</p>", escape(paragraph)));
+        }
+        if let Some((label, url)) = &self.link {
+            let (label, url) = (escape(label), escape(url));
+            html.push_str(&format!(
+                "<p><a href=\"{url}\">{label}</a></p><p style=\"font-size:13px\">{url}</p>"
+            ));
+        }
+        html.push_str(&format!(
+            "<p style=\"font-size:13px\">{}</p></body></html>",
+            escape(&self.reason)
+        ));
+        html
+    }
+}
+
+/// Replaces the characters that have a meaning in HTML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter() -> Letter {
+        Letter {
+            to: "bo@example.org".to_owned(),
+            subject: "Join\r\nBcc: eve@example.org".to_owned(),
+            paragraphs: vec!["<b>Ada</b> invites you.".to_owned()],
+            link: Some((
+                "Join".to_owned(),
+                "https://chat.example.org/invite/x".to_owned(),
+            )),
+            reason: "You get this because Ada entered your address.".to_owned(),
+        }
+    }
+
+    #[test]
+    fn names_cannot_add_headers_or_markup() {
+        let from = "OpenVibe <chat@example.org>".parse().unwrap();
+        let message = letter().message(&from, "m1").unwrap();
+        let text = String::from_utf8(message.formatted()).unwrap();
+        assert!(!text.contains("\r\nBcc:"), "{text}");
+        assert!(!text.contains("<b>"), "{text}");
+        for header in [
+            "Auto-Submitted: auto-generated",
+            "Message-ID: <m1@example.org>",
+        ] {
+            assert!(text.contains(header), "{header} in {text}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_address_is_refused() {
+        let from = "chat@example.org".parse().unwrap();
+        let letter = Letter {
+            to: "bo@".to_owned(),
+            ..letter()
+        };
+        assert!(matches!(
+            letter.message(&from, "m1"),
+            Err(MailFault::Address)
+        ));
+    }
+}
