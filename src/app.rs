@@ -39,6 +39,7 @@ use crate::{
     ids::WorkspaceId,
     inbox::{self, ItemOpened},
     lock,
+    mail::{self, Mailer, Sending},
     mcp::Servers,
     memory, model,
     nodes::{self, Lease, LeaseEnd, Links, Node, bus::Bus},
@@ -82,7 +83,7 @@ use crate::{
     socket,
     storage::directory,
     tasks::{
-        Queue, TaskKind, budgets,
+        Queue, TaskKind, asleep, budgets,
         calls::{self, CallLog},
         queue::{self, Stopped, Wake},
         usage::Counted,
@@ -665,6 +666,8 @@ async fn state(
         tracker: tracker.clone(),
     };
     let keyring = Arc::new(keyring(&config));
+    let sending = Sending::new(config.smtp.as_ref(), config.mail_from.as_ref(), &public_url);
+    let mailer = Mailer::new(sending, Arc::clone(&keyring));
     let own = OwnServer::new(address, &public_url);
     let providers = providers(&config, &calls, &keyring, own.clone()).await?;
     let registry = Arc::new(registry(&config, &calls, &keyring, own, &shutdown));
@@ -699,6 +702,7 @@ async fn state(
         providers,
         calls,
         keyring,
+        mailer,
         registry,
         disk: DiskSpace::new(data_directories(&config)),
         blobs,
@@ -997,6 +1001,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(daily::follow(state.clone()));
     state.tracker.spawn(refresh_agents_forever(state.clone()));
     state.tracker.spawn(open_due_items_forever(state.clone()));
+    state.tracker.spawn(send_mails_forever(state.clone()));
     state.tracker.spawn(broadcast_presence_loop(state.clone()));
     state.tracker.spawn(broadcast_activity_loop(state.clone()));
     state
@@ -1256,6 +1261,8 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     replay::store::delete_expired(&state.db).await?;
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     revocations::delete_expired(&state.db).await?;
+    auth::mail_links::delete_expired(&state.db).await?;
+    mail::queue::delete_old(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {
@@ -1406,6 +1413,42 @@ async fn open_due_items_forever(state: State) {
             () = tokio::time::sleep(OPEN_DUE_ITEMS_EVERY) => {}
         }
     }
+}
+
+/// Sends queued emails. A restored copy sends none until somebody starts it.
+async fn send_mails_forever(state: State) {
+    if !state.mailer.is_on() || state.config.is_quiet {
+        return;
+    }
+    while wait_for_jobs(&state).await.is_some() {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = state.mailer.wait() => {}
+        }
+        let sent = state.shutdown.run_until_cancelled(send_mails(&state)).await;
+        let pause = match sent {
+            None => return,
+            Some(Ok(pause)) => pause,
+            Some(Err(e)) => {
+                tracing::warn!(error = %e, "could not send emails; retrying");
+                Duration::ZERO
+            }
+        };
+        let pause = tokio::time::sleep(pause);
+        if state.shutdown.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn send_mails(state: &State) -> Result<Duration, DbError> {
+    let mut c = state.db.read().await?;
+    let is_asleep = asleep::is_asleep(&mut c).await?;
+    drop(c);
+    if is_asleep {
+        return Ok(Duration::ZERO);
+    }
+    state.mailer.send_due(&state.db).await
 }
 
 /// Fires the schedules that are due.

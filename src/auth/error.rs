@@ -1,6 +1,7 @@
 use super::{Role, Scope};
 use crate::db::DbError;
 use crate::http::error::{ApiError, ErrorCode, StatusCode};
+use crate::{mail::MailFault, secrets::SecretError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
@@ -69,6 +70,16 @@ pub enum AuthError {
     HandleMismatch,
     #[error("the {0} does not exist")]
     NotFound(&'static str),
+    #[error("this link was used, or has expired: ask for a new one")]
+    LinkExpired,
+    #[error("the address of your account is already confirmed")]
+    AddressConfirmed,
+    #[error(
+        "this person is also in workspaces of which you are no admin: ask an admin of the server for the link"
+    )]
+    OtherWorkspaces,
+    #[error(transparent)]
+    Mail(#[from] MailFault),
     #[error("could not hash the password")]
     Hash,
     #[error(transparent)]
@@ -149,6 +160,22 @@ impl From<AuthError> for ApiError {
             }
             E::LastAdmin => make(StatusCode::CONFLICT, ErrorCode::LastAdmin),
             E::NotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            E::LinkExpired => make(StatusCode::NOT_FOUND, ErrorCode::LinkExpired),
+            E::AddressConfirmed => make(StatusCode::CONFLICT, ErrorCode::AddressConfirmed),
+            E::OtherWorkspaces => make(StatusCode::FORBIDDEN, ErrorCode::OtherWorkspaces),
+            E::Mail(MailFault::Off) => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::MailOff),
+            E::Mail(MailFault::Address) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param("email")
+            }
+            E::Mail(MailFault::Secret(SecretError::KeyMissing)) => make(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::SecretKeyMissing,
+            ),
+            E::Mail(MailFault::Secret(SecretError::Db(e)) | MailFault::Db(e)) => e.into(),
+            E::Mail(MailFault::Secret(e)) => {
+                tracing::error!(error = %e, "an email could not be encrypted");
+                ApiError::internal().logged()
+            }
             E::Hash => {
                 tracing::error!("could not hash a password");
                 ApiError::internal().logged()

@@ -16,6 +16,7 @@ pub mod keys;
 mod letters;
 mod limits;
 pub mod look_alikes;
+pub mod mail_links;
 pub mod members;
 mod names;
 pub mod operator;

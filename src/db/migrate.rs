@@ -85,6 +85,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_128_010_100, "create_probes"),
     common!(20_261_128_020_100, "add_erasure_progress"),
     common!(20_261_128_020_200, "add_client_id_age"),
+    common!(20_261_128_050_100, "create_mails"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -38,6 +38,7 @@ text_enum! {
         Upload = "upload",
         /// The model server's list of models.
         Model = "model",
+        /// Connection, encryption, and login of the mail server.
         Mail = "mail",
         Push = "push",
         SignIn = "sign_in",

@@ -13,6 +13,7 @@ use crate::{
     disk::DiskSpace,
     files::Blobs,
     ids::{UserId, WorkspaceId},
+    mail::Mailer,
     nodes::Links,
     personal::PersonalTurns,
     providers::Providers,
@@ -46,6 +47,7 @@ pub struct Inner {
     pub providers: Arc<Providers>,
     pub calls: CallLog,
     pub keyring: Arc<Keyring>,
+    pub mailer: Mailer,
     /// Registered tools of all workspaces.
     pub registry: Arc<Registry>,
     /// Functions that agents can call.

@@ -96,6 +96,14 @@ pub const METRICS: &[Metric] = &[
         "requests, sign-ins, and sockets rejected by a limit; `connections`: closed because an address exceeded its share; `bodies`, `unsent`: 503 because a share of memory was exceeded; `upload_bytes`: 503 because too many bytes were being uploaded; `slow_readers`: connections whose client read too slowly",
     ),
     metric(
+        "openvibe_mails_total",
+        &["result"],
+        Kind::Counter,
+        Unit::Count,
+        "attempts to send an email; `later`: tried again; `server`: the mail server refuses login or encryption",
+    )
+    .there_from_start(&[&["sent"], &["refused"], &["later"], &["server"]]),
+    metric(
         "openvibe_tls_handshakes_total",
         &["result"],
         Kind::Counter,

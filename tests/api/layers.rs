@@ -34,6 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["mcp", "web"],
     &["db"],
     &["secrets"],
+    &["mail"],
     &["backup", "config", "lock", "permissions", "realtime"],
     &["inbox"],
     &["http", "tasks"],

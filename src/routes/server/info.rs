@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::certificate::ServerCertificate;
+use super::{certificate::ServerCertificate, mail::ServerMail};
 use crate::{
     auth::{AuditAction, AuthError, Scope, WorkspaceCaller, record_audit},
     config::Config,
@@ -122,6 +122,7 @@ struct ServerInfo {
     certificate: ServerCertificate,
     backups: ServerBackups,
     update: ServerUpdate,
+    mail: ServerMail,
     /// Results of the latest checks; null before the first ones.
     checks: Option<Vec<Check>>,
     checked_at: Option<Timestamp>,
@@ -151,6 +152,7 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
     let checked = StoredChecks::read(&mut c).await?;
     let samples = disk_trend::read(&mut c).await?;
     let search = UpdateSearch::read(&mut c).await?;
+    let mail = ServerMail::read(state, &mut c).await?;
     drop(c);
     let free = free_bytes(&state.config.data_dir).ok();
     let (config, started_at) = (&state.config, telemetry::process::started_at());
@@ -174,6 +176,7 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
         },
         certificate: ServerCertificate::of(state),
         update: ServerUpdate::of(config, choices, search),
+        mail,
         checked_at: checked.as_ref().map(|checked| checked.at),
         checks: checked.map(|checked| checked.checks),
         backups: ServerBackups {

@@ -6,6 +6,7 @@ mod backups;
 mod certificate;
 mod checks;
 mod info;
+mod mail;
 pub mod probe;
 
 use utoipa_axum::router::OpenApiRouter;
@@ -15,6 +16,7 @@ use crate::server::State;
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .merge(info::router())
+        .merge(mail::router())
         .merge(certificate::router())
         .merge(backups::router())
         .merge(checks::router())

@@ -1,0 +1,36 @@
+//! Check `mail`: connection, encryption, and login of the mail server.
+
+use super::{finding::Finding, subject::CheckedServer};
+use crate::mail::{Sending, smtp::SendFault};
+
+pub(super) async fn check(s: &CheckedServer) -> Finding {
+    let (smtp, from) = (s.config.smtp.as_ref(), s.config.mail_from.as_ref());
+    let Some(sending) = Sending::new(smtp, from, &s.public_url) else {
+        return Finding::skipped("email is off: set OPENVIBE_SMTP_URL to turn it on");
+    };
+    if let Err(finding) = s.require_outgoing() {
+        return finding;
+    }
+    let server = format!("{:?}", sending.smtp);
+    match sending.check().await {
+        Ok(_) if sending.from.email.domain() == "localhost" => Finding::warning(
+            format!(
+                "{server} accepts the login, but the sender is {}",
+                sending.from.email
+            ),
+            "set OPENVIBE_MAIL_FROM to an address of your domain",
+        ),
+        Ok(_) => Finding::ok(format!(
+            "{server} accepts the login; the sender is {}",
+            sending.from.email
+        )),
+        Err(SendFault::Later(text)) => Finding::failed(
+            format!("{server} cannot be reached: {text}"),
+            "start the mail server, open the port, or correct OPENVIBE_SMTP_URL",
+        ),
+        Err(fault) => Finding::failed(
+            format!("{server}: {}", fault.text()),
+            "correct user, password, or port in OPENVIBE_SMTP_URL; OPENVIBE_CA_FILE names private certificate authorities",
+        ),
+    }
+}
