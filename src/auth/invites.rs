@@ -1,4 +1,4 @@
-//! Invite links to a workspace. No email is sent.
+//! Invite links to a workspace.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Actor, AuthError, Member, Role, hash_token,
+    Actor, AuthError, Member, Role, hash_token, mail_links,
     members::{self, Newcomer},
     names::parse_email,
     new_token,
@@ -14,10 +14,11 @@ use super::{
 use crate::{
     db::{Conn, now},
     ids::{InviteId, UserId, WorkspaceId},
+    mail::MailState,
 };
 
 /// Default lifetime of an invite: one week.
-const LIFETIME_S: i64 = 7 * 86_400;
+pub(crate) const LIFETIME_S: i64 = 7 * 86_400;
 const LIFETIME_S_MAX: i64 = 365 * 86_400;
 const USES_MAX: i64 = 100_000;
 
@@ -35,9 +36,25 @@ pub struct Invite {
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
+    /// What became of the newest email with this invite; null if none was sent.
+    #[sqlx(default)]
+    #[schema(inline)]
+    pub mail: Option<MailState>,
+    /// True if the invite was found with the token of an email.
+    #[serde(skip)]
+    #[sqlx(skip)]
+    pub is_mailed: bool,
+}
+
+impl Invite {
+    pub(super) fn is_open(&self) -> bool {
+        self.expires_at.is_none_or(|at| at > now())
+            && self.max_uses.is_none_or(|max| self.uses < max)
+    }
 }
 
 pub(crate) struct NewInvite {
+    pub id: InviteId,
     pub email: Option<String>,
     pub role: Role,
     pub max_uses: Option<i64>,
@@ -70,7 +87,7 @@ pub(crate) async fn create(
     }
     let token = new_token();
     let invite = Invite {
-        id: InviteId::new(),
+        id: new.id,
         workspace_id: actor.workspace,
         email,
         role: new.role,
@@ -79,6 +96,8 @@ pub(crate) async fn create(
         created_by: actor.user,
         created_at: now(),
         expires_at: Some(now() + Duration::from_secs(lifetime.unsigned_abs())),
+        mail: None,
+        is_mailed: false,
     };
     c.q("insert into invites (id, workspace_id, token_hash, email, role, max_uses, uses, created_by, created_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9)")
@@ -118,17 +137,51 @@ pub(crate) async fn find_open(
         .bind(hash_token(token))
         .opt()
         .await?;
-    let open = |invite: &Invite| {
-        invite.expires_at.is_none_or(|at| at > now())
-            && invite.max_uses.is_none_or(|max| invite.uses < max)
+    let invite = match invite {
+        None => find_mailed(c, token).await?,
+        invite => invite,
     };
-    let invite = invite.filter(open).ok_or(AuthError::InviteNotFound)?;
+    let invite = invite.filter(Invite::is_open);
+    let invite = invite.ok_or(AuthError::InviteNotFound)?;
     if let (Some(wanted), Some(email)) = (&invite.email, email)
         && wanted != email
     {
         return Err(AuthError::InviteForAnother);
     }
     Ok(invite)
+}
+
+/// Finds an invite by the token of an email.
+async fn find_mailed(c: &mut Conn, token: &str) -> Result<Option<Invite>, AuthError> {
+    let link = mail_links::find(c, token).await?;
+    let Some(id) = link.and_then(|link| link.invite_id) else {
+        return Ok(None);
+    };
+    let invite: Option<Invite> = c
+        .q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(invite.map(|invite| Invite {
+        is_mailed: true,
+        ..invite
+    }))
+}
+
+/// # Errors
+/// `NotFound`.
+pub(super) async fn get(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: InviteId,
+) -> Result<Invite, AuthError> {
+    c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites \
+         where id = $1 and workspace_id = $2")
+        .bind(id)
+        .bind(workspace)
+        .opt()
+        .await?
+        .ok_or(AuthError::NotFound("invite"))
 }
 
 /// Counts one use of the invite and adds the person to the workspace. A use by a current member is not counted.
@@ -152,6 +205,9 @@ pub(crate) async fn accept(
     if n == 0 {
         return Err(AuthError::InviteNotFound);
     }
+    if let (true, Some(email)) = (invite.is_mailed, &invite.email) {
+        mail_links::mark_confirmed(c, new.user, email).await?;
+    }
     let member = members::join(c, invite.workspace_id, new, invite.role).await?;
     Ok((invite.workspace_id, member))
 }
@@ -174,7 +230,8 @@ pub(crate) async fn list(
             .ok_or(AuthError::NotFound("invite"))?;
     }
     let mut rows: Vec<Invite> = if let Some(before) = before {
-        c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites \
+        c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at, \
+             (select m.state from mails m where m.invite_id = invites.id order by m.created_at desc limit 1) as mail from invites \
              where workspace_id = $1 and id < $2 order by id desc limit $3")
             .bind(actor.workspace)
             .bind(before)
@@ -182,7 +239,8 @@ pub(crate) async fn list(
             .all()
             .await?
     } else {
-        c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites \
+        c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at, \
+             (select m.state from mails m where m.invite_id = invites.id order by m.created_at desc limit 1) as mail from invites \
              where workspace_id = $1 and id > $2 order by id limit $3")
             .bind(actor.workspace)
             .bind(after.unwrap_or(InviteId(uuid::Uuid::nil())))

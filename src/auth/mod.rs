@@ -4,6 +4,7 @@
 //! with role and scopes. Features check rights only through an `Actor`.
 
 mod actor;
+pub mod addresses;
 mod attempts;
 pub mod audit;
 pub mod clients;
@@ -11,6 +12,7 @@ pub mod doubts;
 mod error;
 pub mod events;
 pub mod handles;
+pub mod invite_mails;
 pub mod invites;
 pub mod keys;
 mod letters;

@@ -248,6 +248,19 @@ pub async fn create_account(
     .await
 }
 
+/// Finds the account with an email address.
+pub(super) async fn find_user_by_email(
+    c: &mut Conn,
+    email: &str,
+) -> Result<Option<User>, AuthError> {
+    Ok(c.q(
+        "select id, email, name, avatar_url, created_at, suggestions from users where email = $1",
+    )
+    .bind(email.to_owned())
+    .opt()
+    .await?)
+}
+
 async fn find_by_email(c: &mut Conn, email: &str) -> Result<UserId, AuthError> {
     let stored = StoredPassword::find(c, email).await?;
     Ok(stored.ok_or(AuthError::NotFound("account"))?.user_id)

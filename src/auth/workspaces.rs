@@ -13,8 +13,8 @@ use crate::{
 const SLUG_CHARS_MAX: usize = 48;
 /// First path segments of client routes and server endpoints.
 const RESERVED_SLUGS: &[&str] = &[
-    "setup", "login", "invite", "settings", "assets", "v1", "docs", "new", "metrics", "healthz",
-    "readyz", "mcp",
+    "setup", "login", "invite", "confirm", "reset", "settings", "assets", "v1", "docs", "new",
+    "metrics", "healthz", "readyz", "mcp",
 ];
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]

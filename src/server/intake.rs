@@ -246,7 +246,13 @@ fn size_of(response: &Response) -> AnswerSize {
 pub fn is_for_anonymous(path: &str) -> bool {
     matches!(
         path,
-        "/v1/auth/setup" | "/v1/auth/signup" | "/v1/auth/handle" | "/v1/auth/login"
+        "/v1/auth/setup"
+            | "/v1/auth/signup"
+            | "/v1/auth/handle"
+            | "/v1/auth/login"
+            | "/v1/auth/reset"
+            | "/v1/auth/reset/confirm"
+            | "/v1/mail/confirm"
     ) || path.starts_with("/v1/invites/")
 }
 

@@ -19,7 +19,7 @@ async fn the_first_account_needs_no_invite_and_the_second_does() {
     let before = visitor(&app.base).get("/v1/auth/setup").await.ok();
     assert_eq!(
         before,
-        json!({"needs_setup": true, "signup": "first", "setup_token_required": false})
+        json!({"needs_setup": true, "signup": "first", "setup_token_required": false, "mail": false})
     );
     let ada = app.founder("Ada").await;
     assert_eq!(

@@ -80,6 +80,7 @@ mod lease_faults;
 mod limits;
 mod login_attempts;
 mod logs;
+mod mail;
 mod mcp_client;
 mod mcp_server;
 mod memory;

@@ -54,6 +54,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
             ("subject_type", "InboxSubjectKind"),
         ],
     ),
+    ("mail_links", &[("kind", "LinkKind")]),
     ("members", &[("role", "Role")]),
     (
         "memories",

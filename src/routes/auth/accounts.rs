@@ -22,7 +22,7 @@ use crate::{
         Attempt, AuthError, AuthEvent, Caller, Credential, MyWorkspace, Session, Token, User,
         clients::{self, Client},
         events::{self, AuthEventKind, Device},
-        handles, invites, keys,
+        handles, invites, keys, mail_links,
         password::{StoredPassword, check_password},
         sessions, users, workspaces,
     },
@@ -65,6 +65,8 @@ struct Setup {
     signup: Signup,
     /// True if creating the first account requires the token from the setup link.
     setup_token_required: bool,
+    /// True if the server sends email, so that a forgotten password can be reset.
+    mail: bool,
 }
 
 /// Get the setup and sign-up status
@@ -80,6 +82,7 @@ async fn setup(
         needs_setup,
         signup: state.config.signup,
         setup_token_required: needs_setup && state.first_account.token_for(&headers).is_some(),
+        mail: state.mailer.is_on(),
     }))
 }
 
@@ -106,6 +109,10 @@ struct AccountUser {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     suggestions: Option<bool>,
+    /// True if the person proved that the email address is theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    email_confirmed: Option<bool>,
 }
 
 async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthError> {
@@ -118,6 +125,7 @@ async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthError> {
             avatar_url: user_row.avatar_url,
             created_at: Some(user_row.created_at),
             suggestions: Some(user_row.suggestions),
+            email_confirmed: Some(mail_links::is_confirmed(c, user).await?),
         },
         workspaces: workspaces::list_mine(c, user).await?,
     })
@@ -412,6 +420,7 @@ async fn me(axum::extract::State(state): St, caller: Caller) -> Result<Json<Acco
         account.user.email = None;
         account.user.created_at = None;
         account.user.suggestions = None;
+        account.user.email_confirmed = None;
         account.workspaces.retain(|own| own.id == *workspace);
     }
     Ok(Json(account))

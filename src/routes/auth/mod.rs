@@ -2,6 +2,7 @@
 
 mod accounts;
 mod keys;
+mod mail;
 mod people;
 mod workspaces;
 
@@ -26,6 +27,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(workspaces::router())
         .merge(people::router())
         .merge(keys::router())
+        .merge(mail::router())
 }
 
 /// Browser and address of a request.

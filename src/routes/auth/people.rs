@@ -1,5 +1,7 @@
 //! HTTP routes for members, invites, and the audit log.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     http::{HeaderMap, StatusCode},
@@ -12,19 +14,26 @@ use super::{St, caller_at};
 use crate::{
     auth::{
         AuditEntry, AuthError, Caller, Invite, Member, Newcomer, Role, Scope, Workspace,
-        WorkspaceCaller, audit, invites, members, users, workspaces,
+        WorkspaceCaller, audit,
+        invite_mails::{self, InviteLetter, InviteMail},
+        invites, members, users, workspaces,
     },
     chat::{ChatError, channels},
     db::Conn,
     http::{
         ApiError,
-        extract::{Body, Path, Query},
-        page::{Limit, List, PageQuery},
+        error::ErrorBody,
+        extract::{Body, NoFields, Path, Query},
+        page::{Limit, List, ListObject, PageQuery},
     },
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
     patch::present,
-    server::{State, origin::LinkBase},
+    server::{State, caller::Outgoing, origin::LinkBase},
+    text_enum::text_enum,
 };
+
+/// Maximum number of addresses that are invited at once.
+const EMAILS_MAX: usize = 100;
 
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
@@ -33,6 +42,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_invites, create_invite))
         .routes(routes!(get_invite, withdraw_invite))
         .routes(routes!(accept_invite))
+        .routes(routes!(send_invite))
         .routes(routes!(list_audit_log))
 }
 
@@ -158,8 +168,11 @@ async fn list_invites(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct InviteForm {
-    /// If set, only this email address can use the invite.
+    /// If set, only this email address can use the invite. If the server sends email, it sends the link there.
     email: Option<String>,
+    /// Several addresses, at most 100: each gets an invite of its own.
+    #[serde(default)]
+    emails: Vec<String>,
     /// `member` by default.
     role: Option<Role>,
     /// Maximum number of uses; unlimited by default.
@@ -168,48 +181,215 @@ struct InviteForm {
     expires_in_s: Option<i64>,
 }
 
+text_enum! {
+    /// Whether an invite is sent by email.
+    enum InviteDelivery {
+        Queued = "queued",
+        /// The server sends no email, or the invite has no address.
+        Off = "off",
+    }
+}
+
 /// An invite with its link, which is shown only once.
 #[derive(Serialize, utoipa::ToSchema)]
 struct NewInviteAnswer {
-    #[serde(flatten)]
-    invite: Invite,
+    id: InviteId,
+    email: Option<String>,
+    role: Role,
+    max_uses: Option<i64>,
+    uses: i64,
+    created_by: UserId,
+    created_at: crate::time::Timestamp,
+    expires_at: Option<crate::time::Timestamp>,
+    #[schema(inline)]
+    mail: InviteDelivery,
     token: String,
     url: String,
     /// True if the link works only on the server's own machine, although others can connect to it.
     is_local_only: bool,
 }
 
-/// Create an invite link
+/// Invites with their links, in the order of the addresses.
+#[derive(Serialize, utoipa::ToSchema)]
+struct NewInvites {
+    #[schema(inline)]
+    object: ListObject,
+    data: Vec<NewInviteAnswer>,
+}
+
+/// One invite, or those for `emails`.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+enum NewInviteAnswers {
+    One(Box<NewInviteAnswer>),
+    Several(NewInvites),
+}
+
+/// Create an invite link, or one for each of several addresses
 #[utoipa::path(post, path = "/v1/invites", tag = "people",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     request_body(content = InviteForm,
         example = json!({"role": "member", "max_uses": 10, "expires_in_s": 604_800})),
-    responses((status = 201, body = NewInviteAnswer)))]
+    responses((status = 201, body = NewInviteAnswers)))]
 async fn create_invite(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     base: LinkBase,
     Body(form): Body<InviteForm>,
-) -> Result<(StatusCode, Json<NewInviteAnswer>), ApiError> {
-    let new = invites::NewInvite {
-        email: form.email,
-        role: form.role.unwrap_or(Role::Member),
-        max_uses: form.max_uses,
-        expires_in_s: form.expires_in_s,
+) -> Result<(StatusCode, Json<NewInviteAnswers>), ApiError> {
+    let is_list = !form.emails.is_empty();
+    if is_list && (form.email.is_some() || form.emails.len() > EMAILS_MAX) {
+        let text =
+            format!("emails must have at most {EMAILS_MAX} addresses, and email must be omitted");
+        return Err(AuthError::Invalid(text, "emails").into());
+    }
+    let addresses: Vec<Option<String>> = if is_list {
+        form.emails.into_iter().map(Some).collect()
+    } else {
+        vec![form.email]
     };
-    let (invite, token) = member
+    let new: Vec<invites::NewInvite> = addresses
+        .into_iter()
+        .map(|email| invites::NewInvite {
+            id: InviteId::new(),
+            email: email.map(|email| email.trim().to_lowercase()),
+            role: form.role.unwrap_or(Role::Member),
+            max_uses: form.max_uses.or(is_list.then_some(1)),
+            expires_in_s: form.expires_in_s,
+        })
+        .collect();
+    let mails = invite_mails_of(&state, &member, &new).await?;
+    let created = member
         .write(&state.db, async move |c, actor| {
-            invites::create(c, actor, &new).await
+            let mut created = Vec::with_capacity(new.len());
+            for (new, mail) in new.iter().zip(&mails) {
+                let (invite, token) = invites::create(c, actor, new).await?;
+                if let Some(mail) = mail {
+                    mail.queue(c, invite.id, actor.workspace).await?;
+                }
+                created.push((invite, token, mail.is_some()));
+            }
+            Ok::<_, AuthError>(created)
         })
         .await?;
-    let url = format!("{}/invite/{token}", base.0);
-    let answer = NewInviteAnswer {
-        invite,
-        token,
-        url,
-        is_local_only: base.is_local_only(&state),
+    state.mailer.wake();
+    let is_local_only = base.is_local_only(&state);
+    let answers = created
+        .into_iter()
+        .map(|(invite, token, is_mailed)| NewInviteAnswer {
+            url: format!("{}/invite/{token}", base.0),
+            id: invite.id,
+            email: invite.email,
+            role: invite.role,
+            max_uses: invite.max_uses,
+            uses: invite.uses,
+            created_by: invite.created_by,
+            created_at: invite.created_at,
+            expires_at: invite.expires_at,
+            mail: if is_mailed {
+                InviteDelivery::Queued
+            } else {
+                InviteDelivery::Off
+            },
+            token,
+            is_local_only,
+        });
+    let mut answers: Vec<NewInviteAnswer> = answers.collect();
+    let answer = match answers.pop() {
+        Some(answer) if !is_list => NewInviteAnswers::One(Box::new(answer)),
+        last => {
+            answers.extend(last);
+            NewInviteAnswers::Several(NewInvites {
+                object: ListObject,
+                data: answers,
+            })
+        }
     };
     Ok((StatusCode::CREATED, Json(answer)))
+}
+
+/// Writes the emails of new invites; `None` for those without an address, and if the server sends no email.
+async fn invite_mails_of(
+    state: &State,
+    member: &WorkspaceCaller,
+    new: &[invites::NewInvite],
+) -> Result<Vec<Option<InviteMail>>, ApiError> {
+    if !state.mailer.is_on() || state.config.is_quiet {
+        return Ok(new.iter().map(|_| None).collect());
+    }
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::WorkspaceAdmin)?;
+    let workspace = workspaces::get_workspace(&mut c, actor.workspace).await?;
+    drop(c);
+    let write = |new: &invites::NewInvite| {
+        let lifetime = new.expires_in_s.unwrap_or(invites::LIFETIME_S);
+        let letter = |to| InviteLetter {
+            invite: new.id,
+            workspace: workspace.id,
+            workspace_name: &workspace.name,
+            from: &member.caller.name,
+            to,
+            lifetime: Duration::from_secs(lifetime.unsigned_abs()),
+            public_url: &state.public_url,
+        };
+        let mail = new
+            .email
+            .as_deref()
+            .map(|to| letter(to).write(&state.mailer));
+        mail.transpose()
+    };
+    let mails: Result<Vec<_>, _> = new.iter().map(write).collect();
+    Ok(mails.map_err(AuthError::from)?)
+}
+
+/// Result of sending an invite.
+#[derive(Serialize, utoipa::ToSchema)]
+struct InviteSent {
+    #[schema(inline)]
+    mail: InviteDelivery,
+}
+
+/// Send an invite by email again
+///
+/// At most three times a day for each invite, and 500 times a day for the workspace.
+#[utoipa::path(post, path = "/v1/invites/{id}/send", tag = "people",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = InviteId, Path)),
+    responses((status = 202, body = InviteSent),
+        (status = 422, description = "Email is off, or the invite has no address", body = ErrorBody)))]
+async fn send_invite(
+    axum::extract::State(state): St,
+    caller: WorkspaceCaller,
+    Path(id): Path<InviteId>,
+    _: Outgoing,
+    _: NoFields,
+) -> Result<(StatusCode, Json<InviteSent>), ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = caller.enter(&mut c).await?;
+    let (_, email, lifetime) = invite_mails::find(&mut c, &actor, id).await?;
+    let workspace = workspaces::get_workspace(&mut c, actor.workspace).await?;
+    drop(c);
+    let letter = InviteLetter {
+        invite: id,
+        workspace: workspace.id,
+        workspace_name: &workspace.name,
+        from: &caller.caller.name,
+        to: &email,
+        lifetime,
+        public_url: &state.public_url,
+    };
+    let mail = letter.write(&state.mailer).map_err(AuthError::from)?;
+    caller
+        .write(&state.db, async move |c, actor| {
+            invite_mails::send_again(c, actor, id, &mail).await
+        })
+        .await?;
+    state.mailer.wake();
+    let sent = InviteSent {
+        mail: InviteDelivery::Queued,
+    };
+    Ok((StatusCode::ACCEPTED, Json(sent)))
 }
 
 /// Preview of an invite for the person who opens its link.

@@ -136,8 +136,17 @@ impl Row {
 
     /// Status for callers with access, if it is a refusal because the test's server does not have what the route changes.
     pub fn refusal(&self) -> Option<u16> {
-        // The server does not order its certificate.
-        (self.route == "POST /v1/server/certificate").then_some(422)
+        match self.route.as_str() {
+            // The server neither orders its certificate nor sends email.
+            "POST /v1/server/certificate"
+            | "POST /v1/server/mail-test"
+            | "POST /v1/mail/confirmation"
+            | "POST /v1/auth/reset"
+            | "POST /v1/invites/{id}/send" => Some(422),
+            // The link in the example does not exist.
+            "POST /v1/mail/confirm" | "POST /v1/auth/reset/confirm" => Some(404),
+            _ => None,
+        }
     }
 
     pub fn name(&self) -> String {
