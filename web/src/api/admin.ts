@@ -105,8 +105,15 @@ export class AdminApi {
   invites(): Promise<Invite[]> {
     return allPages((query) => this.#take(this.#http.GET('/v1/invites', { params: { query } })));
   }
-  createInvite(body: InviteForm): Promise<NewInvite> {
-    return this.#take(this.#http.POST('/v1/invites', { body }));
+  async createInvite(body: Omit<InviteForm, 'emails'>): Promise<NewInvite> {
+    return (await this.#take(this.#http.POST('/v1/invites', { body }))) as NewInvite;
+  }
+  /** Creates and sends an invite for each address. */
+  async sendInvites(body: InviteForm): Promise<NewInvite[]> {
+    return ((await this.#take(this.#http.POST('/v1/invites', { body }))) as S['NewInvites']).data;
+  }
+  sendInvite(id: string): Promise<S['InviteSent']> {
+    return this.#take(this.#http.POST('/v1/invites/{id}/send', at({ id })));
   }
   revokeInvite(id: string): Promise<void> {
     return this.#take(this.#http.DELETE('/v1/invites/{id}', at({ id })));

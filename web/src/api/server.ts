@@ -6,6 +6,7 @@ type S = components['schemas'];
 export type Backups = S['ServerBackups'];
 export type Certificate = S['ServerCertificate'];
 export type Check = S['Check'];
+export type Mail = S['ServerMail'];
 /** State of the server, as its admins see it. */
 export type ServerInfo = S['ServerInfo'];
 
@@ -45,6 +46,10 @@ export class ServerApi {
   /** Runs all checks, which takes up to 30 seconds. */
   check(): Promise<S['CheckResults']> {
     return this.#take(this.#http.POST('/v1/server/checks', { fetch: this.#transport.untimed }));
+  }
+  /** Sends a test email to the caller, which takes up to two minutes. */
+  testMail(): Promise<S['MailTest']> {
+    return this.#take(this.#http.POST('/v1/server/mail-test', { fetch: this.#transport.untimed }));
   }
   renewCertificate(): Promise<S['RenewalBegun']> {
     return this.#take(this.#http.POST('/v1/server/certificate'));

@@ -16,7 +16,7 @@ export type Route =
   | { name: 'home' }
   | { name: 'setup' }
   | { name: 'login' }
-  | { name: 'invite'; token: string }
+  | { name: 'invite' | 'confirm' | 'reset'; token: string }
   | { name: 'new-workspace' }
   | { name: 'workspace'; slug: string }
   | { name: 'channel'; slug: string; channel: string }
@@ -94,7 +94,7 @@ function parseRoute(path: string): Route {
   if (!a) return { name: 'home' };
   if (!b && (a === 'setup' || a === 'login')) return { name: a };
   if (!b && a === 'new') return { name: 'new-workspace' };
-  if (a === 'invite' && b && !c) return { name: 'invite', token: b };
+  if ((a === 'invite' || a === 'confirm' || a === 'reset') && b && !c) return { name: a, token: b };
   if (!b) return { name: 'workspace', slug: a };
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };

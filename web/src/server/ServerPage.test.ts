@@ -21,7 +21,7 @@ async function show(x: Partial<ServerInfo> = {}): Promise<void> {
 test('agents that run, and a key that was copied, need no act', async () => {
   await show();
   const names = page.getAllByRole('region').map((r) => within(r).getByRole('heading').textContent);
-  expect(names).toEqual(['Version', 'Certificate', 'Backups', 'Checks', 'Disk']);
+  expect(names).toEqual(['Version', 'Certificate', 'Backups', 'Email', 'Checks', 'Disk']);
   expect(page.queryByRole('button', { name: 'I have a copy' })).toBeNull();
 });
 test('an admin permits the search for updates', async () => {

@@ -1,4 +1,4 @@
-import type { Backups, Certificate, Check, ServerInfo } from '../api/server';
+import type { Backups, Certificate, Check, Mail, ServerInfo } from '../api/server';
 import { sizeText } from '../files/format';
 import { listed } from '../lib/text';
 import { clock, plural } from '../lib/time';
@@ -118,6 +118,14 @@ export function nextBackupText(b: Backups, now = new Date()): string {
   if (!b.to) return '';
   const next = b.next_at ? `Next backup ${nextText(b.next_at, now)}.` : '';
   return b.error === null ? next : `The newest backup failed: ${ended(b.error)} ${next}`.trim();
+}
+
+/** Whether emails are sent. */
+export function mailText(m: Mail): Sentence {
+  if (!m.enabled) return { tone: 'wait', text: 'Email is off. Set OPENVIBE_SMTP_URL to turn it on.' };
+  const waiting = m.waiting ? ` ${plural(m.waiting, 'email')} ${m.waiting === 1 ? 'waits' : 'wait'}.` : '';
+  if (m.problem) return { tone: 'bad', text: `No email can be sent: ${ended(m.problem.text)}${waiting}` };
+  return { tone: 'ok', text: `Email is on.${waiting}` };
 }
 
 export const CHECK_STATES: Record<Check['state'], { word: string; tone: Tone | 'off' }> = {

@@ -51,6 +51,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Member removed or left',
     describe: (e, n) => (e.target === e.actor_id ? 'left the workspace' : `removed ${person(e, n)}`),
   },
+  'member.reset_link_created': {
+    name: 'Password link made',
+    describe: (e, n) => `made a link with which ${person(e, n)} sets a new password`,
+  },
   'member.exported': {
     name: 'Data exported',
     describe: (e, n) =>
@@ -72,6 +76,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Invite created',
     describe: (e) =>
       `created an invite link for ${text(e.data, 'email') || 'anyone who has it'}, as ${text(e.data, 'role') || 'member'}`,
+  },
+  'invite.sent': {
+    name: 'Invite sent again',
+    describe: (e) => `sent an invite again${quoted(e.data, 'email')}`,
   },
   'invite.withdrawn': { name: 'Invite revoked', describe: () => 'revoked an invite link' },
   'key.created': {
@@ -267,6 +275,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Server checked',
     describe: () => 'ran the checks of the server',
   },
+  'server.mail_tested': { name: 'Test email sent', describe: () => 'sent a test email' },
   'server.certificate_ordered': {
     name: 'Certificate ordered',
     describe: () => 'ordered a new certificate for the server',

@@ -88,6 +88,11 @@ export class Session {
     this.status = 'signed-in';
     this.#setCurrent(account.user.id);
   }
+  /** Whether the server sends email; false if it cannot be reached. */
+  async isMailOn(): Promise<boolean> {
+    const setup = this.setup ?? (await this.api.setup().catch(() => null));
+    return setup?.mail === true;
+  }
   bySlug(slug: string): WorkspaceRef | undefined {
     return this.workspaces.find((w) => w.slug === slug);
   }

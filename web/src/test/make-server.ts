@@ -32,6 +32,7 @@ export const serverInfo = (x: Partial<ServerInfo> = {}): ServerInfo => ({
   disk: { free_bytes: 120 * 1024 ** 3, days_left: null },
   certificate: certificate(),
   update: { enabled: false, latest: null, security: false, notes_url: null, error: null },
+  mail: { enabled: false, server: null, from: null, waiting: 0, problem: null },
   checks: null,
   checked_at: null,
   backups: backups(),
