@@ -1,11 +1,17 @@
 //! Callers and actors: people with their roles and scopes.
 
+use std::time::Duration;
+
 use super::{AuthError, Role, Scope, Scopes};
 use crate::{
     db::{Conn, Db, DbError, Share, now},
     ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
     realtime::log::AgentVisibility,
+    time::Timestamp,
 };
+
+/// Time for which a sign-in or a confirmation permits changes to the ways of signing in.
+const CONFIRMED_FOR: Duration = Duration::from_mins(10);
 
 /// SQL expression that is true if the session or key with the ID `$id` exists and has not expired at `$now`.
 macro_rules! credential_is_valid {
@@ -208,6 +214,25 @@ impl Caller {
             person: self.user.0,
             workspace: workspace.0,
         }
+    }
+
+    /// Checks that the person signed in, or confirmed that it is them, a short time ago.
+    ///
+    /// # Errors
+    /// `SessionRequired` for a key, `NotAuthenticated` if the session has ended, or `ConfirmationRequired`.
+    pub async fn require_confirmed(&self, c: &mut Conn) -> Result<SessionId, AuthError> {
+        let session = self.require_session()?;
+        let row: Option<(Timestamp,)> = c
+            .q("select coalesce(confirmed_at, created_at) from sessions where id = $1 and expires_at > $2")
+            .bind(session)
+            .bind(now())
+            .opt()
+            .await?;
+        let (at,) = row.ok_or(AuthError::NotAuthenticated)?;
+        if at < now() - CONFIRMED_FOR {
+            return Err(AuthError::ConfirmationRequired);
+        }
+        Ok(session)
     }
 
     /// # Errors

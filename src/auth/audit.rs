@@ -81,13 +81,26 @@ text_enum! {
         ServerMailTested = "server.mail_tested",
         ServerChecked = "server.checked",
         ServerCertificateOrdered = "server.certificate_ordered",
+        SignInLinkCreated = "sign_in.link_created",
+    }
+}
+
+text_enum! {
+    /// Kind of an actor in the audit log.
+    pub enum AuditActorKind {
+        User = "user",
+        /// The operator, on the command line.
+        Operator = "operator",
     }
 }
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct AuditEntry {
     pub id: AuditEntryId,
-    pub actor_id: UserId,
+    /// Null unless `actor_kind` is `user`.
+    pub actor_id: Option<UserId>,
+    #[schema(inline)]
+    pub actor_kind: AuditActorKind,
     pub action: AuditAction,
     /// ID of the affected object.
     pub target: Option<String>,
@@ -115,10 +128,39 @@ pub async fn record_of(
     target: String,
     data: serde_json::Value,
 ) -> Result<(), DbError> {
-    c.q("insert into audit_log (id, workspace_id, actor_id, action, target, data, created_at) values ($1, $2, $3, $4, $5, $6, $7)")
+    insert(c, workspace, Some(user), action, target, data).await
+}
+
+/// Records an action of the operator.
+pub(super) async fn record_operator(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    action: AuditAction,
+    target: String,
+    data: serde_json::Value,
+) -> Result<(), DbError> {
+    insert(c, workspace, None, action, target, data).await
+}
+
+/// Inserts an entry; without a user, the operator is the actor.
+async fn insert(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: Option<UserId>,
+    action: AuditAction,
+    target: String,
+    data: serde_json::Value,
+) -> Result<(), DbError> {
+    let kind = match user {
+        Some(_) => AuditActorKind::User,
+        None => AuditActorKind::Operator,
+    };
+    c.q("insert into audit_log (id, workspace_id, actor_id, actor_kind, action, target, data, created_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8)")
         .bind(AuditEntryId::new())
         .bind(workspace)
         .bind(user)
+        .bind(kind)
         .bind(action)
         .bind(target)
         .bind(Json(data))
@@ -182,13 +224,13 @@ pub(crate) async fn list(
     };
     let q = if from_the_end {
         c.q(
-            "select id, actor_id, action, target, data, created_at from audit_log \
+            "select id, actor_id, actor_kind, action, target, data, created_at from audit_log \
              where workspace_id = $1 and id > $2 and id < $3 and (actor_id = $5 or $5 is null) and (action = $6 or $6 is null) \
              order by id desc limit $4",
         )
     } else {
         c.q(
-            "select id, actor_id, action, target, data, created_at from audit_log \
+            "select id, actor_id, actor_kind, action, target, data, created_at from audit_log \
              where workspace_id = $1 and id > $2 and id < $3 and (actor_id = $5 or $5 is null) and (action = $6 or $6 is null) \
              order by id limit $4",
         )

@@ -11,6 +11,16 @@ pub enum AuthError {
     MetricsToken,
     #[error("the email address or password is wrong")]
     WrongPassword,
+    #[error(
+        "this sign-in took too long, was already used, or had too many wrong codes: start again"
+    )]
+    FlowExpired,
+    #[error("only admins of this server sign in with a password: sign in another way")]
+    PasswordSignInOff,
+    #[error(
+        "confirm that it is you first: this needs a sign-in or a confirmation within the last 10 minutes"
+    )]
+    ConfirmationRequired,
     #[error("the current password is wrong")]
     WrongCurrentPassword,
     #[error("the server is checking too many passwords: try again in a few seconds")]
@@ -111,6 +121,9 @@ impl From<AuthError> for ApiError {
             E::NotAuthenticated => make(StatusCode::UNAUTHORIZED, ErrorCode::NotSignedIn),
             E::MetricsToken => make(StatusCode::UNAUTHORIZED, ErrorCode::MetricsTokenRequired),
             E::WrongPassword => make(StatusCode::UNAUTHORIZED, ErrorCode::WrongCredentials),
+            E::FlowExpired => make(StatusCode::UNAUTHORIZED, ErrorCode::FlowExpired),
+            E::PasswordSignInOff => make(StatusCode::FORBIDDEN, ErrorCode::PasswordSignInOff),
+            E::ConfirmationRequired => make(StatusCode::FORBIDDEN, ErrorCode::ConfirmationRequired),
             E::WrongCurrentPassword => {
                 make(StatusCode::FORBIDDEN, ErrorCode::WrongPassword).param("current_password")
             }

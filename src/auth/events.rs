@@ -1,4 +1,4 @@
-//! Security events of an account, for its owner: sign-ins, failed sign-ins, password changes, new keys.
+//! Security events of an account, for its owner: sign-ins, failed sign-ins, password changes, new keys, links of the operator.
 
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ text_enum! {
         SignInFailed = "sign_in_failed",
         PasswordChanged = "password_changed",
         KeyCreated = "key_created",
+        /// The operator created a link that signs in to the account.
+        SignInLinkCreated = "sign_in_link_created",
     }
 }
 

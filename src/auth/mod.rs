@@ -11,6 +11,7 @@ pub mod clients;
 pub mod doubts;
 mod error;
 pub mod events;
+pub mod flows;
 pub mod handles;
 pub mod invite_mails;
 pub mod invites;
@@ -35,7 +36,9 @@ pub mod workspaces;
 pub(crate) use actor::credential_is_valid;
 pub use actor::{Actor, ActorSnapshot, Caller, Credential, WorkspaceCaller};
 pub use attempts::Attempt;
-pub use audit::{AuditAction, AuditEntry, record as record_audit, record_of as record_audit_of};
+pub use audit::{
+    AuditAction, AuditActorKind, AuditEntry, record as record_audit, record_of as record_audit_of,
+};
 pub use error::AuthError;
 pub use events::AuthEvent;
 pub use invites::Invite;

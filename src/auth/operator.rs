@@ -3,8 +3,11 @@
 use serde_json::json;
 
 use super::{
-    AuditAction, AuthError, Role, audit, members,
-    members::Newcomer,
+    AuditAction, AuthError, Role, audit,
+    events::{self, AuthEventKind, Device},
+    flows::{self, FlowKind},
+    members::{self, Newcomer},
+    new_token,
     password::StoredPassword,
     revocations::{self, Revocation},
     users, workspaces,
@@ -74,11 +77,36 @@ pub async fn make_admin(db: &Db, email: &str, slug: &str) -> Result<(), AuthErro
         }
         let data = json!({"from": before, "to": Role::Admin, "by": "operator"});
         let action = AuditAction::MemberRoleChanged;
-        audit::record_of(c, workspace, user, action, user.to_string(), data).await?;
+        audit::record_operator(c, workspace, action, user.to_string(), data).await?;
         members::announce(c, workspace, user, EventType::MemberUpdated).await?;
         Ok::<_, AuthError>(())
     })
     .await
+}
+
+/// Creates the secret of a link that signs in to an account once, within ten minutes. Earlier links of the account stop working.
+///
+/// # Errors
+/// `NotFound` for an unknown account.
+pub async fn create_sign_in_link(db: &Db, email: &str) -> Result<String, AuthError> {
+    let email = super::names::parse_email(email)?;
+    let token = new_token();
+    let secret = token.clone();
+    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+        let stored = StoredPassword::find(c, &email).await?;
+        let user = stored.ok_or(AuthError::NotFound("account"))?.user_id;
+        flows::end_all(c, user, FlowKind::SignInLink).await?;
+        flows::begin(c, &secret, FlowKind::SignInLink, user).await?;
+        let (kind, device) = (AuthEventKind::SignInLinkCreated, Device::OPERATOR);
+        events::record(c, user, kind, None, &device).await?;
+        for workspace in workspaces::ids_of(c, user).await? {
+            let action = AuditAction::SignInLinkCreated;
+            audit::record_operator(c, workspace, action, user.to_string(), json!({})).await?;
+        }
+        Ok::<_, AuthError>(())
+    })
+    .await?;
+    Ok(token)
 }
 
 async fn find_workspace(c: &mut Conn, slug: &str) -> Result<WorkspaceId, AuthError> {

@@ -234,6 +234,16 @@ pub(crate) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<boo
     Ok(has_ended)
 }
 
+/// Records that the person has just confirmed that it is them.
+pub(crate) async fn confirm(c: &mut Conn, id: SessionId) -> Result<(), AuthError> {
+    c.q("update sessions set confirmed_at = $2 where id = $1")
+        .bind(id)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
 #[derive(sqlx::FromRow)]
 struct EndedSession {
     id: SessionId,
@@ -262,9 +272,10 @@ pub(crate) async fn end_all(
     Ok(())
 }
 
-/// Deletes expired sessions and account events.
+/// Deletes expired sessions, account events, and unfinished sign-ins.
 pub async fn cleanup(c: &mut Conn) -> Result<(), AuthError> {
     super::events::cleanup(c).await?;
+    super::flows::cleanup(c).await?;
     c.q("delete from sessions where expires_at < $1")
         .bind(now())
         .run()

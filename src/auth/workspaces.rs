@@ -14,7 +14,7 @@ const SLUG_CHARS_MAX: usize = 48;
 /// First path segments of client routes and server endpoints.
 const RESERVED_SLUGS: &[&str] = &[
     "setup", "login", "invite", "confirm", "reset", "settings", "assets", "v1", "docs", "new",
-    "metrics", "healthz", "readyz", "mcp",
+    "metrics", "healthz", "readyz", "mcp", "sign-in",
 ];
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -198,6 +198,20 @@ pub async fn check_room(c: &mut Conn, user: UserId, max: i64) -> Result<(), Auth
         return Err(AuthError::TooManyWorkspaces(max));
     }
     Ok(())
+}
+
+/// Checks whether a person is an admin of the server, which is an admin of its oldest workspace.
+///
+/// # Errors
+/// Only database errors.
+pub async fn is_server_admin(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
+    Ok(c.q(
+        "select exists (select 1 from members where user_id = $1 and role = 'admin' \
+         and workspace_id = (select id from workspaces order by id limit 1))",
+    )
+    .bind(user)
+    .value()
+    .await?)
 }
 
 async fn has_workspace(c: &mut Conn) -> Result<bool, AuthError> {

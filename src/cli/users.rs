@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{database::open_existing, output::say};
+use super::{addresses, database::open_existing, output::say};
 use crate::{
     agents::seeds,
     auth::{
@@ -11,6 +11,7 @@ use crate::{
     },
     config::Config,
     db::Db,
+    server::setup::sign_in_link,
 };
 
 /// Number of accounts that are read at a time.
@@ -37,6 +38,11 @@ pub(super) enum UserCommand {
         /// Short name of the workspace, as in its address
         #[arg(long)]
         workspace: String,
+    },
+    /// Print a link that signs in to an account once, within ten minutes, without its password
+    SignInLink {
+        #[arg(long)]
+        email: String,
     },
     /// Set a new password; ends all sessions of the account and revokes its API keys
     ResetPassword {
@@ -79,6 +85,14 @@ pub(super) async fn run(config: Config, command: UserCommand) -> anyhow::Result<
         UserCommand::MakeAdmin { email, workspace } => {
             operator::make_admin(&db, &email, &workspace).await?;
             say(&format!("{email} is an admin of {workspace}"));
+        }
+        UserCommand::SignInLink { email } => {
+            let listen = addresses::listen_address(&config.listen).await?;
+            let token = operator::create_sign_in_link(&db, &email).await?;
+            let url = addresses::public_url(&config, listen);
+            for base in addresses::bases(url.as_deref(), listen) {
+                say(&sign_in_link(&base, &token));
+            }
         }
         UserCommand::ResetPassword {
             email,

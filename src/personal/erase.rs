@@ -577,7 +577,7 @@ impl Eraser {
             .await?;
         let (name, email) = account.unwrap_or_default();
         let search = Search {
-            sql: "select id, id, actor_id = $4 or coalesce(target = $5, FALSE) or CAST(data AS TEXT) like $6 \
+            sql: "select id, id, coalesce(actor_id = $4, FALSE) or coalesce(target = $5, FALSE) or CAST(data AS TEXT) like $6 \
                 or (CAST(data AS TEXT) like $7 and $8 <> '') \
                 from audit_log where workspace_id = $1 and id > $2 order by id limit $3",
             after: AuditEntryId(Uuid::nil()),
@@ -922,7 +922,7 @@ async fn scrub_record(
     words: &[String],
 ) -> Result<(), ChatError> {
     let (actor, action, target, Json(mut data)): (
-        UserId,
+        Option<UserId>,
         auth::AuditAction,
         Option<String>,
         Json<Value>,
@@ -932,7 +932,7 @@ async fn scrub_record(
         .one()
         .await?;
     let (user, alias) = (e.user_id.to_string(), e.alias_id.to_string());
-    let is_theirs = actor == e.user_id;
+    let is_theirs = actor == Some(e.user_id);
     let is_about = target.as_ref() == Some(&user);
     if (is_theirs
         && matches!(
@@ -947,7 +947,7 @@ async fn scrub_record(
     scrub::rename(&mut data, e.user_id, e.alias_id);
     c.q("update audit_log set actor_id = $2, target = $3, data = $4 where id = $1")
         .bind(id)
-        .bind(if is_theirs { e.alias_id } else { actor })
+        .bind(if is_theirs { Some(e.alias_id) } else { actor })
         .bind(if is_about { Some(alias) } else { target })
         .bind(Json(data))
         .run()

@@ -122,7 +122,11 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
         Method::GET | Method::HEAD | Method::OPTIONS
     );
     let opens = path == "/v1/ws";
-    let begins_session = changes && matches!(path, "/v1/auth/login" | "/v1/auth/signup");
+    let begins_session = changes
+        && matches!(
+            path,
+            "/v1/auth/login" | "/v1/auth/signup" | "/v1/auth/sign-in-link"
+        );
     // MCP requires a check of every `Origin`; clients that are not browsers send none.
     let is_permitted = with_key && permitted(&state.config.api_origins, headers).is_some();
     let is_mcp_page = is_mcp(path) && headers.contains_key(header::ORIGIN) && !is_permitted;

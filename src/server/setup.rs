@@ -50,6 +50,11 @@ impl FirstAccount {
     }
 }
 
+/// Link that signs in to an account. The secret is in the fragment, which browsers do not send, so it gets into no log of a proxy.
+pub fn sign_in_link(base: &str, token: &str) -> String {
+    format!("{base}/sign-in#link={token}")
+}
+
 /// Link for the first account; `base` is an address of the server.
 pub fn setup_link(base: &str, token: &str) -> String {
     format!("{base}/setup?setup_token={token}")

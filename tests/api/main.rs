@@ -136,6 +136,7 @@ mod security;
 mod server_backups;
 mod shapes;
 mod shared_database;
+mod sign_in;
 mod socket;
 mod sources;
 mod sql_words;

@@ -210,7 +210,15 @@ async fn the_operator_lists_promotes_and_disables_accounts() {
         .get("/v1/audit-log?action=member.role_changed")
         .await
         .ok();
-    assert_eq!(entries["data"][0]["data"]["by"], "operator", "{entries}");
+    assert_eq!(entries["data"][0]["actor_kind"], "operator", "{entries}");
+    assert!(entries["data"][0]["actor_id"].is_null(), "{entries}");
+    let output = run(&["user", "sign-in-link", "--email", &bo.email]);
+    let link = stdout(&output);
+    let (_, token) = link.trim_end().split_once("/sign-in#link=").unwrap();
+    let opened = visitor(&server.base)
+        .post("/v1/auth/sign-in-link", json!({"token": token}))
+        .await;
+    assert_eq!(opened.is(200)["user"]["id"], bo.id);
     let output = run(&["user", "disable", "--email", &ada.email]);
     assert!(output.status.success(), "{}", stderr(&output));
     ada.get("/v1/channels").await.refused(401);

@@ -24,6 +24,8 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ),
     ("agents", &[("status", "AgentStatus")]),
     ("bindings", &[("bound_by", "BoundBy")]),
+    ("audit_log", &[("actor_kind", "AuditActorKind")]),
+    ("auth_flows", &[("kind", "FlowKind")]),
     ("blobs", &[("store", "BlobStore")]),
     (
         "budgets",

@@ -3,11 +3,7 @@
 use axum::{
     Json,
     http::{HeaderMap, StatusCode, header},
-    response::{AppendHeaders, IntoResponse, Response},
-};
-use axum_extra::extract::{
-    CookieJar,
-    cookie::{Cookie, SameSite},
+    response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -15,14 +11,16 @@ use uuid::Uuid;
 
 use tracing::Instrument;
 
-use super::{St, device_of};
+use super::{
+    St, device_of,
+    session::{Account, Browser, account, cookie},
+};
 use crate::{
     agents::seeds,
     auth::{
-        Attempt, AuthError, AuthEvent, Caller, Credential, MyWorkspace, Session, Token, User,
-        clients::{self, Client},
+        Attempt, AuthError, AuthEvent, Caller, Credential, Session, User, clients,
         events::{self, AuthEventKind, Device},
-        handles, invites, keys, mail_links,
+        handles, invites, keys,
         password::{StoredPassword, check_password},
         sessions, users, workspaces,
     },
@@ -36,10 +34,8 @@ use crate::{
     },
     ids::{AuthEventId, SessionId, UserId},
     patch::present,
-    server::{
-        State,
-        caller::{Address, token_of},
-    },
+    server::{State, caller::Address},
+    upkeep::choices::{Choices, PasswordSignIn},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -86,84 +82,6 @@ async fn setup(
     }))
 }
 
-/// A signed-in person and their workspaces.
-#[derive(Serialize, utoipa::ToSchema)]
-struct Account {
-    user: AccountUser,
-    workspaces: Vec<MyWorkspace>,
-}
-
-/// A signed-in person. API keys get only `id` and `name`.
-#[derive(Serialize, utoipa::ToSchema)]
-struct AccountUser {
-    id: UserId,
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    email: Option<String>,
-    avatar_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    created_at: Option<crate::time::Timestamp>,
-    /// False if the client should not suggest forks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    suggestions: Option<bool>,
-    /// True if the person proved that the email address is theirs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    email_confirmed: Option<bool>,
-}
-
-async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthError> {
-    let user_row = users::get_user(c, user).await?;
-    Ok(Account {
-        user: AccountUser {
-            id: user_row.id,
-            name: user_row.name,
-            email: Some(user_row.email),
-            avatar_url: user_row.avatar_url,
-            created_at: Some(user_row.created_at),
-            suggestions: Some(user_row.suggestions),
-            email_confirmed: Some(mail_links::is_confirmed(c, user).await?),
-        },
-        workspaces: workspaces::list_mine(c, user).await?,
-    })
-}
-
-fn cookie(state: &State, token: &str, max_age_s: u64) -> String {
-    cookie_at(state, crate::auth::SESSION_COOKIE, token, "/", max_age_s)
-}
-
-fn cookie_at(
-    state: &State,
-    name: &'static str,
-    value: &str,
-    path: &'static str,
-    max_age_s: u64,
-) -> String {
-    let mut cookie = Cookie::new(name, value.to_owned());
-    cookie.set_http_only(true);
-    cookie.set_same_site(SameSite::Lax);
-    cookie.set_path(path);
-    cookie.set_secure(state.is_https());
-    let mut text = cookie.to_string();
-    text.push_str("; Max-Age=");
-    text.push_str(&max_age_s.to_string());
-    text
-}
-
-/// Returns the client that sent a request.
-fn client(headers: &HeaderMap, address: &Address) -> Client {
-    let browser = CookieJar::from_headers(headers)
-        .get(clients::BROWSER_COOKIE)
-        .map(|cookie| cookie.value().to_owned());
-    Client {
-        address: address.0,
-        browser,
-    }
-}
-
 /// Way in which a person signed in, with the account.
 enum SignIn {
     /// The account was just created.
@@ -175,7 +93,7 @@ enum SignIn {
 /// Starts a session and responds with its cookie.
 ///
 /// # Errors
-/// `WrongPassword` if the password has been changed since it was verified.
+/// `WrongPassword` if the password has been changed since it was verified, `PasswordSignInOff` if this person cannot use it.
 async fn signed_in(
     state: &State,
     status: StatusCode,
@@ -183,42 +101,29 @@ async fn signed_in(
     headers: &HeaderMap,
     address: &Address,
 ) -> Result<Response, ApiError> {
-    let device = device_of(headers, address);
-    let client = client(headers, address).marked();
-    let browser = client.browser.clone().unwrap_or_default();
-    let instead_of = token_of(headers).and_then(|token| match token {
-        Token::Session(token) => Some(token),
-        Token::Key(_) => None,
-    });
+    let browser = Browser::of(headers, address);
     let user = match &sign_in {
         SignIn::New(user) => *user,
         SignIn::Verified(password) => password.user_id,
     };
+    let starting = browser.clone();
     let token = state
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {
-            if let SignIn::Verified(password) = &sign_in
-                && !password.is_current(c).await?
-            {
-                return Err(AuthError::WrongPassword);
+            if let SignIn::Verified(password) = &sign_in {
+                if !password.is_current(c).await? {
+                    return Err(AuthError::WrongPassword);
+                }
+                if Choices::read(c).await?.password_sign_in == PasswordSignIn::ServerAdmins
+                    && !workspaces::is_server_admin(c, user).await?
+                {
+                    return Err(AuthError::PasswordSignInOff);
+                }
             }
-            let old = instead_of.as_deref();
-            clients::remember(c, user, &client).await?;
-            sessions::start(c, user, &device, old).await
+            starting.start_session(c, user).await
         })
         .await?;
-    let account = account(&mut state.db.read().await?, user).await?;
-    let session = cookie(state, &token, sessions::SESSION_LIFETIME.as_secs());
-    let lifetime_s = clients::BROWSER_COOKIE_LIFETIME.as_secs();
-    let browser = cookie_at(
-        state,
-        clients::BROWSER_COOKIE,
-        &browser,
-        "/v1/auth",
-        lifetime_s,
-    );
-    let cookies = AppendHeaders([(header::SET_COOKIE, session), (header::SET_COOKIE, browser)]);
-    Ok((status, cookies, Json(account)).into_response())
+    browser.respond(state, status, user, &token).await
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -257,6 +162,13 @@ async fn signup(
         setup_token: form.setup_token,
     };
     let email = form.email.trim().to_lowercase();
+    let mut c = state.db.read().await?;
+    if Choices::read(&mut c).await?.password_sign_in == PasswordSignIn::ServerAdmins
+        && users::any_account(&mut c).await?
+    {
+        return Err(AuthError::PasswordSignInOff.into());
+    }
+    drop(c);
     // Sign-up reveals whether an email address is taken, so attempts are limited like logins.
     let attempt = state.limits.log_in(&email, address.0).await?;
     let new = async {
@@ -343,7 +255,7 @@ async fn login(
     let is_unknown = attempt == Attempt::Guarded
         && match &stored {
             Some(stored) => {
-                let client = client(&headers, &address);
+                let client = Browser::of(&headers, &address).client;
                 !clients::is_known(&mut c, stored.user_id, &client).await?
             }
             None => true,

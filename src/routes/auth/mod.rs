@@ -4,6 +4,8 @@ mod accounts;
 mod keys;
 mod mail;
 mod people;
+mod session;
+mod sign_in;
 mod workspaces;
 
 use axum::http::{HeaderMap, header};
@@ -24,6 +26,7 @@ type St = axum::extract::State<State>;
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .merge(accounts::router())
+        .merge(sign_in::router())
         .merge(workspaces::router())
         .merge(people::router())
         .merge(keys::router())

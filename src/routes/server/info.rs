@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{certificate::ServerCertificate, mail::ServerMail};
@@ -24,7 +24,7 @@ use crate::{
     time::Timestamp,
     upkeep::{
         BackupState, DrillResult, LastBackup, backups,
-        choices::{ChoiceChanges, Choices},
+        choices::{ChoiceChanges, Choices, PasswordSignIn},
         disk_trend,
         updates::{self, UpdateSearch},
     },
@@ -128,6 +128,9 @@ struct ServerInfo {
     checked_at: Option<Timestamp>,
     #[schema(inline)]
     agents_state: AgentsState,
+    /// People who can sign in with a password.
+    #[schema(inline)]
+    password_sign_in: PasswordSignIn,
 }
 
 /// Get the state of the server
@@ -162,6 +165,7 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
         commit: telemetry::COMMIT.map(str::to_owned),
         installed: InstallKind::of_this_program(),
         started_at,
+        password_sign_in: choices.password_sign_in,
         database: ServerDatabase {
             engine: match state.db.engine() {
                 Engine::Sqlite => EngineName::Sqlite,
@@ -206,6 +210,10 @@ struct ServerForm {
     look_for_updates: Option<bool>,
     /// Confirms that there is a copy of the secret key, which backups do not contain.
     key_copied: Option<bool>,
+    /// Determines who can sign in with a password. Needs a session in which the person signed in, or confirmed that it is them, within
+    /// the last 10 minutes.
+    #[schema(inline)]
+    password_sign_in: Option<PasswordSignIn>,
 }
 
 /// Change settings of the server
@@ -226,19 +234,28 @@ async fn update_server(
     let changes = ChoiceChanges {
         look_for_updates: form.look_for_updates,
         key_copied: form.key_copied,
+        password_sign_in: form.password_sign_in,
     };
     let changed = [
-        ("look_for_updates", form.look_for_updates),
-        ("key_copied", form.key_copied),
+        ("look_for_updates", form.look_for_updates.map(Value::from)),
+        ("key_copied", form.key_copied.map(Value::from)),
+        (
+            "password_sign_in",
+            form.password_sign_in.map(|people| people.as_str().into()),
+        ),
     ];
-    let data: BTreeMap<&str, bool> = changed
+    let data: BTreeMap<&str, Value> = changed
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
         .collect();
     if !data.is_empty() {
+        let person = caller.caller.clone();
         caller
             .write(&state.db, async move |c: &mut Conn, actor| {
                 actor.require(Scope::WorkspaceAdmin)?;
+                if changes.password_sign_in.is_some() {
+                    person.require_confirmed(c).await?;
+                }
                 Choices::change(c, changes).await?;
                 let action = AuditAction::ServerUpdated;
                 record_audit(c, actor, action, String::new(), json!(data)).await?;

@@ -1,6 +1,6 @@
 //! Calls of each route that can fail only because of missing permissions.
 
-use openvibe::{db::Conn, ids::ActionId};
+use openvibe::{auth::operator, db::Conn, ids::ActionId};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -114,6 +114,13 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             // Logging in ends the current session.
             let form = json!({"email": w.olu.email, "password": PASSWORD});
             Call::post(path, form).by(w.double(who).await.asks)
+        }
+        ("POST /v1/auth/confirm", _) => {
+            Call::post(path, json!({"password": PASSWORD})).by(w.double(who).await.asks)
+        }
+        ("POST /v1/auth/sign-in-link", _) => {
+            let token = operator::create_sign_in_link(w.app.db(), &w.olu.email).await;
+            Call::post(path, json!({"token": token.unwrap()})).by(w.double(who).await.asks)
         }
         ("DELETE /v1/auth/sessions", _) => Call::delete(path).by(w.double(who).await.asks),
         ("POST /v1/auth/logout", _) => Call::act(path).by(w.double(who).await.asks),

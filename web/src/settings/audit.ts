@@ -280,6 +280,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Certificate ordered',
     describe: () => 'ordered a new certificate for the server',
   },
+  'sign_in.link_created': {
+    name: 'Sign-in link created',
+    describe: (e, n) => `created a link that signs in as ${person(e, n)}`,
+  },
   'message.deleted': {
     name: 'Someone else’s message deleted',
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,

@@ -89,6 +89,7 @@ test('a key offers only the scopes of its creator’s role', () => {
 const entry = (x: Partial<AuditEntry>): AuditEntry => ({
   id: 'audit_1',
   actor_id: 'user_ada',
+  actor_kind: 'user',
   action: 'policy.changed',
   target: null,
   data: {},

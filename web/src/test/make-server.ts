@@ -37,5 +37,6 @@ export const serverInfo = (x: Partial<ServerInfo> = {}): ServerInfo => ({
   checked_at: null,
   backups: backups(),
   agents_state: 'running',
+  password_sign_in: 'everyone',
   ...x,
 });
