@@ -52,7 +52,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
-    "act", "grant", "sched", "run", "node", "inbox",
+    "act", "grant", "sched", "run", "node", "inbox", "passkey",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -182,6 +182,7 @@ ids! {
     RunId = "run", "a run of a workflow";
     NodeId = "node", "a node";
     InboxItemId = "inbox", "an inbox item";
+    PasskeyId = "passkey", "a passkey";
 }
 
 #[cfg(test)]

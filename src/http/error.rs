@@ -65,10 +65,19 @@ pub struct ApiError {
     retry_after_s: Option<u64>,
     /// Current object; set for a stale `If-Match`.
     current: Option<Box<Value>>,
+    /// Next step; set if a sign-in needs another one.
+    next_step: Option<Box<NextStep>>,
     /// True if the cause has already been logged, or does not need to be.
     is_logged: bool,
     /// True if the request lost its database connection.
     has_lost_connection: bool,
+}
+
+/// Step that a sign-in still needs.
+#[derive(Debug, Clone)]
+struct NextStep {
+    flow: String,
+    methods: Vec<&'static str>,
 }
 
 /// Body of every error.
@@ -97,6 +106,14 @@ pub struct ErrorDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub current: Option<Value>,
+    /// Secret of the sign-in, sent with status 401 `second_factor_required`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub flow: Option<String>,
+    /// Ways to complete the sign-in, sent with status 401 `second_factor_required`: `code`, `passkey`, and `recovery_code`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub methods: Option<Vec<String>>,
 }
 
 impl ApiError {
@@ -124,6 +141,7 @@ impl ApiError {
             param: None,
             retry_after_s: None,
             current: None,
+            next_step: None,
             is_logged: false,
             has_lost_connection: false,
         }
@@ -140,6 +158,13 @@ impl ApiError {
     #[must_use]
     pub fn with_current(mut self, current: &impl serde::Serialize) -> Self {
         self.current = serde_json::to_value(current).ok().map(Box::new);
+        self
+    }
+
+    /// Adds the step that a sign-in still needs.
+    #[must_use]
+    pub fn with_next_step(mut self, flow: String, methods: Vec<&'static str>) -> Self {
+        self.next_step = Some(Box::new(NextStep { flow, methods }));
         self
     }
 
@@ -370,6 +395,10 @@ impl ApiError {
         }
         if let Some(current) = &self.current {
             error["current"] = (**current).clone();
+        }
+        if let Some(step) = &self.next_step {
+            error["flow"] = step.flow.as_str().into();
+            error["methods"] = json!(step.methods);
         }
         error
     }
