@@ -22,7 +22,7 @@ use super::{AuthError, hash_token};
 use crate::{
     db::{Conn, Db, DbError, Engine, dialect},
     http::address::net_of,
-    ids::SessionId,
+    ids::{SessionId, UserId},
     rate::{Buckets, Rate, whole_seconds},
     text_enum::text_enum,
 };
@@ -36,6 +36,9 @@ const LOGINS_OF_ACCOUNT_ANYWHERE: Rate = Rate::new(Duration::from_secs(36), 100)
 const LOGINS_OF_UNKNOWN_CLIENT: Rate = Rate::new(Duration::from_mins(1), 1);
 /// Limit of wrong current passwords in one session.
 const PASSWORD_CHANGES: Rate = Rate::new(Duration::from_secs(6), 10);
+
+/// Limit of wrong second factors of an account: they follow the right password, so nobody can use up those of others.
+const SECOND_FACTORS: Rate = Rate::new(Duration::from_mins(1), 10);
 
 /// Result of the rate limit check before the password is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +59,7 @@ text_enum! {
         AccountLoginsAnywhere = "account_logins_anywhere",
         UnknownLogins = "unknown_logins",
         PasswordChanges = "password_changes",
+        SecondFactors = "second_factors",
     }
 }
 
@@ -186,6 +190,7 @@ fn refused(kind: BucketKind, wait: Duration) -> AuthError {
         | BucketKind::AccountLoginsAnywhere => "logins",
         BucketKind::UnknownLogins => "unknown_logins",
         BucketKind::PasswordChanges => "password_changes",
+        BucketKind::SecondFactors => "second_factors",
     };
     metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
     AuthError::TooManyAttempts(whole_seconds(wait))
@@ -198,6 +203,7 @@ pub(super) struct Attempts {
     account_logins_anywhere: Limit,
     unknown_logins: Limit,
     password_changes: Limit,
+    second_factors: Limit,
     /// The database whose rows all nodes share.
     shared: Option<Db>,
 }
@@ -214,6 +220,7 @@ impl Default for Attempts {
             ),
             unknown_logins: Limit::new(Kind::UnknownLogins, LOGINS_OF_UNKNOWN_CLIENT),
             password_changes: Limit::new(Kind::PasswordChanges, PASSWORD_CHANGES),
+            second_factors: Limit::new(Kind::SecondFactors, SECOND_FACTORS),
             shared: None,
         }
     }
@@ -322,10 +329,29 @@ impl Attempts {
 
     /// Refunds a password change attempt that was not a wrong guess.
     pub(super) async fn refund_change(&self, session: SessionId) {
-        let key = hash_token(&session.to_string());
-        self.password_changes.give_back(&key);
+        self.refund_one(&self.password_changes, &hash_token(&session.to_string()))
+            .await;
+    }
+
+    /// Counts an attempt with a second factor.
+    ///
+    /// # Errors
+    /// `TooManyAttempts`, or a database error.
+    pub(super) async fn second_factor(&self, user: UserId) -> Result<(), AuthError> {
+        self.take(&self.second_factors, &hash_token(&user.to_string()))
+            .await
+    }
+
+    /// Refunds an attempt with a second factor that was not wrong.
+    pub(super) async fn refund_second_factor(&self, user: UserId) {
+        self.refund_one(&self.second_factors, &hash_token(&user.to_string()))
+            .await;
+    }
+
+    async fn refund_one(&self, limit: &Limit, key: &str) {
+        limit.give_back(key);
         if let Some(db) = &self.shared {
-            give_back(db, vec![self.password_changes.shared(&key)]).await;
+            give_back(db, vec![limit.shared(key)]).await;
         }
     }
 
@@ -354,6 +380,7 @@ impl Attempts {
             &self.account_logins_anywhere,
             &self.unknown_logins,
             &self.password_changes,
+            &self.second_factors,
         ] {
             limit.buckets.cleanup(now);
         }

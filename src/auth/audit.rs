@@ -82,6 +82,9 @@ text_enum! {
         ServerChecked = "server.checked",
         ServerCertificateOrdered = "server.certificate_ordered",
         SignInLinkCreated = "sign_in.link_created",
+        FactorAdded = "factor.added",
+        FactorRemoved = "factor.removed",
+        FactorReset = "factor.reset",
     }
 }
 

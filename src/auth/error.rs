@@ -15,6 +15,22 @@ pub enum AuthError {
         "this sign-in took too long, was already used, or had too many wrong codes: start again"
     )]
     FlowExpired,
+    #[error("the code is wrong or was already used: enter the newest one")]
+    WrongCode,
+    #[error("the code is wrong or was already used: enter the newest one")]
+    WrongCurrentCode,
+    #[error("this passkey cannot be used: {0}")]
+    PasskeyRejected(&'static str),
+    #[error("this passkey may have been copied: sign in another way, and remove it")]
+    PasskeyCopied,
+    #[error("you have an authenticator app: remove it first")]
+    AppExists,
+    #[error("you have no second factor: set up an authenticator app or a passkey first")]
+    NoSecondFactor,
+    #[error("you could not sign in anymore: add another way to sign in first")]
+    LastMethod,
+    #[error(transparent)]
+    Secret(SecretError),
     #[error("only admins of this server sign in with a password: sign in another way")]
     PasswordSignInOff,
     #[error(
@@ -107,6 +123,15 @@ impl AuthError {
     }
 }
 
+impl From<SecretError> for AuthError {
+    fn from(e: SecretError) -> Self {
+        match e {
+            SecretError::Db(e) => Self::Db(e),
+            other => Self::Secret(other),
+        }
+    }
+}
+
 /// `Retry-After` in seconds if too many passwords are waiting to be hashed.
 const HASHER_AFTER_S: u64 = 5;
 /// `Retry-After` in seconds if there are too many sockets.
@@ -122,6 +147,17 @@ impl From<AuthError> for ApiError {
             E::MetricsToken => make(StatusCode::UNAUTHORIZED, ErrorCode::MetricsTokenRequired),
             E::WrongPassword => make(StatusCode::UNAUTHORIZED, ErrorCode::WrongCredentials),
             E::FlowExpired => make(StatusCode::UNAUTHORIZED, ErrorCode::FlowExpired),
+            E::WrongCode => make(StatusCode::UNAUTHORIZED, ErrorCode::WrongCode),
+            E::WrongCurrentCode => make(StatusCode::FORBIDDEN, ErrorCode::WrongCode).param("code"),
+            E::PasskeyRejected(_) => make(StatusCode::UNAUTHORIZED, ErrorCode::PasskeyRejected),
+            E::PasskeyCopied => make(StatusCode::UNAUTHORIZED, ErrorCode::PasskeyCopied),
+            E::AppExists => make(StatusCode::CONFLICT, ErrorCode::AppExists),
+            E::NoSecondFactor => make(StatusCode::CONFLICT, ErrorCode::NoSecondFactor),
+            E::LastMethod => make(StatusCode::CONFLICT, ErrorCode::LastMethod),
+            E::Secret(error) => {
+                tracing::error!(%error, "a secret could not be stored");
+                make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::SecretKeyMissing).logged()
+            }
             E::PasswordSignInOff => make(StatusCode::FORBIDDEN, ErrorCode::PasswordSignInOff),
             E::ConfirmationRequired => make(StatusCode::FORBIDDEN, ErrorCode::ConfirmationRequired),
             E::WrongCurrentPassword => {

@@ -26,6 +26,10 @@ text_enum! {
         KeyCreated = "key_created",
         /// The operator created a link that signs in to the account.
         SignInLinkCreated = "sign_in_link_created",
+        FactorAdded = "factor_added",
+        FactorRemoved = "factor_removed",
+        RecoveryCodesCreated = "recovery_codes_created",
+        RecoveryCodeUsed = "recovery_code_used",
     }
 }
 
@@ -33,7 +37,7 @@ text_enum! {
 pub struct AuthEvent {
     pub id: AuthEventId,
     pub kind: AuthEventKind,
-    /// Name of a new key.
+    /// Name of the key or passkey.
     pub detail: Option<String>,
     pub user_agent: Option<String>,
     pub address: Option<String>,

@@ -331,6 +331,28 @@ impl Limits {
         }
     }
 
+    /// Counts an attempt with a second factor of an account.
+    ///
+    /// # Errors
+    /// Same as `log_in`.
+    pub async fn second_factor(&self, user: UserId) -> Result<(), AuthError> {
+        if !self.on {
+            return Ok(());
+        }
+        self.attempts.second_factor(user).await
+    }
+
+    /// Refunds an attempt with a second factor that was not wrong.
+    pub async fn settle_second_factor<T>(&self, user: UserId, outcome: &Result<T, AuthError>) {
+        let is_wrong = matches!(
+            outcome,
+            Err(AuthError::WrongCode | AuthError::WrongCurrentCode)
+        );
+        if self.on && !is_wrong {
+            self.attempts.refund_second_factor(user).await;
+        }
+    }
+
     /// Takes a socket slot, and one of the person's slots if the person is known.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ pub mod clients;
 pub mod doubts;
 mod error;
 pub mod events;
+pub mod factors;
 pub mod flows;
 pub mod handles;
 pub mod invite_mails;

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{
     AuditAction, AuthError, Role, audit,
     events::{self, AuthEventKind, Device},
+    factors,
     flows::{self, FlowKind},
     members::{self, Newcomer},
     new_token,
@@ -96,7 +97,7 @@ pub async fn create_sign_in_link(db: &Db, email: &str) -> Result<String, AuthErr
         let stored = StoredPassword::find(c, &email).await?;
         let user = stored.ok_or(AuthError::NotFound("account"))?.user_id;
         flows::end_all(c, user, FlowKind::SignInLink).await?;
-        flows::begin(c, &secret, FlowKind::SignInLink, user).await?;
+        flows::begin(c, &secret, FlowKind::SignInLink, Some(user)).await?;
         let (kind, device) = (AuthEventKind::SignInLinkCreated, Device::OPERATOR);
         events::record(c, user, kind, None, &device).await?;
         for workspace in workspaces::ids_of(c, user).await? {
@@ -107,6 +108,19 @@ pub async fn create_sign_in_link(db: &Db, email: &str) -> Result<String, AuthErr
     })
     .await?;
     Ok(token)
+}
+
+/// Removes the second factors of an account.
+///
+/// # Errors
+/// `NotFound` for an unknown account.
+pub async fn reset_second_factor(db: &Db, email: &str) -> Result<(), AuthError> {
+    let email = super::names::parse_email(email)?;
+    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+        let stored = StoredPassword::find(c, &email).await?;
+        factors::reset(c, stored.ok_or(AuthError::NotFound("account"))?.user_id).await
+    })
+    .await
 }
 
 async fn find_workspace(c: &mut Conn, slug: &str) -> Result<WorkspaceId, AuthError> {

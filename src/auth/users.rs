@@ -5,8 +5,7 @@ use serde::Serialize;
 use super::{
     AuthError, Caller, DisplayName, Hasher,
     events::{self, AuthEventKind, Device},
-    flows::{self, FlowKind},
-    handles, invites, keys,
+    flows, handles, invites, keys,
     look_alikes::Skeletons,
     members::Newcomer,
     password::{StoredPassword, check_password},
@@ -305,9 +304,9 @@ pub async fn reset_password(
     .await
 }
 
-/// Changes the password. Links that sign in to the account stop working.
+/// Changes the password. Sign-ins to the account that are not finished end.
 pub(crate) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Result<(), AuthError> {
-    flows::end_all(c, user, FlowKind::SignInLink).await?;
+    flows::end_of(c, user).await?;
     c.q("update users set password_hash = $2 where id = $1")
         .bind(user)
         .bind(hash.to_owned())

@@ -44,6 +44,11 @@ pub(super) enum UserCommand {
         #[arg(long)]
         email: String,
     },
+    /// Remove the authenticator app, the passkeys, and the recovery codes of an account, so that its password is enough
+    ResetSecondFactor {
+        #[arg(long)]
+        email: String,
+    },
     /// Set a new password; ends all sessions of the account and revokes its API keys
     ResetPassword {
         #[arg(long)]
@@ -93,6 +98,12 @@ pub(super) async fn run(config: Config, command: UserCommand) -> anyhow::Result<
             for base in addresses::bases(url.as_deref(), listen) {
                 say(&sign_in_link(&base, &token));
             }
+        }
+        UserCommand::ResetSecondFactor { email } => {
+            operator::reset_second_factor(&db, &email).await?;
+            say(&format!(
+                "{email} signs in with the password alone, until a second factor is set up again"
+            ));
         }
         UserCommand::ResetPassword {
             email,

@@ -87,6 +87,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_128_020_200, "add_client_id_age"),
     common!(20_261_128_030_100, "add_sign_in_flows"),
     per_engine!(20_261_128_030_200, "add_actor_kind"),
+    common!(20_261_128_030_300, "create_factors"),
     common!(20_261_128_050_100, "create_mails"),
 ];
 

@@ -1006,6 +1006,7 @@ async fn delete_account(c: &mut Conn, user: UserId) -> Result<bool, ChatError> {
         ] {
             c.q(sql).bind(user).run().await?;
         }
+        auth::factors::delete_secrets(c, user).await?;
         // On `PostgreSQL`, the revocation row keeps the user's ID for 10 minutes.
         let revocation = Revocation::User {
             user,

@@ -268,6 +268,16 @@ struct Device {
     expires_at: Timestamp,
 }
 
+/// A second factor, without what proves it.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedFactor {
+    #[serde(skip)]
+    id: Uuid,
+    kind: String,
+    name: String,
+    created_at: Timestamp,
+}
+
 /// Usage without costs, which belong to the workspace and are hidden from some people.
 #[derive(Serialize, Deserialize)]
 struct ExportedUsage {
@@ -517,8 +527,17 @@ async fn account(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
               where s.user_id = $2 and s.id > $3 order by s.id limit $4",
         key: |row| row.id.0,
     };
+    let factors = Part::<ExportedFactor> {
+        name: "second_factors",
+        sql: "select f.id, f.kind, f.name, f.created_at from \
+              (select id, user_id, 'passkey' as kind, name, created_at from passkeys where user_id = $2 union all \
+               select user_id, user_id, 'app', '', confirmed_at from totp_apps where user_id = $2 and confirmed_at is not null) f \
+              join members m on m.user_id = f.user_id and m.workspace_id = $1 where f.id > $3 order by f.id limit $4",
+        key: |row| row.id,
+    };
     if who.reader == ExportReader::Subject {
         part(db, out, who, &sessions).await?;
+        part(db, out, who, &factors).await?;
     }
     Ok(())
 }

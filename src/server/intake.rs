@@ -254,6 +254,10 @@ pub fn is_for_anonymous(path: &str) -> bool {
             | "/v1/auth/reset/confirm"
             | "/v1/mail/confirm"
             | "/v1/auth/sign-in-link"
+            | "/v1/auth/methods"
+            | "/v1/auth/second-factor"
+            | "/v1/auth/passkey"
+            | "/v1/auth/passkey/options"
     ) || path.starts_with("/v1/invites/")
 }
 

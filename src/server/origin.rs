@@ -125,7 +125,11 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
     let begins_session = changes
         && matches!(
             path,
-            "/v1/auth/login" | "/v1/auth/signup" | "/v1/auth/sign-in-link"
+            "/v1/auth/login"
+                | "/v1/auth/signup"
+                | "/v1/auth/sign-in-link"
+                | "/v1/auth/second-factor"
+                | "/v1/auth/passkey"
         );
     // MCP requires a check of every `Origin`; clients that are not browsers send none.
     let is_permitted = with_key && permitted(&state.config.api_origins, headers).is_some();

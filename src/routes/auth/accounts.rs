@@ -20,7 +20,9 @@ use crate::{
     auth::{
         Attempt, AuthError, AuthEvent, Caller, Credential, Session, User, clients,
         events::{self, AuthEventKind, Device},
-        handles, invites, keys,
+        factors::{SecondFactorMethod, SecondFactors},
+        flows::{self, FlowKind},
+        handles, invites, keys, new_token,
         password::{StoredPassword, check_password},
         sessions, users, workspaces,
     },
@@ -28,7 +30,7 @@ use crate::{
     db::Conn,
     failpoint,
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List, PageQuery},
     },
@@ -90,7 +92,15 @@ enum SignIn {
     Verified(StoredPassword),
 }
 
-/// Starts a session and responds with its cookie.
+/// Result of a sign-in's first step.
+enum Start {
+    /// Token of the new session.
+    Session(String),
+    /// The sign-in needs one of these second factors.
+    Asked(Vec<SecondFactorMethod>),
+}
+
+/// Starts a session and responds with its cookie, or asks for a second factor.
 ///
 /// # Errors
 /// `WrongPassword` if the password has been changed since it was verified, `PasswordSignInOff` if this person cannot use it.
@@ -107,7 +117,9 @@ async fn signed_in(
         SignIn::Verified(password) => password.user_id,
     };
     let starting = browser.clone();
-    let token = state
+    let flow = new_token();
+    let secret = flow.clone();
+    let result = state
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {
             if let SignIn::Verified(password) = &sign_in {
@@ -119,11 +131,28 @@ async fn signed_in(
                 {
                     return Err(AuthError::PasswordSignInOff);
                 }
+                let methods = SecondFactors::of(c, user).await?.methods();
+                if !methods.is_empty() {
+                    flows::begin(c, &secret, FlowKind::SecondFactor, Some(user)).await?;
+                    return Ok(Start::Asked(methods));
+                }
             }
-            starting.start_session(c, user).await
+            starting.start_session(c, user).await.map(Start::Session)
         })
         .await?;
-    browser.respond(state, status, user, &token).await
+    match result {
+        Start::Session(token) => browser.respond(state, status, user, &token).await,
+        Start::Asked(methods) => {
+            let text = "a second factor is needed: enter a code, or use a passkey".to_owned();
+            let error = ApiError::new(
+                StatusCode::UNAUTHORIZED,
+                ErrorCode::SecondFactorRequired,
+                text,
+            );
+            let methods = methods.into_iter().map(SecondFactorMethod::as_str);
+            Err(error.with_next_step(flow, methods.collect()))
+        }
+    }
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -241,7 +270,8 @@ struct LoginForm {
     request_body(content = LoginForm,
         example = json!({"email": "ada@example.org", "password": "correct horse battery"})),
     responses((status = 200, body = Account, description = "Signed in: the session cookie is set"),
-        (status = 401, body = crate::http::error::ErrorBody, description = "The email address or password is wrong")))]
+        (status = 401, body = crate::http::error::ErrorBody, description = "The email address or password is wrong, or \
+            `second_factor_required`: complete the sign-in with `flow` and one of `methods`")))]
 async fn login(
     axum::extract::State(state): St,
     headers: HeaderMap,

@@ -1,6 +1,7 @@
 //! HTTP routes for accounts, workspaces, people, and keys.
 
 mod accounts;
+mod factors;
 mod keys;
 mod mail;
 mod people;
@@ -27,6 +28,7 @@ pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .merge(accounts::router())
         .merge(sign_in::router())
+        .merge(factors::router())
         .merge(workspaces::router())
         .merge(people::router())
         .merge(keys::router())

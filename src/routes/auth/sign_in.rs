@@ -1,45 +1,278 @@
-//! HTTP routes for ways of signing in other than an email address and password, and for confirmations.
+//! HTTP routes for ways of signing in other than an email address and password, for second factors, and for confirmations.
 
 use axum::{
+    Json,
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use uuid::Uuid;
 
 use super::{
-    St,
+    St, device_of,
     session::{Account, Browser},
 };
 use crate::{
     auth::{
         AuthError, Caller,
+        events::{self, AuthEventKind, Device},
+        factors::{
+            SecondFactor, passkeys,
+            webauthn::{Assertion, Site},
+        },
         flows::{self, FlowKind},
+        new_token,
         password::StoredPassword,
         sessions, users,
     },
     db::Conn,
-    http::{ApiError, extract::Body},
+    http::{
+        ApiError,
+        extract::{Body, NoFields},
+    },
+    ids::{SessionId, UserId},
+    outbound::Url,
     server::{State, caller::Address},
+    upkeep::choices::{Choices, PasswordSignIn},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
+        .routes(routes!(sign_in_methods))
+        .routes(routes!(second_factor))
+        .routes(routes!(passkey_options))
+        .routes(routes!(sign_in_with_passkey))
         .routes(routes!(confirm))
         .routes(routes!(open_sign_in_link))
+}
+
+/// Site to which passkeys are bound.
+pub(super) fn site(state: &State) -> Site {
+    let url = Url::parse(&state.public_url).ok();
+    let host = url.as_ref().and_then(|url| url.host_str());
+    Site {
+        rp_id: host.unwrap_or("localhost").to_owned(),
+        origin: url.as_ref().map_or_else(
+            || state.public_url.clone(),
+            |url| url.origin().ascii_serialization(),
+        ),
+    }
+}
+
+/// Ways to sign in.
+#[derive(Serialize, utoipa::ToSchema)]
+struct SignInMethods {
+    /// False if only admins of the server sign in with a password.
+    password: bool,
+    /// False if browsers accept no passkeys for this server, because its address has no name.
+    passkey: bool,
+}
+
+/// Get the ways to sign in
+///
+/// They do not depend on the account.
+#[utoipa::path(get, path = "/v1/auth/methods", tag = "accounts",
+    security(()),
+    responses((status = 200, body = SignInMethods)))]
+async fn sign_in_methods(axum::extract::State(state): St) -> Result<Json<SignInMethods>, ApiError> {
+    let choices = Choices::read(&mut state.db.read().await?).await?;
+    let host = site(&state).rp_id;
+    let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    Ok(Json(SignInMethods {
+        password: choices.password_sign_in == PasswordSignIn::Everyone,
+        passkey: is_address.is_err(),
+    }))
+}
+
+/// Returns the only field that is set.
+fn one_of<T>(fields: impl IntoIterator<Item = Option<T>>, names: &str) -> Result<T, AuthError> {
+    let mut set = fields.into_iter().flatten();
+    match (set.next(), set.next()) {
+        (Some(field), None) => Ok(field),
+        _ => Err(AuthError::Invalid(format!("send one of {names}"), "code")),
+    }
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SecondFactorForm {
+    /// `error.flow` of `POST /v1/auth/login`.
+    flow: String,
+    /// Six digits of the authenticator app.
+    code: Option<String>,
+    /// Unused recovery code.
+    recovery_code: Option<String>,
+    /// `PublicKeyCredential.toJSON()` of a passkey, with the challenge of `POST /v1/auth/passkey/options`.
+    #[schema(value_type = Option<Object>)]
+    credential: Option<Value>,
+}
+
+/// Result of the second step of a sign-in.
+enum SecondStep {
+    /// Token of the new session.
+    Session(String),
+    Wrong,
+}
+
+/// Complete a sign-in with a second factor
+///
+/// A wrong factor is 401 `wrong_code`. Five of them end the sign-in, which is 401 `flow_expired` then. An account has 10 wrong factors,
+/// and then one more each minute.
+#[utoipa::path(post, path = "/v1/auth/second-factor", tag = "accounts",
+    security(()),
+    request_body(content = SecondFactorForm,
+        example = json!({"flow": "q2Vq0cFzH0x1c9a5yT3m7K8nJ4sD6gL2bW0eR1uXoPI", "code": "123456"})),
+    responses((status = 200, body = Account, description = "Signed in: the session cookie is set"),
+        (status = 401, body = crate::http::error::ErrorBody, description = "The factor is wrong, or the sign-in has ended")))]
+async fn second_factor(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    address: Address,
+    Body(form): Body<SecondFactorForm>,
+) -> Result<Response, ApiError> {
+    let credential = form
+        .credential
+        .map(|credential| Assertion::parse(credential, &site(&state)))
+        .transpose()?;
+    let factor = one_of(
+        [
+            form.code.map(SecondFactor::Code),
+            form.recovery_code.map(SecondFactor::RecoveryCode),
+            credential.map(SecondFactor::Passkey),
+        ],
+        "`code`, `recovery_code`, and `credential`",
+    )?;
+    let user = flows::find_second_factor(&mut state.db.read().await?, &form.flow).await?;
+    let browser = Browser::of(&headers, &address);
+    let (starting, device) = (browser.clone(), device_of(&headers, &address));
+    let keyring = state.keyring.clone();
+    state.limits.second_factor(user).await?;
+    let step = state
+        .db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            if flows::count_second_factor(c, &form.flow).await? != user {
+                return Err(AuthError::FlowExpired);
+            }
+            if !factor.try_use(c, &keyring, user, &device).await? {
+                events::record(c, user, AuthEventKind::SignInFailed, None, &device).await?;
+                return Ok(SecondStep::Wrong);
+            }
+            flows::end(c, &form.flow).await?;
+            let token = starting.start_session(c, user).await?;
+            Ok(SecondStep::Session(token))
+        })
+        .await;
+    let token = match step {
+        Ok(SecondStep::Session(token)) => Ok(token),
+        Ok(SecondStep::Wrong) => Err(AuthError::WrongCode),
+        Err(e) => Err(e),
+    };
+    state.limits.settle_second_factor(user, &token).await;
+    browser.respond(&state, StatusCode::OK, user, &token?).await
+}
+
+/// Options for `navigator.credentials.get()`, as `PublicKeyCredential.parseRequestOptionsFromJSON()` takes them.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct RequestOptions {
+    challenge: String,
+    rp_id: String,
+    user_verification: &'static str,
+    /// Milliseconds.
+    timeout: u64,
+}
+
+/// Get a challenge for a passkey
+///
+/// It can be used once, within 5 minutes: to sign in, as a second factor, or to confirm that it is you.
+#[utoipa::path(post, path = "/v1/auth/passkey/options", tag = "accounts",
+    security(()),
+    responses((status = 200, body = RequestOptions)))]
+async fn passkey_options(
+    axum::extract::State(state): St,
+    _: NoFields,
+) -> Result<Json<RequestOptions>, ApiError> {
+    let challenge = new_token();
+    let secret = challenge.clone();
+    state
+        .db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            flows::begin(c, &secret, FlowKind::Passkey, None).await
+        })
+        .await?;
+    Ok(Json(RequestOptions {
+        challenge,
+        rp_id: site(&state).rp_id,
+        user_verification: "required",
+        timeout: flows::PASSKEY_WITHIN_MS,
+    }))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct PasskeyForm {
+    /// `PublicKeyCredential.toJSON()` of a passkey.
+    #[schema(value_type = Object)]
+    credential: Value,
+}
+
+/// Sign in with a passkey
+///
+/// 401 `passkey_rejected` if it is not registered here or does not fit, `passkey_copied` if its counter did not rise, and `flow_expired` if
+/// its challenge was used or is older than 5 minutes.
+#[utoipa::path(post, path = "/v1/auth/passkey", tag = "accounts",
+    security(()),
+    request_body(content = PasskeyForm, example = json!({"credential": {"id": "…", "rawId": "…", "type": "public-key",
+        "response": {"clientDataJSON": "…", "authenticatorData": "…", "signature": "…", "userHandle": "…"}}})),
+    responses((status = 200, body = Account, description = "Signed in: the session cookie is set"),
+        (status = 401, body = crate::http::error::ErrorBody, description = "The passkey cannot be used")))]
+async fn sign_in_with_passkey(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    address: Address,
+    Body(form): Body<PasskeyForm>,
+) -> Result<Response, ApiError> {
+    let assertion = Assertion::parse(form.credential, &site(&state))?;
+    if assertion.user_handle.is_none() {
+        return Err(AuthError::PasskeyRejected("it does not name its account").into());
+    }
+    let browser = Browser::of(&headers, &address);
+    let starting = browser.clone();
+    let (user, token) = state
+        .db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            let user = passkeys::sign_in(c, &assertion).await?;
+            let token = starting.start_session(c, user).await?;
+            Ok::<_, AuthError>((user, token))
+        })
+        .await?;
+    browser.respond(&state, StatusCode::OK, user, &token).await
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ConfirmForm {
-    password: String,
+    password: Option<String>,
+    /// Six digits of the authenticator app.
+    code: Option<String>,
+    /// `PublicKeyCredential.toJSON()` of a passkey, with the challenge of `POST /v1/auth/passkey/options`.
+    #[schema(value_type = Option<Object>)]
+    credential: Option<Value>,
+}
+
+/// Proof that it is still the same person.
+enum Confirmation {
+    Password(String),
+    Factor(SecondFactor),
 }
 
 /// Confirm that it is you
 ///
 /// A confirmation counts for 10 minutes in the same session, as signing in does. Changes to ways of signing in need one; without it,
-/// they return 403 `confirmation_required`.
+/// they return 403 `confirmation_required`. Send one of `password`, `code`, and `credential`; a wrong one is 403 `wrong_password` or
+/// `wrong_code`.
 #[utoipa::path(post, path = "/v1/auth/confirm", tag = "accounts",
     security(("session" = ["viewer"])),
     request_body(content = ConfirmForm, example = json!({"password": "correct horse battery"})),
@@ -47,23 +280,63 @@ struct ConfirmForm {
 async fn confirm(
     axum::extract::State(state): St,
     caller: Caller,
+    headers: HeaderMap,
+    address: Address,
     Body(form): Body<ConfirmForm>,
 ) -> Result<StatusCode, ApiError> {
     let session = caller.require_session()?;
+    let credential = form
+        .credential
+        .map(|credential| Assertion::parse(credential, &site(&state)))
+        .transpose()
+        .map_err(|_| AuthError::WrongCurrentCode)?;
+    let proof = one_of(
+        [
+            form.password.map(Confirmation::Password),
+            form.code
+                .map(|code| Confirmation::Factor(SecondFactor::Code(code))),
+            credential.map(|passkey| Confirmation::Factor(SecondFactor::Passkey(passkey))),
+        ],
+        "`password`, `code`, and `credential`",
+    )?;
+    match proof {
+        Confirmation::Password(password) => {
+            let in_this_form =
+                |e: AuthError| ApiError::from(e).rename_param(|_| "password".to_owned());
+            confirm_password(&state, caller, session, password)
+                .await
+                .map_err(in_this_form)?;
+        }
+        Confirmation::Factor(factor) => {
+            let (user, device) = (caller.user, device_of(&headers, &address));
+            state.limits.second_factor(user).await?;
+            let confirmed = confirm_factor(&state, caller, session, factor, device).await;
+            state.limits.settle_second_factor(user, &confirmed).await;
+            confirmed?;
+        }
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn confirm_password(
+    state: &State,
+    caller: Caller,
+    session: SessionId,
+    password: String,
+) -> Result<(), AuthError> {
     state.limits.change_password(session).await?;
     let mut c = state.db.read().await?;
     let email = users::get_user(&mut c, caller.user).await?.email;
     let stored = StoredPassword::find(&mut c, &email).await?;
     drop(c);
-    let verified = state.hasher.verify(form.password, stored.clone()).await;
+    let verified = state.hasher.verify(password, stored.clone()).await;
     let verified = match verified {
         Ok(true) => stored.ok_or(AuthError::WrongCurrentPassword),
         Ok(false) => Err(AuthError::WrongCurrentPassword),
         Err(e) => Err(e),
     };
     state.limits.settle_change(session, &verified).await;
-    let in_this_form = |e: AuthError| ApiError::from(e).rename_param(|_| "password".to_owned());
-    let stored = verified.map_err(in_this_form)?;
+    let stored = verified?;
     caller
         .write(&state.db, async move |c: &mut Conn| {
             if !stored.is_current(c).await? {
@@ -72,8 +345,24 @@ async fn confirm(
             sessions::confirm(c, session).await
         })
         .await
-        .map_err(in_this_form)?;
-    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn confirm_factor(
+    state: &State,
+    caller: Caller,
+    session: SessionId,
+    factor: SecondFactor,
+    device: Device,
+) -> Result<(), AuthError> {
+    let (user, keyring): (UserId, _) = (caller.user, state.keyring.clone());
+    caller
+        .write(&state.db, async move |c: &mut Conn| {
+            if !factor.try_use(c, &keyring, user, &device).await? {
+                return Err(AuthError::WrongCurrentCode);
+            }
+            sessions::confirm(c, session).await
+        })
+        .await
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -103,6 +392,7 @@ async fn open_sign_in_link(
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {
             let user = flows::take(c, &form.token, FlowKind::SignInLink).await?;
+            let user = user.ok_or(AuthError::FlowExpired)?;
             let token = starting.start_session(c, user).await?;
             Ok::<_, AuthError>((user, token))
         })

@@ -129,7 +129,6 @@ struct ServerInfo {
     #[schema(inline)]
     agents_state: AgentsState,
     /// People who can sign in with a password.
-    #[schema(inline)]
     password_sign_in: PasswordSignIn,
 }
 
@@ -212,7 +211,6 @@ struct ServerForm {
     key_copied: Option<bool>,
     /// Determines who can sign in with a password. Needs a session in which the person signed in, or confirmed that it is them, within
     /// the last 10 minutes.
-    #[schema(inline)]
     password_sign_in: Option<PasswordSignIn>,
 }
 

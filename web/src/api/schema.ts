@@ -774,7 +774,8 @@ export interface paths {
         /**
          * Confirm that it is you
          * @description A confirmation counts for 10 minutes in the same session, as signing in does. Changes to ways of signing in need one; without it,
-         *     they return 403 `confirmation_required`.
+         *     they return 403 `confirmation_required`. Send one of `password`, `code`, and `credential`; a wrong one is 403 `wrong_password` or
+         *     `wrong_code`.
          *
          *     **Access:** every role; with a session only, not a key.
          */
@@ -797,6 +798,28 @@ export interface paths {
          * @description **Access:** every role; with a session only, not a key.
          */
         get: operations["list_auth_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get your second factors
+         * @description An account with an app or a passkey has a second factor: its password alone does not sign in.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        get: operations["get_factors"];
         put?: never;
         post?: never;
         delete?: never;
@@ -891,6 +914,147 @@ export interface paths {
         patch: operations["update_me"];
         trace?: never;
     };
+    "/v1/auth/methods": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the ways to sign in
+         * @description They do not depend on the account.
+         *
+         *     **Access:** anyone.
+         */
+        get: operations["sign_in_methods"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/passkey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign in with a passkey
+         * @description 401 `passkey_rejected` if it is not registered here or does not fit, `passkey_copied` if its counter did not rise, and `flow_expired` if
+         *     its challenge was used or is older than 5 minutes.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["sign_in_with_passkey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/passkey/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get a challenge for a passkey
+         * @description It can be used once, within 5 minutes: to sign in, as a second factor, or to confirm that it is you.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["passkey_options"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/passkeys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List your passkeys
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        get: operations["list_passkeys"];
+        put?: never;
+        /**
+         * Add a passkey
+         * @description Needs a confirmation. Up to 10 passkeys are possible.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["add_passkey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/passkeys/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get the options for a new passkey
+         * @description The challenge can be used once, within 5 minutes. Needs a confirmation.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["passkey_creation_options"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/passkeys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a passkey
+         * @description Needs a confirmation; 409 `last_method` if you could not sign in anymore. The recovery codes go with the last second factor.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        delete: operations["remove_passkey"];
+        options?: never;
+        head?: never;
+        /**
+         * Rename a passkey
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        patch: operations["rename_passkey"];
+        trace?: never;
+    };
     "/v1/auth/password": {
         parameters: {
             query?: never;
@@ -905,6 +1069,51 @@ export interface paths {
          * @description **Access:** every role; with a session only, not a key.
          */
         post: operations["password"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/recovery-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace your recovery codes
+         * @description Needs a confirmation; 409 `no_second_factor` without an app or a passkey.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["renew_recovery_codes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/second-factor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete a sign-in with a second factor
+         * @description A wrong factor is 401 `wrong_code`. Five of them end the sign-in, which is 401 `flow_expired` then. An account has 10 wrong factors,
+         *     and then one more each minute.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["second_factor"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1013,6 +1222,57 @@ export interface paths {
          * @description **Access:** anyone.
          */
         post: operations["signup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/totp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin to set up an authenticator app
+         * @description The app counts as a second factor after its first code (`POST /v1/auth/totp/confirm`). Until then, another call replaces the secret.
+         *     Needs a confirmation; 409 `app_exists` if the account has an app.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["start_app"];
+        /**
+         * Remove the authenticator app
+         * @description Needs a confirmation. The recovery codes go with the last second factor.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        delete: operations["remove_app"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/totp/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Turn on an authenticator app with its first code
+         * @description A wrong code is 403 `wrong_code`. Needs a confirmation.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["confirm_app"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4638,6 +4898,13 @@ export interface components {
         };
         /** @description ID of an API key: `key_` and 26 base-32 characters */
         ApiKeyId: string;
+        /** @description Secret of a new authenticator app. */
+        AppSecret: {
+            /** @description The secret in base 32, to be typed. */
+            secret: string;
+            /** @description `otpauth://` address, to be shown as a picture. */
+            url: string;
+        };
         ApprovalRule: {
             /**
              * @description Action: `search`, `read`, `remember`, `web_fetch`, `code`, `delegate`, `post_elsewhere`, `mcp:LABEL.NAME`, or
@@ -4719,7 +4986,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "factor.added" | "factor.removed" | "factor.reset";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -4741,7 +5008,7 @@ export interface components {
         AuthEvent: {
             id: components["schemas"]["AuthEventId"];
             kind: components["schemas"]["AuthEventKind"];
-            /** @description Name of a new key. */
+            /** @description Name of the key or passkey. */
             detail: string | null;
             user_agent: string | null;
             address: string | null;
@@ -4755,7 +5022,7 @@ export interface components {
          *     `sign_in_link_created`: The operator created a link that signs in to the account.
          * @enum {string}
          */
-        AuthEventKind: "signed_in" | "sign_in_failed" | "password_changed" | "key_created" | "sign_in_link_created";
+        AuthEventKind: "signed_in" | "sign_in_failed" | "password_changed" | "key_created" | "sign_in_link_created" | "factor_added" | "factor_removed" | "recovery_codes_created" | "recovery_code_used";
         /**
          * @description Header that contains the secret.
          *
@@ -4765,6 +5032,11 @@ export interface components {
          * @enum {string}
          */
         AuthKind: "none" | "bearer" | "header";
+        AuthenticatorSelection: {
+            residentKey: string;
+            requireResidentKey: boolean;
+            userVerification: string;
+        };
         /** @enum {string} */
         AuthorKind: "human" | "agent" | "system";
         /** @description A text that shapes an agent, and its author, who is neither the requester nor an admin. */
@@ -5276,6 +5548,10 @@ export interface components {
             /** @enum {string} */
             type: "typing";
         };
+        CodeForm: {
+            /** @description Six digits. */
+            code: string;
+        };
         /** @description Collaboration of agents that take turns working on a goal in a fork. */
         Collaboration: {
             /** @description Agents in the order of their turns. */
@@ -5557,7 +5833,11 @@ export interface components {
             else: string;
         };
         ConfirmForm: {
-            password: string;
+            password?: string | null;
+            /** @description Six digits of the authenticator app. */
+            code?: string | null;
+            /** @description `PublicKeyCredential.toJSON()` of a passkey, with the challenge of `POST /v1/auth/passkey/options`. */
+            credential?: Record<string, unknown> | null;
         };
         /** @description Text and sections about the workspace that agents receive in every conversation. */
         ContextPolicy: {
@@ -5867,6 +6147,21 @@ export interface components {
             /** @description Must be null. */
             prompt?: Record<string, unknown> | null;
         };
+        /** @description Options for `navigator.credentials.create()`, as `PublicKeyCredential.parseCreationOptionsFromJSON()` takes them. */
+        CreationOptions: {
+            challenge: string;
+            rp: components["schemas"]["RelyingParty"];
+            user: components["schemas"]["PasskeyUser"];
+            pubKeyCredParams: components["schemas"]["KeyParameters"][];
+            excludeCredentials: components["schemas"]["KnownCredential"][];
+            authenticatorSelection: components["schemas"]["AuthenticatorSelection"];
+            attestation: string;
+            /**
+             * Format: int64
+             * @description Milliseconds.
+             */
+            timeout: number;
+        };
         /** @description `YYYY-MM-DD` */
         Day: string;
         DeletedCompaction: {
@@ -6035,7 +6330,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -6051,6 +6346,10 @@ export interface components {
             retry_after_s?: number;
             /** @description Current object, sent with status 409 for a stale `If-Match`. */
             current?: Record<string, unknown>;
+            /** @description Secret of the sign-in, sent with status 401 `second_factor_required`. */
+            flow?: string;
+            /** @description Ways to complete the sign-in, sent with status 401 `second_factor_required`: `code`, `passkey`, and `recovery_code`. */
+            methods?: string[];
         };
         /**
          * @description Class of an error.
@@ -6851,6 +7150,15 @@ export interface components {
              */
             expires_in_s?: number | null;
         };
+        KeyParameters: {
+            type: string;
+            /** Format: int64 */
+            alg: number;
+        };
+        KnownCredential: {
+            type: string;
+            id: string;
+        };
         /** @description A complete backup. */
         LastBackup: {
             name: string;
@@ -7205,6 +7513,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["MyWorkspace"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_Passkey: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Passkey"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -8334,6 +8657,14 @@ export interface components {
             /** @description The secret: `ov_…`. */
             key: string;
         };
+        /** @description A new passkey. */
+        NewPasskey: components["schemas"]["Passkey"] & components["schemas"]["RecoveryCodes"];
+        NewPasskeyForm: {
+            /** @description 1 to 80 characters. */
+            name: string;
+            /** @description `PublicKeyCredential.toJSON()` of the new credential. */
+            credential: Record<string, unknown>;
+        };
         /** @description The context that an agent would receive if the caller posted a message now. The message itself is not included. */
         NextContext: components["schemas"]["ContextSeen"] & {
             /** @description Always true. */
@@ -8578,6 +8909,27 @@ export interface components {
         };
         /** @enum {string} */
         ParticipantKind: "human" | "agent";
+        Passkey: {
+            id: components["schemas"]["PasskeyId"];
+            name: string;
+            created_at: components["schemas"]["Timestamp"];
+            used_at: components["schemas"]["Timestamp"] | null;
+        };
+        PasskeyForm: {
+            /** @description `PublicKeyCredential.toJSON()` of a passkey. */
+            credential: Record<string, unknown>;
+        };
+        /** @description ID of a passkey: `passkey_` and 26 base-32 characters */
+        PasskeyId: string;
+        PasskeyPatch: {
+            /** @description 1 to 80 characters. */
+            name: string;
+        };
+        PasskeyUser: {
+            id: string;
+            name: string;
+            displayName: string;
+        };
         PasswordForm: {
             current_password: string;
             /** @description At least 8 characters. */
@@ -8585,6 +8937,11 @@ export interface components {
             /** @description `true` also deletes all API keys of the account. */
             revoke_keys?: boolean;
         };
+        /**
+         * @description People who can sign in with a password.
+         * @enum {string}
+         */
+        PasswordSignIn: "everyone" | "server_admins";
         /** @description A schedule or a workflow that was paused. */
         PausedItem: {
             schedule_id: components["schemas"]["ScheduleId"] | null;
@@ -9197,6 +9554,11 @@ export interface components {
          * @enum {string}
          */
         ReasoningEffort: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
+        /** @description New recovery codes, which are shown only once. */
+        RecoveryCodes: {
+            /** @description Each code replaces a second factor once. Null if the account already had a second factor, whose codes stay valid. */
+            recovery_codes: string[] | null;
+        };
         /** @description Fields of `POST /v1/agents/{id}/reflect`. */
         ReflectForm: {
             thread_id?: components["schemas"]["ThreadId"] | null;
@@ -9290,6 +9652,10 @@ export interface components {
             name: string;
             /** @description Reason, such as `its definition is larger than 64 KiB`. */
             reason: string;
+        };
+        RelyingParty: {
+            id: string;
+            name: string;
         };
         /** @description Places that still contain the text, counted after the deletion. */
         Remaining: {
@@ -9416,6 +9782,17 @@ export interface components {
              * @description Maximum number of replies, 1 to 20; 20 by default.
              */
             count?: number | null;
+        };
+        /** @description Options for `navigator.credentials.get()`, as `PublicKeyCredential.parseRequestOptionsFromJSON()` takes them. */
+        RequestOptions: {
+            challenge: string;
+            rpId: string;
+            userVerification: string;
+            /**
+             * Format: int64
+             * @description Milliseconds.
+             */
+            timeout: number;
         };
         Requester: {
             id: components["schemas"]["UserId"];
@@ -9967,6 +10344,28 @@ export interface components {
             /** @description Present while the index is being rebuilt after an upgrade or a restore: older messages may be missing. */
             index?: components["schemas"]["SearchIndex"];
         };
+        SecondFactorForm: {
+            /** @description `error.flow` of `POST /v1/auth/login`. */
+            flow: string;
+            /** @description Six digits of the authenticator app. */
+            code?: string | null;
+            /** @description Unused recovery code. */
+            recovery_code?: string | null;
+            /** @description `PublicKeyCredential.toJSON()` of a passkey, with the challenge of `POST /v1/auth/passkey/options`. */
+            credential?: Record<string, unknown> | null;
+        };
+        /** @description Second factors of an account. */
+        SecondFactors: {
+            /** @description True if an authenticator app is set up. */
+            app: boolean;
+            /** Format: int64 */
+            passkeys: number;
+            /**
+             * Format: int64
+             * @description Number of unused recovery codes.
+             */
+            recovery_codes: number;
+        };
         /** @description The secret of a tool. */
         SecretForm: {
             /** @description The secret: a single line of ASCII text, at most 8 KiB. */
@@ -10184,11 +10583,7 @@ export interface components {
             look_for_updates?: boolean | null;
             /** @description Confirms that there is a copy of the secret key, which backups do not contain. */
             key_copied?: boolean | null;
-            /**
-             * @description Determines who can sign in with a password. Needs a session in which the person signed in, or confirmed that it is them, within
-             *     the last 10 minutes.
-             */
-            password_sign_in?: ("everyone" | "server_admins") | null;
+            password_sign_in?: components["schemas"]["PasswordSignIn"] | null;
         };
         /** @description A frame from the server. */
         ServerFrame: components["schemas"]["ServerEvent"] | components["schemas"]["LiveFrame"] | components["schemas"]["OwnFrame"] | components["schemas"]["ControlFrame"] | components["schemas"]["CompactDelta"];
@@ -10221,7 +10616,8 @@ export interface components {
              * @enum {string}
              */
             agents_state: "running" | "asleep" | "quiet";
-            password_sign_in: ("everyone" | "server_admins") & Record<string, unknown>;
+            /** @description People who can sign in with a password. */
+            password_sign_in: components["schemas"]["PasswordSignIn"];
         };
         /** @enum {string} */
         ServerObject: "server";
@@ -10362,6 +10758,13 @@ export interface components {
             unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
             type: "delegate";
+        };
+        /** @description Ways to sign in. */
+        SignInMethods: {
+            /** @description False if only admins of the server sign in with a password. */
+            password: boolean;
+            /** @description False if browsers accept no passkeys for this server, because its address has no name. */
+            passkey: boolean;
         };
         /**
          * @description Sign-up policy.
@@ -15578,6 +15981,40 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    get_factors: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "app": false,
+                     *       "passkeys": 0,
+                     *       "recovery_codes": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecondFactors"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     suggest_handle: {
         parameters: {
             query?: never;
@@ -15668,7 +16105,7 @@ export interface operations {
                 };
             };
             400: components["responses"]["Error400"];
-            /** @description The email address or password is wrong */
+            /** @description The email address or password is wrong, or `second_factor_required`: complete the sign-in with `flow` and one of `methods` */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15823,6 +16260,401 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    sign_in_methods: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "passkey": false,
+                     *       "password": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SignInMethods"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    sign_in_with_passkey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "credential": {
+                 *         "id": "…",
+                 *         "rawId": "…",
+                 *         "response": {
+                 *           "authenticatorData": "…",
+                 *           "clientDataJSON": "…",
+                 *           "signature": "…",
+                 *           "userHandle": "…"
+                 *         },
+                 *         "type": "public-key"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["PasskeyForm"];
+            };
+        };
+        responses: {
+            /** @description Signed in: the session cookie is set */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "avatar_url": null,
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            /** @description The passkey cannot be used */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "not_signed_in",
+                     *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
+                     *         "type": "unauthenticated"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    passkey_options: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "challenge": "…",
+                     *       "rpId": "…",
+                     *       "timeout": 0,
+                     *       "userVerification": "…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RequestOptions"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_passkeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "passkey_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "used_at": null
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Passkey"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    add_passkey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "credential": {
+                 *         "id": "…",
+                 *         "rawId": "…",
+                 *         "response": {
+                 *           "authenticatorData": "…",
+                 *           "clientDataJSON": "…",
+                 *           "publicKey": "…",
+                 *           "publicKeyAlgorithm": -7
+                 *         },
+                 *         "type": "public-key"
+                 *       },
+                 *       "name": "Laptop"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewPasskeyForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "passkey_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "recovery_codes": null,
+                     *       "used_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewPasskey"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    passkey_creation_options: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attestation": "…",
+                     *       "authenticatorSelection": {
+                     *         "requireResidentKey": false,
+                     *         "residentKey": "…",
+                     *         "userVerification": "…"
+                     *       },
+                     *       "challenge": "…",
+                     *       "excludeCredentials": [
+                     *         {
+                     *           "id": "…",
+                     *           "type": "…"
+                     *         }
+                     *       ],
+                     *       "pubKeyCredParams": [
+                     *         {
+                     *           "alg": 0,
+                     *           "type": "…"
+                     *         }
+                     *       ],
+                     *       "rp": {
+                     *         "id": "…",
+                     *         "name": "Ada"
+                     *       },
+                     *       "timeout": 0,
+                     *       "user": {
+                     *         "displayName": "…",
+                     *         "id": "…",
+                     *         "name": "Ada"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreationOptions"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    remove_passkey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a passkey: `passkey_` and 26 base-32 characters */
+                id: components["schemas"]["PasskeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    rename_passkey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a passkey: `passkey_` and 26 base-32 characters */
+                id: components["schemas"]["PasskeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Laptop"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PasskeyPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "passkey_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "used_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Passkey"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     password: {
         parameters: {
             query?: never;
@@ -15851,6 +16683,114 @@ export interface operations {
             };
             400: components["responses"]["Error400"];
             401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    renew_recovery_codes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "recovery_codes": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecoveryCodes"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    second_factor: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "code": "123456",
+                 *       "flow": "q2Vq0cFzH0x1c9a5yT3m7K8nJ4sD6gL2bW0eR1uXoPI"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SecondFactorForm"];
+            };
+        };
+        responses: {
+            /** @description Signed in: the session cookie is set */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "avatar_url": null,
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            /** @description The factor is wrong, or the sign-in has ended */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "not_signed_in",
+                     *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
+                     *         "type": "unauthenticated"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
@@ -16124,6 +17064,112 @@ export interface operations {
                 };
             };
             400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    start_app: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "secret": "…",
+                     *       "url": "https://chat.example.org/invite/…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AppSecret"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    remove_app: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    confirm_app: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "code": "123456"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CodeForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "recovery_codes": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecoveryCodes"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
@@ -26227,7 +27273,7 @@ export interface operations {
                      *       },
                      *       "installed": "binary",
                      *       "object": "server",
-                     *       "password_sign_in": {},
+                     *       "password_sign_in": "everyone",
                      *       "started_at": "2026-11-20T09:30:00.000Z",
                      *       "update": {
                      *         "enabled": false,
@@ -26315,7 +27361,7 @@ export interface operations {
                      *       },
                      *       "installed": "binary",
                      *       "object": "server",
-                     *       "password_sign_in": {},
+                     *       "password_sign_in": "everyone",
                      *       "started_at": "2026-11-20T09:30:00.000Z",
                      *       "update": {
                      *         "enabled": false,

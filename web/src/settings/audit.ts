@@ -284,6 +284,12 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Sign-in link created',
     describe: (e, n) => `created a link that signs in as ${person(e, n)}`,
   },
+  'factor.added': { name: 'Second factor added', describe: () => 'added a second factor' },
+  'factor.removed': { name: 'Second factor removed', describe: () => 'removed a second factor' },
+  'factor.reset': {
+    name: 'Second factor reset',
+    describe: (e, n) => `removed the second factors of ${person(e, n)}`,
+  },
   'message.deleted': {
     name: 'Someone else’s message deleted',
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,

@@ -198,7 +198,6 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
     presence: [],
     limits: { upload_bytes_max: 25 * 1024 * 1024 },
     agents_state: 'running',
-    password_sign_in: 'everyone',
     ...x,
   };
 }

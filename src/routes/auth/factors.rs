@@ -1,0 +1,441 @@
+//! HTTP routes for a person's own second factors: authenticator apps, recovery codes, and passkeys.
+
+use axum::{
+    Json,
+    http::{HeaderMap, StatusCode},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, device_of, sign_in::site};
+use crate::{
+    auth::{
+        AuthError, Caller,
+        factors::{
+            SecondFactors,
+            passkeys::{self, OtherWay, Passkey},
+            recovery,
+            totp::{self, NewSecret},
+            webauthn::{PasskeyAlgorithm, Registration},
+        },
+        flows::{self, FlowKind},
+        new_token, users, workspaces,
+    },
+    db::Conn,
+    http::{
+        ApiError,
+        extract::{Body, NoFields, Path},
+        page::List,
+    },
+    ids::PasskeyId,
+    server::{State, caller::Address},
+    upkeep::choices::{Choices, PasswordSignIn},
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(get_factors))
+        .routes(routes!(start_app, remove_app))
+        .routes(routes!(confirm_app))
+        .routes(routes!(renew_recovery_codes))
+        .routes(routes!(list_passkeys, add_passkey))
+        .routes(routes!(passkey_creation_options))
+        .routes(routes!(rename_passkey, remove_passkey))
+}
+
+/// Get your second factors
+///
+/// An account with an app or a passkey has a second factor: its password alone does not sign in.
+#[utoipa::path(get, path = "/v1/auth/factors", tag = "accounts",
+    security(("session" = ["viewer"])),
+    responses((status = 200, body = SecondFactors)))]
+async fn get_factors(
+    axum::extract::State(state): St,
+    caller: Caller,
+) -> Result<Json<SecondFactors>, ApiError> {
+    caller.require_session()?;
+    let mut c = state.db.read().await?;
+    Ok(Json(SecondFactors::of(&mut c, caller.user).await?))
+}
+
+/// Secret of a new authenticator app.
+#[derive(Serialize, utoipa::ToSchema)]
+struct AppSecret {
+    /// The secret in base 32, to be typed.
+    secret: String,
+    /// `otpauth://` address, to be shown as a picture.
+    url: String,
+}
+
+/// Begin to set up an authenticator app
+///
+/// The app counts as a second factor after its first code (`POST /v1/auth/totp/confirm`). Until then, another call replaces the secret.
+/// Needs a confirmation; 409 `app_exists` if the account has an app.
+#[utoipa::path(post, path = "/v1/auth/totp", tag = "accounts",
+    security(("session" = ["viewer"])),
+    responses((status = 200, body = AppSecret)))]
+async fn start_app(
+    axum::extract::State(state): St,
+    caller: Caller,
+    _: NoFields,
+) -> Result<Json<AppSecret>, ApiError> {
+    caller.require_session()?;
+    let user = caller.user;
+    let email = users::get_user(&mut state.db.read().await?, user)
+        .await?
+        .email;
+    let secret = NewSecret::generate(&state.keyring, user)?;
+    let made = AppSecret {
+        url: secret.url(&site(&state).rp_id, &email),
+        secret: secret.text.clone(),
+    };
+    let person = caller.clone();
+    caller
+        .write(&state.db, async move |c: &mut Conn| {
+            person.require_confirmed(c).await?;
+            secret.store(c, user).await
+        })
+        .await?;
+    Ok(Json(made))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct CodeForm {
+    /// Six digits.
+    code: String,
+}
+
+/// New recovery codes, which are shown only once.
+#[derive(Serialize, utoipa::ToSchema)]
+struct RecoveryCodes {
+    /// Each code replaces a second factor once. Null if the account already had a second factor, whose codes stay valid.
+    recovery_codes: Option<Vec<String>>,
+}
+
+/// Turn on an authenticator app with its first code
+///
+/// A wrong code is 403 `wrong_code`. Needs a confirmation.
+#[utoipa::path(post, path = "/v1/auth/totp/confirm", tag = "accounts",
+    security(("session" = ["viewer"])),
+    request_body(content = CodeForm, example = json!({"code": "123456"})),
+    responses((status = 200, body = RecoveryCodes)))]
+async fn confirm_app(
+    axum::extract::State(state): St,
+    caller: Caller,
+    headers: HeaderMap,
+    address: Address,
+    Body(form): Body<CodeForm>,
+) -> Result<Json<RecoveryCodes>, ApiError> {
+    caller.require_session()?;
+    let (user, device) = (caller.user, device_of(&headers, &address));
+    state.limits.second_factor(user).await?;
+    let (person, keyring) = (caller.clone(), state.keyring.clone());
+    let confirmed = caller
+        .write(&state.db, async move |c: &mut Conn| {
+            person.require_confirmed(c).await?;
+            totp::confirm(c, &keyring, user, &form.code, &device).await
+        })
+        .await;
+    state.limits.settle_second_factor(user, &confirmed).await;
+    Ok(Json(RecoveryCodes {
+        recovery_codes: confirmed?,
+    }))
+}
+
+/// Remove the authenticator app
+///
+/// Needs a confirmation. The recovery codes go with the last second factor.
+#[utoipa::path(delete, path = "/v1/auth/totp", tag = "accounts",
+    security(("session" = ["viewer"])),
+    responses((status = 204)))]
+async fn remove_app(
+    axum::extract::State(state): St,
+    caller: Caller,
+    headers: HeaderMap,
+    address: Address,
+) -> Result<StatusCode, ApiError> {
+    let (user, device) = (caller.user, device_of(&headers, &address));
+    let person = caller.clone();
+    caller
+        .write(&state.db, async move |c: &mut Conn| {
+            person.require_confirmed(c).await?;
+            totp::remove(c, user, &device).await
+        })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Replace your recovery codes
+///
+/// Needs a confirmation; 409 `no_second_factor` without an app or a passkey.
+#[utoipa::path(post, path = "/v1/auth/recovery-codes", tag = "accounts",
+    security(("session" = ["viewer"])),
+    responses((status = 200, body = RecoveryCodes)))]
+async fn renew_recovery_codes(
+    axum::extract::State(state): St,
+    caller: Caller,
+    headers: HeaderMap,
+    address: Address,
+    _: NoFields,
+) -> Result<Json<RecoveryCodes>, ApiError> {
+    let (user, device) = (caller.user, device_of(&headers, &address));
+    let person = caller.clone();
+    let codes = caller
+        .write(&state.db, async move |c: &mut Conn| {
+            person.require_confirmed(c).await?;
+            recovery::renew(c, user, &device).await
+        })
+        .await?;
+    Ok(Json(RecoveryCodes {
+        recovery_codes: Some(codes),
+    }))
+}
+
+/// List your passkeys
+#[utoipa::path(get, path = "/v1/auth/passkeys", tag = "accounts",
+    security(("session" = ["viewer"])),
+    responses((status = 200, body = List<Passkey>)))]
+async fn list_passkeys(
+    axum::extract::State(state): St,
+    caller: Caller,
+) -> Result<Json<List<Passkey>>, ApiError> {
+    caller.require_session()?;
+    let mut c = state.db.read().await?;
+    let passkeys = passkeys::list(&mut c, caller.user).await?;
+    Ok(Json(List::new(
+        passkeys,
+        passkeys::PASSKEYS_MAX,
+        false,
+        |passkey: &Passkey| passkey.id.to_string(),
+    )))
+}
+
+/// Options for `navigator.credentials.create()`, as `PublicKeyCredential.parseCreationOptionsFromJSON()` takes them.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct CreationOptions {
+    challenge: String,
+    rp: RelyingParty,
+    user: PasskeyUser,
+    pub_key_cred_params: Vec<KeyParameters>,
+    exclude_credentials: Vec<KnownCredential>,
+    authenticator_selection: AuthenticatorSelection,
+    attestation: &'static str,
+    /// Milliseconds.
+    timeout: u64,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct RelyingParty {
+    id: String,
+    name: &'static str,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct PasskeyUser {
+    id: String,
+    name: String,
+    display_name: String,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct KeyParameters {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    alg: i64,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct KnownCredential {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: String,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct AuthenticatorSelection {
+    resident_key: &'static str,
+    require_resident_key: bool,
+    user_verification: &'static str,
+}
+
+const PUBLIC_KEY: &str = "public-key";
+
+/// Get the options for a new passkey
+///
+/// The challenge can be used once, within 5 minutes. Needs a confirmation.
+#[utoipa::path(post, path = "/v1/auth/passkeys/options", tag = "accounts",
+    security(("session" = ["viewer"])),
+    responses((status = 200, body = CreationOptions)))]
+async fn passkey_creation_options(
+    axum::extract::State(state): St,
+    caller: Caller,
+    _: NoFields,
+) -> Result<Json<CreationOptions>, ApiError> {
+    caller.require_session()?;
+    let user = caller.user;
+    let mut c = state.db.read().await?;
+    let account = users::get_user(&mut c, user).await?;
+    let known = passkeys::credential_ids(&mut c, user).await?;
+    drop(c);
+    let challenge = new_token();
+    let (person, secret) = (caller.clone(), challenge.clone());
+    caller
+        .write(&state.db, async move |c: &mut Conn| {
+            person.require_confirmed(c).await?;
+            flows::begin(c, &secret, FlowKind::PasskeyCreation, Some(user)).await
+        })
+        .await?;
+    Ok(Json(CreationOptions {
+        challenge,
+        rp: RelyingParty {
+            id: site(&state).rp_id,
+            name: "OpenVibe",
+        },
+        user: PasskeyUser {
+            id: passkeys::handle_of(user),
+            name: account.email,
+            display_name: account.name,
+        },
+        pub_key_cred_params: PasskeyAlgorithm::ALL
+            .iter()
+            .map(|algorithm| KeyParameters {
+                kind: PUBLIC_KEY,
+                alg: algorithm.cose(),
+            })
+            .collect(),
+        exclude_credentials: known
+            .into_iter()
+            .map(|id| KnownCredential {
+                kind: PUBLIC_KEY,
+                id,
+            })
+            .collect(),
+        authenticator_selection: AuthenticatorSelection {
+            resident_key: "required",
+            require_resident_key: true,
+            user_verification: "required",
+        },
+        attestation: "none",
+        timeout: flows::PASSKEY_WITHIN_MS,
+    }))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewPasskeyForm {
+    /// 1 to 80 characters.
+    name: String,
+    /// `PublicKeyCredential.toJSON()` of the new credential.
+    #[schema(value_type = Object)]
+    credential: Value,
+}
+
+/// A new passkey.
+#[derive(Serialize, utoipa::ToSchema)]
+struct NewPasskey {
+    #[serde(flatten)]
+    passkey: Passkey,
+    #[serde(flatten)]
+    codes: RecoveryCodes,
+}
+
+/// Add a passkey
+///
+/// Needs a confirmation. Up to 10 passkeys are possible.
+#[utoipa::path(post, path = "/v1/auth/passkeys", tag = "accounts",
+    security(("session" = ["viewer"])),
+    request_body(content = NewPasskeyForm, example = json!({"name": "Laptop", "credential": {"id": "…", "rawId": "…",
+        "type": "public-key", "response": {"clientDataJSON": "…", "authenticatorData": "…", "publicKey": "…", "publicKeyAlgorithm": -7}}})),
+    responses((status = 201, body = NewPasskey)))]
+async fn add_passkey(
+    axum::extract::State(state): St,
+    caller: Caller,
+    headers: HeaderMap,
+    address: Address,
+    Body(form): Body<NewPasskeyForm>,
+) -> Result<(StatusCode, Json<NewPasskey>), ApiError> {
+    caller.require_session()?;
+    let new = Registration::parse(form.credential, &site(&state)).map_err(|e| match e {
+        AuthError::PasskeyRejected(_) => AuthError::Invalid(e.to_string(), "credential"),
+        other => other,
+    })?;
+    let (user, device) = (caller.user, device_of(&headers, &address));
+    let person = caller.clone();
+    let added = caller
+        .write(&state.db, async move |c: &mut Conn| {
+            person.require_confirmed(c).await?;
+            passkeys::add(c, user, &form.name, &new, &device).await
+        })
+        .await;
+    let (passkey, recovery_codes) = added.map_err(|e| match e {
+        AuthError::FlowExpired => AuthError::Invalid(e.to_string(), "credential"),
+        other => other,
+    })?;
+    let codes = RecoveryCodes { recovery_codes };
+    Ok((StatusCode::CREATED, Json(NewPasskey { passkey, codes })))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct PasskeyPatch {
+    /// 1 to 80 characters.
+    name: String,
+}
+
+/// Rename a passkey
+#[utoipa::path(patch, path = "/v1/auth/passkeys/{id}", tag = "accounts",
+    security(("session" = ["viewer"])),
+    params(("id" = PasskeyId, Path)),
+    request_body(content = PasskeyPatch, example = json!({"name": "Laptop"})),
+    responses((status = 200, body = Passkey)))]
+async fn rename_passkey(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<PasskeyId>,
+    Body(form): Body<PasskeyPatch>,
+) -> Result<Json<Passkey>, ApiError> {
+    caller.require_session()?;
+    let user = caller.user;
+    let passkey = caller
+        .write(&state.db, async move |c: &mut Conn| {
+            passkeys::rename(c, user, id, &form.name).await
+        })
+        .await?;
+    Ok(Json(passkey))
+}
+
+/// Remove a passkey
+///
+/// Needs a confirmation; 409 `last_method` if you could not sign in anymore. The recovery codes go with the last second factor.
+#[utoipa::path(delete, path = "/v1/auth/passkeys/{id}", tag = "accounts",
+    security(("session" = ["viewer"])),
+    params(("id" = PasskeyId, Path)), responses((status = 204)))]
+async fn remove_passkey(
+    axum::extract::State(state): St,
+    caller: Caller,
+    headers: HeaderMap,
+    address: Address,
+    Path(id): Path<PasskeyId>,
+) -> Result<StatusCode, ApiError> {
+    let (user, device) = (caller.user, device_of(&headers, &address));
+    let person = caller.clone();
+    caller
+        .write(&state.db, async move |c: &mut Conn| {
+            person.require_confirmed(c).await?;
+            let has_password = Choices::read(c).await?.password_sign_in == PasswordSignIn::Everyone
+                || workspaces::is_server_admin(c, user).await?;
+            let other_way = if has_password {
+                OtherWay::Password
+            } else {
+                OtherWay::None
+            };
+            passkeys::remove(c, user, id, other_way, &device).await
+        })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
