@@ -57,6 +57,7 @@ mod drafts;
 mod dry_run;
 mod event_log;
 mod events;
+mod factors;
 mod failures;
 mod faults;
 mod files;

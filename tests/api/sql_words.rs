@@ -25,7 +25,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ("agents", &[("status", "AgentStatus")]),
     ("bindings", &[("bound_by", "BoundBy")]),
     ("audit_log", &[("actor_kind", "AuditActorKind")]),
-    ("auth_flows", &[("kind", "FlowKind")]),
+    ("audit_log_copy", &[("actor_kind", "AuditActorKind")]),
     ("blobs", &[("store", "BlobStore")]),
     (
         "budgets",
@@ -135,6 +135,7 @@ const RESULTS: &[(&str, Option<&str>)] = &[
     ("src/chat/inbox/rows.rs", None),
     ("src/memory/settings.rs", None),
     ("src/nodes/lease.rs", None),
+    ("src/personal/export.rs", Some("FactorKind")),
     ("src/replies/context.rs", Some("LeftOutReason")),
     ("src/tasks/budgets/reserve.rs", Some("BudgetUnit")),
     ("src/workflows/run.rs", Some("RunStatus")),

@@ -12,7 +12,10 @@ use super::{
         resolved, sandbox, schedule, workflow, workflow_form, yearly,
     },
 };
-use crate::support::{MULTIPART, PASSWORD, Person, id, list, multipart, text, within};
+use crate::{
+    factors::{self, Authenticator},
+    support::{MULTIPART, PASSWORD, Person, id, list, multipart, sign_up, text, within},
+};
 
 /// A request that is ready to be sent.
 #[derive(Clone)]
@@ -77,6 +80,94 @@ impl Call {
     }
 }
 
+/// Checks whether a route is one of a person's second factors.
+fn is_of_factors(route: &str) -> bool {
+    let of = [
+        "/v1/auth/second-factor",
+        "/v1/auth/passkey",
+        "/v1/auth/totp",
+        "/v1/auth/recovery-codes",
+    ];
+    !route.starts_with("GET ") && of.iter().any(|path| route.contains(path))
+}
+
+/// Returns the request of a row about second factors, in a future of its own, because those of all rows share one stack.
+async fn factor_recipe(w: &AccessFixture, row: &Row, who: TestCaller) -> Call {
+    let (n, path) = (w.next(), row.path());
+    let at = |id: &str| path.replace("{id}", id);
+    match (row.route.as_str(), row.variant.as_str()) {
+        ("POST /v1/auth/second-factor", _) => {
+            let person = sign_up(&w.app.base, &format!("Second {n}"), None).await;
+            let (_, codes) = factors::set_up_app(&person).await;
+            let (flow, _) = factors::begin(&w.app, &person).await;
+            Call::post(path, json!({"flow": flow, "recovery_code": codes[0]}))
+                .by(w.double(who).await.asks)
+        }
+        ("POST /v1/auth/passkey", _) => {
+            let person = sign_up(&w.app.base, &format!("Second {n}"), None).await;
+            let mut key = Authenticator::new(&w.app.base);
+            factors::add_passkey(&person, &mut key).await.is(201);
+            let credential = key.sign(&factors::challenge(&w.app).await);
+            Call::post(path, json!({"credential": credential})).by(w.double(who).await.asks)
+        }
+        ("POST /v1/auth/totp" | "POST /v1/auth/passkeys/options", _) => {
+            Call::act(path).by(w.double(who).await.asks)
+        }
+        ("POST /v1/auth/totp/confirm", _) => {
+            let double = w.double(who).await;
+            let code = match double.person.cookie {
+                Some(_) => {
+                    let begun = double.person.act("/v1/auth/totp").await.is(200);
+                    factors::code(&text(&begun, "/secret"), 0)
+                }
+                None => "000000".to_owned(),
+            };
+            Call::post(path, json!({"code": code})).by(double.asks)
+        }
+        ("DELETE /v1/auth/totp", _) => {
+            let double = w.double(who).await;
+            if double.person.cookie.is_some() {
+                factors::set_up_app(&double.person).await;
+            }
+            Call::delete(path).by(double.asks)
+        }
+        ("POST /v1/auth/recovery-codes", _) => {
+            let double = w.double(who).await;
+            if double.person.cookie.is_some() {
+                factors::set_up_app(&double.person).await;
+            }
+            Call::act(path).by(double.asks)
+        }
+        ("POST /v1/auth/passkeys", _) => {
+            let double = w.double(who).await;
+            let credential = match double.person.cookie {
+                Some(_) => {
+                    let options = double.person.act("/v1/auth/passkeys/options").await;
+                    Authenticator::new(&w.app.base).create(&options.is(200))
+                }
+                None => json!({}),
+            };
+            Call::post(path, json!({"name": "Laptop", "credential": credential})).by(double.asks)
+        }
+        ("PATCH /v1/auth/passkeys/{id}" | "DELETE /v1/auth/passkeys/{id}", variant) => {
+            let double = w.double(who).await;
+            let of = match (variant, &double.person.cookie) {
+                ("own", Some(_)) => double.person.clone(),
+                _ => sign_up(&w.app.base, &format!("Second {n}"), None).await,
+            };
+            let mut key = Authenticator::new(&w.app.base);
+            let passkey = id(&factors::add_passkey(&of, &mut key).await.is(201));
+            let call = if row.route.starts_with("PATCH") {
+                Call::patch(at(&passkey), json!({"name": format!("Laptop {n}")}))
+            } else {
+                Call::delete(at(&passkey))
+            };
+            call.by(double.asks)
+        }
+        (route, _) => panic!("no recipe for {route}"),
+    }
+}
+
 /// Returns a row's request, with objects created by `by`, which is the caller if the variant starts with `own`, and otherwise Olu.
 pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) -> Call {
     let n = w.next();
@@ -118,6 +209,8 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("POST /v1/auth/confirm", _) => {
             Call::post(path, json!({"password": PASSWORD})).by(w.double(who).await.asks)
         }
+        ("POST /v1/auth/passkey/options", _) => Call::act(path),
+        (route, _) if is_of_factors(route) => Box::pin(factor_recipe(w, row, who)).await,
         ("POST /v1/auth/sign-in-link", _) => {
             let token = operator::create_sign_in_link(w.app.db(), &w.olu.email).await;
             Call::post(path, json!({"token": token.unwrap()})).by(w.double(who).await.asks)
