@@ -9,7 +9,8 @@ const { ada, bo, model } = await startTeam({ model: true });
 const DECISION = 'Decision: we ship the importer to all customers on Friday, 27 November.';
 const region = (p) => p.page.getByRole('region', { name: 'Catch-up', exact: true });
 const suggestion = (p) => p.page.getByRole('region', { name: 'Suggestion', exact: true });
-const opener = (p) => p.page.getByRole('button', { name: /^Catch up \(/ });
+const bar = (p) => p.page.getByRole('region', { name: 'Unread messages', exact: true });
+const opener = (p) => button(bar(p), 'Catch up');
 const gone = (locator) => locator.waitFor({ state: 'detached' });
 const say = (p, id, content) => api(p, 'POST', `threads/${id}/messages`, { content });
 const started = async (text) => {
@@ -49,14 +50,18 @@ test('a thread with many new messages can be caught up on, and the lines lead to
   const { id, path } = await busy('The week of the importer');
   await bo.page.goto(path);
   await opener(bo).waitFor();
-  assert.match(await opener(bo).innerText(), /^Catch up \(\d+ new\)$/);
+  assert.match(await bar(bo).innerText(), /^\d+ new messages since /);
   const before = (await api(bo, 'GET', `threads/${id}`)).last_seq;
   await opener(bo).click();
   const line = region(bo).getByRole('listitem').filter({ hasText: 'Friday' });
   await line.waitFor();
-  await region(bo).getByText('summarized without a model').waitFor();
+  await region(bo)
+    .getByText(/^\d+ messages since .* · Only you see this$/)
+    .waitFor();
+  await region(bo).getByText('Summarized without a model.').waitFor();
+  await region(bo).getByRole('heading', { name: 'Decided' }).waitFor();
   await inspect(bo, 'catch-up');
-  await line.getByRole('button', { name: 'Source' }).first().click();
+  await line.getByRole('link', { name: /\d\d:\d\d$/ }).click();
   await bo.page.waitForFunction(() => location.hash.startsWith('#m-'));
   await message(bo.page, DECISION).first().waitFor();
   assert.equal((await api(bo, 'GET', `threads/${id}`)).last_seq, before, 'nothing is posted');
@@ -67,14 +72,14 @@ test('a model writes the lines for one person, and a refusal is shown', async ()
   const { path } = await busy('The other week of the importer');
   await bo.page.goto(path);
   await opener(bo).click();
-  const ask = button(region(bo), 'Ask a model');
+  const ask = button(region(bo), 'Write it with a model');
   await ask.click();
   await region(bo).getByRole('alert').filter({ hasText: 'The model did not answer' }).waitFor();
   model.catchUp = {
     items: [{ text: 'The importer ships on Friday', kind: 'decision', sources: ['m2', 'm1'] }],
   };
   await ask.click();
-  await region(bo).getByText('summarized by scripted-1 for you').waitFor();
+  await region(bo).getByText('Summarized by scripted-1 for you.').waitFor();
   await region(bo).getByText('The importer ships on Friday', { exact: true }).waitFor();
   await gone(ask);
   await inspect(bo, 'catch-up-model');
@@ -128,7 +133,7 @@ test('without a model, the button is disabled with a reason', async () => {
   await ben.page.goto(new URL(ann.page.url()).pathname);
   await opener(ben).click();
   await region(ben).getByText('Needs a model').waitFor();
-  assert.equal(await button(region(ben), 'Ask a model').getAttribute('aria-disabled'), 'true');
+  assert.equal(await button(region(ben), 'Write it with a model').getAttribute('aria-disabled'), 'true');
   await inspect(ben, 'catch-up-offline');
   assert.deepEqual([ann.errors, ben.errors], [[], []]);
 });

@@ -1,5 +1,6 @@
 import { at, type Transport } from './http';
 import type { components } from './schema';
+import type { Message } from './types';
 
 type S = components['schemas'];
 
@@ -26,6 +27,10 @@ export class InboxApi {
   constructor(transport: Transport) {
     this.#http = transport.http;
     this.#take = transport.take;
+  }
+  /** The user's questions that somebody has not answered, newest first. */
+  async asked(): Promise<Message[]> {
+    return (await this.#take(this.#http.GET('/v1/inbox/asked'))).data;
   }
   changes(since: number): Promise<InboxChanges> {
     return this.#take(this.#http.GET('/v1/inbox/changes', { params: { query: { since } } }));

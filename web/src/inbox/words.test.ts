@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { inboxItem } from '../test/inbox';
 import { fieldValue, laterChoices, timeProblem } from './later';
 import { actOf, stacked } from './stacks';
-import { changedText, chipOf, rowName, untilText } from './words';
+import { askedText, changedText, chipOf, rowName, untilText } from './words';
 
 const chip = (x: Parameters<typeof inboxItem>[0]) => chipOf(inboxItem(x));
 test('chips name the reason', () => {
@@ -65,4 +65,9 @@ test('times of the future have their day', () => {
 test('the live region announces the change and the rest', () => {
   expect(changedText('done', null, 4)).toBe('Done. 4 left.');
   expect(changedText('open', null, 5)).toBe('Moved to the inbox. 5 left.');
+});
+test('people who have not answered are named', () => {
+  expect(askedText(['Bo'])).toBe('Bo has not answered:');
+  expect(askedText(['Bo', 'Eva'])).toBe('Bo and Eva have not all answered:');
+  expect(askedText([])).toBe('Somebody has not answered:');
 });

@@ -1,4 +1,5 @@
 import type { InboxItem, InboxReason, InboxState } from '../api/inbox';
+import { listed } from '../lib/text';
 import { clock, plural, since } from '../lib/time';
 import { leading, type Stack } from './stacks';
 
@@ -105,6 +106,12 @@ export function rowName(stack: Stack, place: string, isClosed: boolean): string 
     .filter(Boolean)
     .join(', ');
 }
+
+/** "Bo has not answered:", "Bo and Eva have not all answered:". */
+export const askedText = (people: readonly string[]): string =>
+  people.length > 1
+    ? `${listed(people)} have not all answered:`
+    : `${people[0] ?? 'Somebody'} has not answered:`;
 
 /** The result of a change for the live region: "Done. 4 left." */
 export const changedText = (state: InboxState, until: string | null, left: number): string => {

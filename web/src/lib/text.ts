@@ -75,7 +75,7 @@ export function hueOf(id: string): number {
 }
 
 /** "Ada", "Ada and Bo", "Ada, Bo, and Cy". */
-export function listed(names: string[]): string {
+export function listed(names: readonly string[]): string {
   if (names.length < 3) return names.join(' and ');
   return `${names.slice(0, -1).join(', ')}, and ${names.at(-1)}`;
 }

@@ -17,6 +17,8 @@ interface Loaded {
   readonly messages: readonly Message[];
   readonly hasOlder: boolean;
 }
+/** Minimum number of new messages for a catch-up: fewer are read faster. */
+export const CATCH_UP_MIN = 10;
 type Divider = Pick<Message, 'id' | 'seq' | 'created_at'>;
 
 /**
@@ -31,12 +33,16 @@ export class Reading {
   since = $state.raw<UnreadCounts>({ unread_count: 0, mention_count: 0 });
   /** True after the user jumped to the end. */
   skipping = $state(false);
+  /** True while the catch-up is open. */
+  catchingUp = $state(false);
   #unread = $state(0);
   #visible = $state.raw<ReadonlySet<number>>(new Set());
   #seen = $state.raw<ReadonlySet<number>>(new Set());
   #readSeq = $state(0);
   /** True if all messages since the divider have been read. */
   #done = $state(true);
+  /** True after the user closed the bar of unread messages. */
+  #closed = $state(false);
   /** True while the thread is on screen. */
   #open = false;
   /** Last known position of the server's marker. */
@@ -65,6 +71,15 @@ export class Reading {
       this.#visible.size > 0 &&
       Math.min(...this.#visible) > this.divider.seq,
   );
+
+  /** True if there are enough messages since the divider for a catch-up, until the user closes the bar. */
+  readonly long: boolean = $derived(
+    this.divider !== null && this.since.unread_count >= CATCH_UP_MIN && !this.#closed,
+  );
+  /** True if nothing that the bar counts is unread any more. */
+  get done(): boolean {
+    return this.#done;
+  }
 
   constructor(thread: string, deps: ReadingDeps, loaded: Loaded) {
     this.thread = thread;
@@ -100,6 +115,7 @@ export class Reading {
     this.since = since;
     this.#unread = since.unread_count;
     this.#done = since.unread_count === 0;
+    this.#closed = false;
     this.skipping = false;
   }
   /** Applies the state from the server after a reload. */
@@ -113,6 +129,7 @@ export class Reading {
   /** Called when the user leaves the thread. */
   close(): void {
     this.divider = null;
+    this.catchingUp = false;
     this.#visible = new Set();
     this.#seen = new Set();
     this.#done = true;
@@ -151,6 +168,7 @@ export class Reading {
   /** Marks everything up to `seq` as read. */
   async markAll(seq: number): Promise<void> {
     this.#paused = false;
+    this.#closed = true;
     await this.#mark(seq);
   }
   async markUnreadFrom(message: Message): Promise<void> {

@@ -132,3 +132,11 @@ test('a deleted message asks the server for counts only where something is unrea
   await vi.advanceTimersByTimeAsync(3000);
   expect(backend.calls).toEqual([]);
 });
+test('several threads are marked as read up to the same message, known or not, and the counts are loaded again', async () => {
+  expect(await ws.reads.markThreads(['thread_1', 'thread_2'], 40)).toBe(true);
+  expect(marks()).toEqual([40, 40]);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(count('GET /v1/snapshot')).toBe(1);
+  backend.refuse = /thread_2/;
+  expect(await ws.reads.markThreads(['thread_1', 'thread_2'], 50)).toBe(false);
+});

@@ -91,6 +91,16 @@ export class Reads {
       return null; // the list tries again while the message is on screen
     }
   }
+  /**
+   * Marks whole threads as read up to `seq`. Returns false if the server could not be reached for one of
+   * them.
+   */
+  async markThreads(threads: readonly string[], seq: number): Promise<boolean> {
+    const counts = await Promise.all(threads.map((id) => this.mark(id, seq)));
+    for (const [n, id] of threads.entries()) if (counts[n]) this.#deps.reading(id)?.readElsewhere(seq);
+    this.#learnLater();
+    return counts.every((found) => found !== null);
+  }
   async markChannel(channel: Channel): Promise<void> {
     const { read_seq } = await this.#api.markChannelRead(channel.id);
     this.readChannel(channel.id, read_seq ?? 0);
