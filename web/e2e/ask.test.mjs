@@ -29,7 +29,10 @@ test('a mention shows before sending which agent will reply', async () => {
 });
 
 test('the reply streams to everyone who is watching', async () => {
-  await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await bo.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await composer(ada).press('Enter');
   for (const p of [ada, bo]) {
     await answers(p, 'Vibe').getByText('last-write-wins for each field is enough').waitFor();
@@ -44,7 +47,10 @@ test('a late viewer gets the text so far', async () => {
   const link = await inviteLink(ada.page);
   cy = await person(browser, server.base);
   await joinBy(cy.page, link, { name: 'Cy Twombly', email: 'cy@example.com' });
-  await cy.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await cy.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await answers(cy, 'Vibe').getByText('last-write-wins for each field is enough').waitFor();
   assert.equal(await cy.page.locator('[aria-busy=true]').count(), 1);
 });

@@ -9,7 +9,10 @@ const work = (p) => p.page.getByRole('region', { name: 'Agents at work' }).last(
 
 before(async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?');
-  await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await bo.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await composer(bo).waitFor();
 });
 

@@ -24,7 +24,7 @@ async function start(p, goal, turns) {
 
 before(async () => {
   await startThread(ada.page, ROOT);
-  await bo.page.getByRole('link', { name: ROOT }).click();
+  await bo.page.locator('main').getByRole('link', { name: ROOT }).click();
   await message(bo.page, ROOT).waitFor();
 });
 

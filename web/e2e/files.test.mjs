@@ -308,7 +308,7 @@ test('a thread that starts with files is named by them', async () => {
   await ada.page.getByRole('heading', { name: 'plan.pdf', level: 1 }).waitFor();
   await ada.page.getByRole('link', { name: 'Back to #general' }).click();
   await ada.page.getByRole('link', { name: 'plan.pdf' }).waitFor();
-  await ada.page.getByRole('link', { name: 'Pictures of the place' }).click();
+  await ada.page.locator('main').getByRole('link', { name: 'Pictures of the place' }).click();
 });
 
 test('text files are read beside the conversation: tables, text, and the beginning of long ones', async () => {

@@ -62,7 +62,7 @@ test('an invite link adds the next person, who sees the same workspace', async (
   await accessible(bo.page, 'the invite page');
   await joinBy(bo.page, link);
   await startThread(ada.page, 'Welcome, Bo');
-  await bo.page.getByRole('link', { name: 'Welcome, Bo' }).click();
+  await bo.page.locator('main').getByRole('link', { name: 'Welcome, Bo' }).click();
   await message(bo.page, 'Welcome').waitFor();
 });
 
@@ -113,7 +113,7 @@ test('the switcher changes between workspaces, which share nothing', async () =>
   await button(bo.page, 'Workspace menu, Fairground').click();
   await bo.page.getByRole('button', { name: 'Northwind' }).click();
   await bo.page.waitForURL('**/northwind/c/**');
-  await bo.page.getByRole('link', { name: 'Welcome, Bo' }).waitFor();
+  await bo.page.locator('main').getByRole('link', { name: 'Welcome, Bo' }).waitFor();
   await bo.page.goto('/nowhere/c/general');
   await bo.page.getByText('Page not found').waitFor();
   await accessible(bo.page, 'a page that is not here');

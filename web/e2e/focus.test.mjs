@@ -93,7 +93,7 @@ test('New message by keyboard alone: find, Enter selects, Enter starts, then typ
 
 test('opening a thread focuses its messages: J and K work immediately', async () => {
   const { page } = bo;
-  await page.getByRole('link', { name: 'To be deleted' }).click();
+  await page.locator('main').getByRole('link', { name: 'To be deleted' }).click();
   await becomes(page, 'Messages');
   await page.keyboard.press('j');
   assert.match(await focused(page), /^Ada Lindholm, /);

@@ -8,7 +8,7 @@ import { api, startTeam } from './lib/team.mjs';
 const { ada, bo } = await startTeam();
 const channel = (p, name) => side(p).getByRole('link', { name: new RegExp(`^${name}`) });
 const home = (p) => channel(p, 'general').click();
-const forks = (p) => side(p).getByRole('region', { name: 'Deep dives' }).or(side(p).getByText('Deep dives'));
+const forks = (p) => side(p).getByRole('link', { name: /^Which .* deep dive$/ });
 let scope;
 let general;
 const call = (p, ...request) => api(p, ...request, undefined, scope);
@@ -109,13 +109,16 @@ test('the sidebar lists my open deep dives, here and in other channels, until th
   };
   assert.equal(await forks(ada).count(), 0);
   const first = await start(ada, 'Which hall for the fair?');
-  await side(ada).getByRole('link', { name: 'Which hall for the fair?' }).waitFor();
+  await forks(ada).waitFor();
   const bos = await start(bo, 'Which printer?');
-  await side(bo).getByRole('link', { name: 'Which printer?' }).waitFor();
+  await forks(bo).waitFor();
   await start(ada, 'Which day for the launch?');
-  const links = side(ada).getByRole('link', { name: /^Which/ });
+  const links = forks(ada);
   await links.nth(1).waitFor();
-  assert.deepEqual(await links.allInnerTexts(), ['Which day for the launch?', 'Which hall for the fair?']);
+  assert.deepEqual(await links.locator('.truncate').allInnerTexts(), [
+    'Which day for the launch?',
+    'Which hall for the fair?',
+  ]);
   await channel(ada, 'random').click();
   await ada.page.reload();
   await links.nth(1).waitFor();
@@ -127,9 +130,9 @@ test('the sidebar lists my open deep dives, here and in other channels, until th
   assert.equal(await links.nth(0).getAttribute('aria-current'), null);
   await accessible(ada.page, 'deep dives in the sidebar');
   await post(ada, `forks/${first.fork.id}/abandon`, {});
-  await side(ada).getByRole('link', { name: 'Which hall for the fair?' }).waitFor({ state: 'detached' });
+  await links.nth(1).waitFor({ state: 'detached' });
   await post(bo, `forks/${bos.fork.id}/abandon`, {});
-  await side(bo).getByText('Deep dives').waitFor({ state: 'detached' });
+  await forks(bo).first().waitFor({ state: 'detached' });
 });
 
 test('the filter Results shows threads with a result, also those below the loaded part of the list', async () => {

@@ -64,7 +64,7 @@ before(async () => {
   await startThread(ada.page, `${QUESTION}\n\nThe fair is on **Wednesday**, in the old hall.`);
   await reply(ada.page, 'Nobody wants to deploy on a Friday.');
   await message(ada.page, 'Nobody wants to deploy').waitFor();
-  await bo.page.getByRole('link', { name: QUESTION }).click();
+  await bo.page.locator('main').getByRole('link', { name: QUESTION }).click();
   await message(bo.page, 'Nobody wants to deploy').waitFor();
   place = new URL(bo.page.url()).pathname;
 });
@@ -426,7 +426,7 @@ test('a resolved dive is read-only, links to its result, and can be reopened', a
 test('on a phone, the dive is a sheet: long press opens it, Back closes it', async () => {
   const phone = await person(browser, server.base, { viewport: PHONE, touch: true });
   await joinBy(phone.page, await inviteLink(ada.page), { name: 'Cy Twombly', email: 'cy@example.com' });
-  await phone.page.getByRole('link', { name: QUESTION }).click();
+  await phone.page.locator('main').getByRole('link', { name: QUESTION }).click();
   const row = thread(phone).getByRole('article').filter({ hasText: 'Nobody wants to deploy' });
   await row.waitFor();
   await button(phone.page, '7 open dives').waitFor();

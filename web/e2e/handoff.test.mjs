@@ -29,7 +29,10 @@ const picker = (p) => p.page.getByRole('menu', { name: 'Agent that replies here'
 before(async () => {
   for (const a of (await call('GET', 'agents')).data) agents[a.name] = a;
   await startThread(ada.page, 'Friday or Monday for the launch?');
-  await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await bo.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await composer(bo).waitFor();
 });
 
@@ -236,7 +239,10 @@ test('/agent in a channel’s composer applies to the next thread, and can be un
 });
 
 test('in a dive, the agent is changed by picker and by /agent, and /new keeps it', async () => {
-  await ada.page.getByRole('link', { name: /Do we need a banner/ }).click();
+  await ada.page
+    .locator('main')
+    .getByRole('link', { name: /Do we need a banner/ })
+    .click();
   const row = message(ada.page, 'Do we need a banner?').first();
   await row.hover();
   await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
@@ -326,7 +332,10 @@ test('losing access to the bound agent breaks nothing: others can be chosen, and
   await press(bo, 'Escape');
   await side(bo).getByRole('link', { name: 'general' }).click();
   await bo.page.getByText(`Replies here: ${barred}`).first().waitFor({ state: 'attached' });
-  await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await bo.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await permit({ allowed_subjects: [], denied_subjects: [] });
   await here(bo, 'Coder').waitFor();
 });

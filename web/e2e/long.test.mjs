@@ -41,7 +41,7 @@ test('a person who was present sees the end, with few mounted rows', async () =>
 });
 
 test('a late visitor starts at the first unread message', async () => {
-  await bo.page.getByRole('link', { name: 'The very first line' }).click();
+  await bo.page.locator('main').getByRole('link', { name: 'The very first line' }).click();
   await message(bo.page, `Line number ${COUNT}`)
     .or(bo.page.getByRole('separator', { name: 'New messages' }))
     .first()

@@ -51,7 +51,10 @@ test('a channel with threads: read, unread, with a reply in progress', async () 
 });
 
 test('a thread in which a reply is written', async () => {
-  await ada.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await ada.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await message(ada.page, 'last-write-wins for each field').waitFor();
   await accessible(ada.page, 'a streaming thread');
   await shot(ada.page, '04-thread-streaming-dark');
@@ -211,7 +214,10 @@ test('a page that failed to load can be retried', async () => {
   await accessible(ada.page, 'a channel that failed to load');
   broken = false;
   await button(ada.page, 'Try again').click();
-  await ada.page.getByRole('link', { name: /Friday or Monday/ }).waitFor();
+  await ada.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .waitFor();
   await ada.page.unroute('**/v1/channels/*/threads**');
 });
 
@@ -222,7 +228,10 @@ test('loading pages show a skeleton', async () => {
     await gate;
     await r.continue();
   });
-  await ada.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await ada.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await ada.page.getByRole('status', { name: 'Loading messages' }).locator('.skel').first().waitFor();
   await accessible(ada.page, 'a thread that loads');
   go();
@@ -261,7 +270,10 @@ test('at 390 px: channel, drawer, thread, long press, no horizontal scrolling', 
   await box(page, 'Email').fill('bo@example.com');
   await page.getByLabel('Password', { exact: true }).fill('correct horse battery');
   await button(page, 'Sign in').click();
-  await page.getByRole('link', { name: /Friday or Monday/ }).waitFor();
+  await page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .waitFor();
   await accessible(page, 'a channel at 390 px');
   await shot(page, '15-channel-390-dark');
   await button(page, 'Open the sidebar').click();
@@ -269,7 +281,10 @@ test('at 390 px: channel, drawer, thread, long press, no horizontal scrolling', 
   await accessible(page, 'the drawer');
   await shot(page, '16-drawer-390-dark');
   await page.keyboard.press('Escape');
-  await page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await message(page, 'The fair is on').waitFor();
   await accessible(page, 'a thread at 390 px');
   await page.getByRole('region', { name: 'Messages', exact: true }).hover();
@@ -311,7 +326,7 @@ test('a viewer reads everything and sees immediately why there is no composer', 
   await accessible(bo.page, 'a channel for a viewer');
   assert.equal(await bo.page.getByRole('button', { name: 'New channel' }).count(), 0);
   await startThread(await back(ada), 'Viewers see this at once');
-  await bo.page.getByRole('link', { name: 'Viewers see this at once' }).waitFor();
+  await bo.page.locator('main').getByRole('link', { name: 'Viewers see this at once' }).waitFor();
 });
 
 test('no page logged an error', () => {

@@ -21,7 +21,7 @@ test('a thread and its reply appear immediately for the other person', async () 
     true,
     'one goes on writing',
   );
-  await bo.page.getByRole('link', { name: 'Friday or Monday for the launch?' }).click();
+  await bo.page.locator('main').getByRole('link', { name: 'Friday or Monday for the launch?' }).click();
   await message(bo.page, 'The fair is on').getByText('Wednesday', { exact: true }).waitFor();
   await reply(bo.page, 'I vote for Monday');
   await message(ada.page, 'I vote for Monday').waitFor();
@@ -93,7 +93,10 @@ test('a mention counts in the sidebar and the title, and reading clears it', asy
   await side(bo).getByRole('link', { name: 'general 1 mention', exact: true }).waitFor();
   await bo.page.waitForFunction(() => document.title.startsWith('(1)'));
   await go(bo, 'general');
-  await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await bo.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await message(bo.page, 'can you book the room?').waitFor();
   await bo.page.getByRole('separator', { name: 'New messages' }).waitFor();
   await side(bo).getByRole('link', { name: 'general', exact: true }).waitFor();
@@ -125,7 +128,7 @@ test('a private channel is visible only to its members', async () => {
   await side(bo)
     .getByRole('link', { name: /fair-plans/ })
     .click();
-  await bo.page.getByRole('link', { name: 'Only for some of us' }).waitFor();
+  await bo.page.locator('main').getByRole('link', { name: 'Only for some of us' }).waitFor();
   await ada.page.keyboard.press('Escape');
 });
 
@@ -226,7 +229,10 @@ test('the keyboard reaches everything: switcher, next channel, messages, shortcu
   await ada.page.keyboard.press('Alt+ArrowUp');
   await ada.page.waitForURL((url) => !url.pathname.endsWith('/random'));
   await go(ada, 'general');
-  await ada.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await ada.page
+    .locator('main')
+    .getByRole('link', { name: /Friday or Monday/ })
+    .click();
   await message(ada.page, 'can you book the room?').waitFor();
   await messageList(ada).focus();
   await ada.page.keyboard.press('j');

@@ -73,7 +73,7 @@ before(async () => {
   await startThread(bo.page, 'Plans for the fair');
   await bo.page.waitForURL('**/t/**');
   thread = new URL(bo.page.url()).pathname.split('/').at(-1);
-  await ada.page.getByRole('link', { name: 'Plans for the fair' }).click();
+  await ada.page.locator('main').getByRole('link', { name: 'Plans for the fair' }).click();
   await message(ada.page, 'Plans for the fair').waitFor();
   await ada.page.waitForResponse((r) => r.url().endsWith('/read') && r.ok());
   await ada.page.goto('/northwind/c/random');
@@ -87,7 +87,7 @@ before(async () => {
 test('a thread with 120 unread messages opens at the first one', async () => {
   assert.deepEqual(await counts(ada), { unread: UNREAD, mentions: 1 });
   await ada.page.goto('/northwind/c/general');
-  await ada.page.getByRole('link', { name: 'Plans for the fair' }).click();
+  await ada.page.locator('main').getByRole('link', { name: 'Plans for the fair' }).click();
   await ada.page.getByRole('separator', { name: 'New messages' }).waitFor();
   const first = message(ada.page, /Line number 1\b/).first();
   await first.waitFor();

@@ -58,7 +58,9 @@ export type Message = Omit<S['Message'], 'attachments'> & { attachments: Attachm
 export type ForkStatus = S['ForkStatus'];
 export type ForkContext = S['ForkContext'];
 /** Shown to people as a "deep dive". */
-export type Fork = S['Fork'];
+export type Fork = S['Fork'] & Partial<ForkOwn>;
+/** Fields of a fork that depend on the current user; events omit them. */
+export type ForkOwn = Omit<S['MyFork'], keyof S['Fork']>;
 /** Omitted fields are unchanged; null clears a nullable field. */
 export type ForkPatch = S['ForkChange'];
 export type Collaboration = S['Collaboration'];

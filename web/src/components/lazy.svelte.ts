@@ -47,6 +47,10 @@ export const messageActions = lazyModule(() => import('../state/actions'));
 export const runLines = lazyComponent(() => import('../runs/RunLines.svelte'));
 /** Editor of a message. */
 export const messageEdit = lazyComponent(() => import('./MessageEdit.svelte'));
+/** Followed conversations in the sidebar. */
+export const sidebarConversations = lazyComponent(
+  afterRows(() => import('../following/SidebarConversations.svelte')),
+);
 /** Loaded by the shell before anyone opens it. */
 export const quickSwitcher = lazyComponent(() => import('./QuickSwitcher.svelte'));
 /** Agent of a channel in its header, and the channel's menu. */

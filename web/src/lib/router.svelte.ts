@@ -2,7 +2,7 @@
 import type { SettingsPage } from '../settings/pages';
 
 /** Pages across all channels. */
-const PAGES = ['actions', 'decisions', 'search', 'inbox', 'schedules', 'workflows', 'runs'] as const;
+const PAGES = ['actions', 'decisions', 'search', 'inbox', 'conversations', 'schedules', 'workflows', 'runs'] as const;
 export type PageName = (typeof PAGES)[number];
 /** Tabs of Automation, by the segment of their path; `workflows` also opens without one. */
 const AUTOMATION = { workflows: 'workflows', schedules: 'schedules', history: 'runs' } as const;
@@ -124,6 +124,7 @@ export const to = {
   decisions: (slug: string) => `/${slug}/decisions`,
   search: (slug: string, q = '') => `/${slug}/search${q ? `?q=${encodeURIComponent(q)}` : ''}`,
   inbox: (slug: string) => `/${slug}/inbox`,
+  conversations: (slug: string) => `/${slug}/conversations`,
   schedules: (slug: string) => `/${slug}/automation/schedules`,
   workflows: (slug: string, id = '') => `/${slug}/automation${id && `/workflows/${id}`}`,
   runs: (slug: string) => `/${slug}/automation/history`,

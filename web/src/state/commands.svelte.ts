@@ -13,6 +13,7 @@ export const TITLES: Record<PageName, string> = {
   decisions: 'Decisions',
   search: 'Search',
   inbox: 'Inbox',
+  conversations: 'Conversations',
   schedules: 'Schedules',
   runs: 'History',
   workflows: 'Workflows',

@@ -1,5 +1,6 @@
 import { SvelteMap } from 'svelte/reactivity';
 import type { Fork, Message } from '../api/types';
+import { isFrom } from '../lib/messages';
 
 /** Maximum number of active forks in a thread, set by the server. */
 export const ACTIVE_MAX = 7;
@@ -36,17 +37,20 @@ export class Forks {
   learn(fork: Fork, version: number): void {
     if ((this.#seenVersions.get(fork.id) ?? 0) > version) return;
     const old = this.map.get(fork.id);
-    this.map.set(fork.id, old ? { ...fork, message_count: old.message_count } : fork);
+    this.map.set(fork.id, old ? { ...old, ...fork, message_count: old.message_count } : fork);
   }
   /** Stores a fork from an event: its state at that event. */
   put(fork: Fork): void {
     this.#seenVersions.set(fork.id, ++this.#version);
-    this.map.set(fork.id, fork);
+    this.map.set(fork.id, { ...this.map.get(fork.id), ...fork });
   }
-  /** Counts the message of a `message.created` event in its fork. */
-  created(m: Message): void {
+  /** Counts the message of a `message.created` event in its fork; it is unread for followers. */
+  created(m: Message, me: string): void {
     const f = m.fork_id ? this.map.get(m.fork_id) : undefined;
-    if (f) this.put({ ...f, message_count: f.message_count + 1 });
+    if (!f) return;
+    const isUnread = f.follow?.level === 'all' && !isFrom(m, me) && m.kind !== 'notice';
+    const unread_count = (f.unread_count ?? 0) + (isUnread ? 1 : 0);
+    this.put({ ...f, message_count: f.message_count + 1, unread_count });
   }
 
   /** Known forks of a thread, oldest first. */

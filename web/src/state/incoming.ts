@@ -140,7 +140,7 @@ export class Incoming {
     this.#ws.threads.created(m, this.#ws.myId);
     if (m.kind === 'resolution') this.#open.channels.known(m.channel_id)?.results.add(m.thread_id);
     if (!m.fork_id) this.#moved(m);
-    this.#ws.forks.created(m);
+    this.#ws.forks.created(m, this.#ws.myId);
     open?.apply(e);
     if (mine && m.client_id) this.#ws.outbox.confirm(m.client_id, placeOf(m));
     if (m.author.type === 'human' && m.author.id) this.#ws.typing.stopped(placeOf(m), m.author.id);

@@ -11,7 +11,7 @@ import type { Forks } from './forks.svelte';
 import type { Outbox } from './outbox.svelte';
 import type { Outcomes } from './outcomes.svelte';
 import type { People } from './people.svelte';
-import type { Reads } from './reads';
+import type { Reads } from './reads.svelte';
 import type { Streams } from './streams.svelte';
 import type { Tasks } from './tasks.svelte';
 import type { Threads } from './threads.svelte';

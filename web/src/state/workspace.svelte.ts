@@ -27,7 +27,7 @@ import { Outcomes } from './outcomes.svelte';
 import { Outgoing } from './outgoing';
 import { People } from './people.svelte';
 import type { UnreadCounts } from './reading.svelte';
-import { Reads } from './reads';
+import { Reads } from './reads.svelte';
 import { SafeStore } from './safe-store.svelte';
 import { Streams } from './streams.svelte';
 import { Sync } from './sync';

@@ -3,6 +3,7 @@ import type { AdaptationState } from '../api/adaptation';
 import type { ListedNode } from '../api/admin-types';
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
+import type { FollowedConversation } from '../api/following';
 import type { StylePreset } from '../api/reply-styles';
 import type { Run, Workflow } from '../api/runs';
 import type { Schedule } from '../api/schedules';
@@ -36,6 +37,8 @@ export class Backend {
   waiting: Waiting = waiting();
   /** Mia's inbox, for tests of it. */
   inbox: Inbox | null = null;
+  /** Mia's followed conversations. */
+  following: FollowedConversation[] = [];
   workflows: Workflow[] = [];
   schedules: Schedule[] = [];
   /** Runs by ID. Requests that start or change a run return its entry. */
@@ -131,6 +134,7 @@ export class Backend {
       this.waiting = { ...this.waiting, grants: this.waiting.grants.filter((g) => g.id !== id) };
       return {};
     }
+    if (call === 'GET /v1/following') return list(this.following);
     if (call === 'GET /v1/workflows') {
       const name = url.searchParams.get('name');
       return list(this.workflows.filter((w) => !name || w.name === name));

@@ -24,6 +24,8 @@ interface Marking {
 
 /** Read markers: sent to the server, and applied to the counts of threads and channels. */
 export class Reads {
+  /** Counts changed follow levels. */
+  follows = $state(0);
   #api: Api;
   #threads: Threads;
   #channels: Channels;
@@ -146,6 +148,7 @@ export class Reads {
   /** Applies a changed follow level, set here or in another window: it changes what counts as unread. */
   followed(thread: string, follow: Follow): void {
     this.#threads.setFollow(thread, follow);
+    this.follows++;
     this.unsettle();
     this.#learnLater(thread);
   }

@@ -1,0 +1,66 @@
+// @vitest-environment happy-dom
+import { flushSync } from 'svelte';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { FollowedConversation } from '../api/following';
+import { mine, Scene } from '../test/backend';
+import { fork, thread } from '../test/make';
+import { Following } from './following.svelte';
+import { titleOf, unreadFirst, unreadIn } from './words';
+
+let scene: Scene;
+let list: Following;
+const ids = () => {
+  flushSync();
+  return list.rows.map((row) => row.id);
+};
+const ofThread = (id: string, last_seq: number): FollowedConversation =>
+  ({
+    kind: 'thread',
+    thread: thread({ id, title: id, last_seq, follow: ALL }),
+    fork: null,
+    variants: [],
+  }) as never;
+const ALL = { level: 'all', cause: 'manual' } as const;
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  scene = new Scene();
+  await scene.ws.start();
+  scene.backend.following = [
+    ofThread('thread_a', 9),
+    {
+      kind: 'fork',
+      thread: null,
+      fork: { ...fork({ id: 'fork_b', title: 'Dive' }), follow: ALL, unread_count: 0 },
+      variants: [],
+    } as never,
+    ofThread('thread_c', 5),
+  ];
+  list = new Following(scene.ws);
+  await list.load();
+});
+afterEach(() => {
+  list.dispose();
+  scene.ws.stop();
+  vi.useRealTimers();
+});
+
+test('a message moves its conversation to the top, and counts as unread', () => {
+  expect(ids()).toEqual(['thread_a', 'fork_b', 'thread_c']);
+  scene.created({ thread_id: 'thread_c' });
+  expect(ids()).toEqual(['thread_c', 'thread_a', 'fork_b']);
+  scene.created({ thread_id: 'thread_9', fork_id: 'fork_b' });
+  expect(ids()).toEqual(['fork_b', 'thread_c', 'thread_a']);
+  expect(list.rows.map(unreadIn)).toEqual([1, 1, 0]);
+  expect(unreadFirst(list.rows).map(titleOf)).toEqual(['Dive', 'thread_c', 'thread_a']);
+});
+test('only what follows a conversation loads the list again, once', async () => {
+  const loads = () => scene.backend.calls.filter((call) => call === 'GET /v1/following').length;
+  scene.created({ thread_id: 'thread_9' });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(loads()).toBe(1);
+  scene.created({ ...mine(), seq: 300, thread_id: 'thread_9' });
+  scene.created({ ...mine(), seq: 301, thread_id: 'thread_10' });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(loads()).toBe(2);
+});
