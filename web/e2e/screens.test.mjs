@@ -155,10 +155,10 @@ test('dialogs: new channel, new message, invite, about a channel, keys, delete, 
   await side(ada).getByRole('link', { name: 'general' }).click();
   await check(() => button(page, 'About #general').click(), 'about a channel');
   await page.keyboard.press('Control+k');
-  await page.getByRole('combobox').fill('o');
+  await page.getByRole('combobox', { name: /^Jump to/ }).fill('o');
   await accessible(page, 'the quick switcher');
   await shot(page, '11-switcher-dark');
-  await page.getByRole('combobox').fill('zzzz');
+  await page.getByRole('combobox', { name: /^Jump to/ }).fill('zzzz');
   await page.getByText('No results').waitFor();
   await accessible(page, 'the quick switcher without a hit');
   await page.keyboard.press('Escape');

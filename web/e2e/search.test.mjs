@@ -196,12 +196,15 @@ test('Ctrl-Shift-F works anywhere; so does the switcher’s last row', async () 
   await side(ada).getByRole('link', { name: 'general' }).click();
   await box(ada.page, 'Start a thread in #general').waitFor();
   await ada.page.keyboard.press('Control+k');
-  await ada.page.getByRole('combobox').fill('kingfisher');
+  await ada.page.getByRole('combobox', { name: /^Jump to/ }).fill('kingfisher');
   await option(ada, 'Search messages for “kingfisher”').waitFor();
   await ada.page.keyboard.press('Enter');
   await lists(ada, 'at dawn');
   await ada.page.keyboard.press('Control+k');
-  await ada.page.getByRole('dialog').getByRole('combobox').fill('general');
+  await ada.page
+    .getByRole('dialog')
+    .getByRole('combobox', { name: /^Jump to/ })
+    .fill('general');
   await ada.page.keyboard.press('ArrowUp');
   await shot(ada.page, '98-switcher-search-dark');
   await ada.page.keyboard.press('Enter');

@@ -158,12 +158,12 @@ test('the switcher finds threads of unopened channels, without moving the select
   await page.goto('/northwind/c/random');
   await box(page, 'Start a thread in #random').waitFor();
   await page.keyboard.press('Control+k');
-  await page.getByRole('combobox').pressSequentially('Where the need');
+  await page.getByRole('combobox', { name: /^Jump to/ }).pressSequentially('Where the need');
   const option = page.getByRole('option', { name: /^Where the needle is/ });
   await option.waitFor();
   await accessible(page, 'the switcher with threads from the server');
   await shot(page, '43-switcher-server-light');
-  await page.getByRole('combobox').fill('');
+  await page.getByRole('combobox', { name: /^Jump to/ }).fill('');
   // The response is held until the test has selected a row.
   let go;
   const gate = new Promise((r) => (go = r));
@@ -171,7 +171,7 @@ test('the switcher finds threads of unopened channels, without moving the select
     await gate;
     await r.continue();
   });
-  await page.getByRole('combobox').fill('Where the needle');
+  await page.getByRole('combobox', { name: /^Jump to/ }).fill('Where the needle');
   await page.getByText('Searching…').waitFor();
   await page.keyboard.press('ArrowDown');
   const selected = () => page.locator('[role=option][aria-selected=true]');

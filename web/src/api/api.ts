@@ -7,6 +7,7 @@ import type {
   AgentProfile,
   Channel,
   Follow,
+  FollowLevel,
   Fork,
   ForkPatch,
   InvitePreview,
@@ -122,6 +123,9 @@ export class Api {
   unarchiveChannel(id: string): Promise<Channel> {
     return this.#take(this.#http.POST('/v1/channels/{id}/unarchive', at({ id })));
   }
+  setChannelLevel(id: string, level: FollowLevel): Promise<Channel> {
+    return this.#take(this.#http.PUT('/v1/channels/{id}/level', { ...at({ id }), body: { level } }));
+  }
   markChannelRead(id: string): Promise<Channel> {
     return this.#take(this.#http.POST('/v1/channels/{id}/read', at({ id })));
   }
@@ -191,6 +195,15 @@ export class Api {
   }
   fork(id: string): Promise<Fork> {
     return this.#take(this.#http.GET('/v1/forks/{id}', at({ id })));
+  }
+  /** Levels as for threads. */
+  followFork(id: string, level: 'all' | 'none' | null): Promise<Follow> {
+    const path = at({ id });
+    if (!level) return this.#take(this.#http.DELETE('/v1/forks/{id}/follow', path));
+    return this.#take(this.#http.PUT('/v1/forks/{id}/follow', { ...path, body: { level } }));
+  }
+  markForkRead(id: string, seq: number): Promise<{ unread_count: number }> {
+    return this.#take(this.#http.PUT('/v1/forks/{id}/read', { ...at({ id }), body: { seq } }));
   }
   patchFork(id: string, body: ForkPatch): Promise<Fork> {
     return this.#take(this.#http.PATCH('/v1/forks/{id}', { ...at({ id }), body }));

@@ -27,6 +27,8 @@ export type DroppableFrame = FrameOf<
   | 'presence'
   | 'read.updated'
   | 'follow.updated'
+  | 'fork_read.updated'
+  | 'fork_follow.updated'
   | 'channel.activity'
   | 'inbox.created'
 >;

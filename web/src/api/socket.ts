@@ -253,6 +253,8 @@ export class Socket {
       case 'presence':
       case 'read.updated':
       case 'follow.updated':
+      case 'fork_read.updated':
+      case 'fork_follow.updated':
       case 'channel.activity':
       case 'inbox.created':
         return this.#handlers.onFrame(frame);

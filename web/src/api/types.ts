@@ -40,6 +40,7 @@ export type Participant = S['Participant'];
 export type ThreadOwn = Omit<S['MyThread'], keyof S['Thread'] | 'root_message' | 'last_message'> &
   Record<'root_message' | 'last_message', Message | null>;
 export type Follow = S['Follow'];
+export type FollowLevel = S['FollowLevel'];
 export type FollowCause = S['FollowCause'];
 export type Thread = S['Thread'] & Partial<ThreadOwn>;
 /** `first_unread_id`: where to start reading; null if nothing is unread. */

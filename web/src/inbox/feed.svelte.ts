@@ -6,11 +6,13 @@ const SOON_SPREAD_MS = 250;
 /** Items of a whole channel reach many people at once; their windows ask at different times. */
 const CHANNEL_SPREAD_MS = 10_000;
 
+/** What was marked as read: a thread's main line, all threads of a channel, or a fork. */
+export type ReadPlace = { thread: string } | { channel: string } | { fork: string };
 /** A list that follows the inbox. */
 export interface InboxReader {
   changed(changes: InboxChanges): void;
-  /** Called when a read marker moved: that of a thread, or of all threads of a channel. */
-  read(place: { thread: string } | { channel: string }, seq: number): void;
+  /** Called when a read marker moved. */
+  read(place: ReadPlace, seq: number): void;
 }
 interface FeedDeps {
   changes(since: number): Promise<InboxChanges>;
@@ -72,7 +74,7 @@ export class InboxFeed {
     if (this.onScreen) this.soon();
     else this.#ask(this.#random() * CHANNEL_SPREAD_MS);
   }
-  read(place: { thread: string } | { channel: string }, seq: number): void {
+  read(place: ReadPlace, seq: number): void {
     for (const reader of this.#readers) reader.read(place, seq);
     if (this.open || this.onScreen) this.soon();
   }

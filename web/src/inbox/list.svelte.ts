@@ -14,7 +14,7 @@ import {
 import { errorMessage } from '../api/problem';
 import { outsideComponents } from '../lib/outside-components.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
-import type { InboxReader } from './feed.svelte';
+import type { InboxReader, ReadPlace } from './feed.svelte';
 import { actOf, newestFirst, stacked, type Stack } from './stacks';
 
 const UNDO_MAX = 20;
@@ -297,11 +297,10 @@ export class InboxList implements InboxReader {
       }
     });
   }
-  read(place: { thread: string } | { channel: string }, seq: number): void {
+  read(place: ReadPlace, seq: number): void {
     untrack(() => {
       for (const i of this.items.values()) {
-        const isHere = 'thread' in place ? i.thread_id === place.thread : i.channel_id === place.channel;
-        if (!isHere || i.fork_id || i.seq > seq) continue;
+        if (!isAt(i, place) || i.seq > seq) continue;
         const closes = i.state === 'open' && CLOSED_BY_READING.includes(i.reason);
         if (i.unread || closes)
           this.items.set(i.id, { ...i, unread: false, state: closes ? 'done' : i.state });
@@ -343,6 +342,11 @@ export class InboxList implements InboxReader {
     else this.items.delete(item.id);
   }
 }
+const isAt = (i: InboxItem, place: ReadPlace): boolean => {
+  if ('fork' in place) return i.fork_id === place.fork;
+  if (i.fork_id) return false; // forks have their own markers
+  return 'thread' in place ? i.thread_id === place.thread : i.channel_id === place.channel;
+};
 const OPEN = { state: 'open', until: null } as const;
 
 /** Items of a workspace's inbox, created with its page. They stay for the next visit. */

@@ -39,12 +39,11 @@ export function toggled(reactions: Reaction[], emoji: string, user: string, on: 
 export const isFrom = (m: Message, user: string): boolean =>
   m.author.type === 'human' && m.author.id === user;
 
-/**
- * Checks whether a message counts as unread for `me`: messages of others in the thread; notices and messages of forks do not
- * count.
- */
-export const counts = (m: Message, me: string): boolean =>
-  !isFrom(m, me) && m.kind !== 'notice' && m.fork_id === null && m.deleted_at === null;
+/** Checks whether a message counts as unread for `me` in its thread or fork: messages of others, except notices. */
+export const countsInPlace = (m: Message, me: string): boolean =>
+  !isFrom(m, me) && m.kind !== 'notice' && m.deleted_at === null;
+/** Checks whether a message counts as unread for `me` in its channel: those of forks do not. */
+export const counts = (m: Message, me: string): boolean => m.fork_id === null && countsInPlace(m, me);
 
 export const mentionsMe = (m: Message, me: string): boolean =>
   !isFrom(m, me) &&

@@ -2,7 +2,16 @@
 import type { SettingsPage } from '../settings/pages';
 
 /** Pages across all channels. */
-const PAGES = ['actions', 'decisions', 'search', 'inbox', 'conversations', 'schedules', 'workflows', 'runs'] as const;
+const PAGES = [
+  'actions',
+  'decisions',
+  'search',
+  'inbox',
+  'conversations',
+  'schedules',
+  'workflows',
+  'runs',
+] as const;
 export type PageName = (typeof PAGES)[number];
 /** Tabs of Automation, by the segment of their path; `workflows` also opens without one. */
 const AUTOMATION = { workflows: 'workflows', schedules: 'schedules', history: 'runs' } as const;

@@ -27,7 +27,8 @@ export class Channels {
   /** Mentions and direct messages, for the title badge. */
   readonly wanting = $derived(
     [...this.joined, ...this.directs].reduce(
-      (n, c) => n + (c.kind === 'direct' ? (c.unread_count ?? 0) : (c.mention_count ?? 0)),
+      (n, c) =>
+        n + (c.level === 'none' ? 0 : c.kind === 'direct' ? (c.unread_count ?? 0) : (c.mention_count ?? 0)),
       0,
     ),
   );

@@ -56,7 +56,7 @@ test('edits, deletions, and reactions reach the dive', async () => {
 test('a dive opens with its origin message', async () => {
   await forkState().load();
   await vi.waitFor(() => expect(forkState().origin?.id).toBe('msg_1'));
-  expect(forkState().reading).toBeNull();
+  expect(forkState().reading.divider).toBeNull();
 });
 test('the origin message is shown in its current state', async () => {
   await forkState().load();

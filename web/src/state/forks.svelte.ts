@@ -1,6 +1,6 @@
 import { SvelteMap } from 'svelte/reactivity';
-import type { Fork, Message } from '../api/types';
-import { isFrom } from '../lib/messages';
+import type { Fork, ForkOwn, Message } from '../api/types';
+import { countsInPlace } from '../lib/messages';
 
 /** Maximum number of active forks in a thread, set by the server. */
 export const ACTIVE_MAX = 7;
@@ -44,11 +44,16 @@ export class Forks {
     this.#seenVersions.set(fork.id, ++this.#version);
     this.map.set(fork.id, { ...this.map.get(fork.id), ...fork });
   }
+  /** Changes the user's own fields. */
+  patch(id: string, change: Partial<ForkOwn>): void {
+    const f = this.map.get(id);
+    if (f) this.map.set(id, { ...f, ...change });
+  }
   /** Counts the message of a `message.created` event in its fork; it is unread for followers. */
   created(m: Message, me: string): void {
     const f = m.fork_id ? this.map.get(m.fork_id) : undefined;
     if (!f) return;
-    const isUnread = f.follow?.level === 'all' && !isFrom(m, me) && m.kind !== 'notice';
+    const isUnread = f.follow?.level === 'all' && countsInPlace(m, me);
     const unread_count = (f.unread_count ?? 0) + (isUnread ? 1 : 0);
     this.put({ ...f, message_count: f.message_count + 1, unread_count });
   }

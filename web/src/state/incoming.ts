@@ -127,6 +127,13 @@ export class Incoming {
       case 'follow.updated':
         this.#ws.inbox.soon();
         return this.#ws.reads.followed(f.thread_id, f.follow);
+      case 'fork_read.updated':
+        this.#ws.inbox.read({ fork: f.fork_id }, f.seq);
+        return this.#ws.forkReads.marked(f.fork_id, f.seq);
+      case 'fork_follow.updated':
+        this.#ws.inbox.soon();
+        this.#ws.reads.follows++;
+        return this.#ws.forkReads.followed(f.fork_id, f.follow);
       case 'channel.activity':
         if (!this.#ws.channels.follows(f.channel_id)) this.#ws.channels.active.add(f.channel_id);
         return;
@@ -159,7 +166,8 @@ export class Incoming {
   /** Replies have no rows, and items of a channel no signal: both follow from messages. */
   #inbox(m: Message): void {
     const { inbox, threads } = this.#ws;
-    const level = m.fork_id ? undefined : threads.map.get(m.thread_id)?.follow?.level;
+    const place = m.fork_id ? this.#ws.forks.get(m.fork_id) : threads.map.get(m.thread_id);
+    const level = place?.follow?.level;
     if (level === 'all') inbox.soon();
     else inbox.spread();
   }

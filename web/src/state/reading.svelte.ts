@@ -1,6 +1,6 @@
 import type { Message, Thread } from '../api/types';
 import { UNREAD_MAX } from '../lib/numbers';
-import { counts, mentionsMe } from '../lib/messages';
+import { countsInPlace, mentionsMe } from '../lib/messages';
 
 /** Unread counts of a thread, from the server. */
 export interface UnreadCounts {
@@ -9,8 +9,8 @@ export interface UnreadCounts {
 }
 export interface ReadingDeps {
   readonly myId: string;
-  /** Moves the read marker; null if the server cannot be reached. */
-  readTo(thread: string, seq: number): Promise<UnreadCounts | null>;
+  /** Moves the read marker of a thread or fork; null if the server cannot be reached. */
+  readTo(place: string, seq: number): Promise<UnreadCounts | null>;
 }
 /** Loaded part of the thread. */
 interface Loaded {
@@ -22,7 +22,7 @@ export const CATCH_UP_MIN = 10;
 type Divider = Pick<Message, 'id' | 'seq' | 'created_at'>;
 
 /**
- * Read position of a person in a thread. The marker moves to a message only when every unread message up to it has been
+ * Read position of a person in a thread or fork. The marker moves to a message only when every unread message up to it has been
  * on screen for one second; jumping to the end skips messages, which stay unread.
  */
 export class Reading {
@@ -143,7 +143,7 @@ export class Reading {
   /** Called when a message arrives while the thread is open. */
   arrived(message: Message): void {
     const me = this.#deps.myId;
-    if (message.seq <= this.#readSeq || !counts(message, me)) return;
+    if (message.seq <= this.#readSeq || !countsInPlace(message, me)) return;
     this.#unread++;
     const mention = mentionsMe(message, me) ? 1 : 0;
     const { unread_count, mention_count } = this.since;
@@ -208,7 +208,7 @@ export class Reading {
     return this.#reaches() ? (this.#pending().find((m) => !this.#seen.has(m.seq)) ?? null) : null;
   }
   #pending(): Message[] {
-    return this.#loaded.messages.filter((m) => m.seq > this.#readSeq && counts(m, this.#deps.myId));
+    return this.#loaded.messages.filter((m) => m.seq > this.#readSeq && countsInPlace(m, this.#deps.myId));
   }
   /** Checks whether no unread message is older than the loaded ones. */
   #reaches(): boolean {
@@ -224,7 +224,7 @@ export class Reading {
     if (!this.#reaches()) return mark;
     for (const m of this.#loaded.messages) {
       if (m.seq <= mark) continue;
-      if (counts(m, this.#deps.myId) && !this.#seen.has(m.seq)) break;
+      if (countsInPlace(m, this.#deps.myId) && !this.#seen.has(m.seq)) break;
       mark = m.seq;
     }
     return mark;

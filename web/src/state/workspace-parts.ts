@@ -7,6 +7,7 @@ import type { Channels } from './channels.svelte';
 import type { Connection } from './connection.svelte';
 import type { Drafts } from './drafts.svelte';
 import type { ForkActions } from './fork-actions.svelte';
+import type { ForkReads } from './fork-reads';
 import type { Forks } from './forks.svelte';
 import type { Outbox } from './outbox.svelte';
 import type { Outcomes } from './outcomes.svelte';
@@ -38,6 +39,7 @@ export interface WorkspaceParts {
   readonly outbox: Outbox;
   readonly reads: Reads;
   readonly forkActions: ForkActions;
+  readonly forkReads: ForkReads;
   readonly outcomes: Outcomes;
   readonly inbox: InboxFeed;
   readonly uploads: Uploads | null;

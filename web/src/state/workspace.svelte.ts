@@ -18,6 +18,7 @@ import { Connection } from './connection.svelte';
 import { Drafts } from './drafts.svelte';
 import { ForkActions } from './fork-actions.svelte';
 import type { ForkState } from './fork.svelte';
+import { ForkReads } from './fork-reads';
 import { Forks } from './forks.svelte';
 import { Incoming } from './incoming';
 import type { UserNotification } from './notifications';
@@ -81,6 +82,7 @@ export class WorkspaceState implements WorkspaceParts {
   readonly drafts: Drafts;
   readonly outbox: Outbox;
   readonly reads: Reads;
+  readonly forkReads: ForkReads;
   readonly forkActions: ForkActions;
   readonly outcomes = new Outcomes(this);
   readonly inbox: InboxFeed;
@@ -129,6 +131,7 @@ export class WorkspaceState implements WorkspaceParts {
       recount: () => void this.#sync.recount(),
       reading: (thread) => this.#open.threads.known(thread)?.reading,
     });
+    this.forkReads = new ForkReads(this, (fork) => this.#open.forks.known(fork)?.reading);
     this.inbox = new InboxFeed({
       changes: (since) => this.api.part(InboxApi).changes(since),
       reaches: () => this.connection.reachesServer,
@@ -248,5 +251,11 @@ export class WorkspaceState implements WorkspaceParts {
   }
   readTo(thread: string, seq: number): Promise<UnreadCounts | null> {
     return this.connection.net === 'offline' ? Promise.resolve(null) : this.reads.mark(thread, seq);
+  }
+  readForkTo(fork: string, seq: number): Promise<UnreadCounts | null> {
+    const local = this.forkActions.isStarting(fork);
+    return local || this.connection.net === 'offline'
+      ? Promise.resolve(null)
+      : this.forkReads.mark(fork, seq);
   }
 }
