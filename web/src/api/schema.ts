@@ -1097,6 +1097,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a link that sets a new password
+         * @description The response is the same whether an account has this address. At most three an hour are sent.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["send_reset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/reset/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Set a new password with a link, and end all sessions of the account
+         * @description **Access:** anyone.
+         */
+        post: operations["reset_password"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/auth/second-factor": {
         parameters: {
             query?: never;
@@ -2294,7 +2336,7 @@ export interface paths {
         get: operations["list_invites"];
         put?: never;
         /**
-         * Create an invite link
+         * Create an invite link, or one for each of several addresses
          * @description **Access:** admins; keys need `workspace:admin`.
          */
         post: operations["create_invite"];
@@ -2342,6 +2384,70 @@ export interface paths {
          * @description **Access:** every role; with a session only, not a key.
          */
         post: operations["accept_invite"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/invites/{id}/send": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send an invite by email again
+         * @description At most three times a day for each invite, and 500 times a day for the workspace.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["send_invite"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/mail/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm an email address with the link that was sent to it
+         * @description **Access:** anyone.
+         */
+        post: operations["confirm_address"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/mail/confirmation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a link that confirms your email address
+         * @description At most three a day.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["send_confirmation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2481,6 +2587,28 @@ export interface paths {
         get: operations["export_member"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/members/{user_id}/reset-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a link with which a member sets a new password
+         * @description It works once, for half an hour. The caller must be an admin of every workspace of the member, or of the server.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["create_reset_link"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3435,6 +3563,28 @@ export interface paths {
          *     **Access:** admins; keys need `workspace:admin`.
          */
         post: operations["start_drill"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/server/mail-test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test email to yourself
+         * @description Takes up to two minutes if the mail server stalls. Only admins of the oldest workspace can use this route. Everyone else gets 404.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["send_test_mail"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4445,6 +4595,8 @@ export interface components {
             created_at?: components["schemas"]["Timestamp"];
             /** @description False if the client should not suggest forks. */
             suggestions?: boolean;
+            /** @description True if the person proved that the email address is theirs. */
+            email_confirmed?: boolean;
         };
         /** @description A call of a function by a task, or a request for an approval, with its decision and result. */
         Action: {
@@ -4986,7 +5138,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "factor.added" | "factor.removed" | "factor.reset";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "factor.added" | "factor.removed" | "factor.reset";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -5457,6 +5609,8 @@ export interface components {
              *     `upload`: Size of uploads.
              *
              *     `model`: The model server's list of models.
+             *
+             *     `mail`: Connection, encryption, and login of the mail server.
              *
              *     `backup`: Age and test of the newest backup, and its place.
              * @enum {string}
@@ -6330,7 +6484,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "locks_you_out" | "link_expired" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -7082,10 +7236,14 @@ export interface components {
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
             expires_at: components["schemas"]["Timestamp"] | null;
+            /** @description What became of the newest email with this invite; null if none was sent. */
+            mail: ("queued" | "sent" | "refused" | "failed") | null;
         };
         InviteForm: {
-            /** @description If set, only this email address can use the invite. */
+            /** @description If set, only this email address can use the invite. If the server sends email, it sends the link there. */
             email?: string | null;
+            /** @description Several addresses, at most 100: each gets an invite of its own. */
+            emails?: string[];
             role?: components["schemas"]["Role"] | null;
             /**
              * Format: int64
@@ -7106,6 +7264,16 @@ export interface components {
             role: components["schemas"]["Role"];
             email: string | null;
             expires_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description Result of sending an invite. */
+        InviteSent: {
+            /**
+             * @description Whether an invite is sent by email.
+             *
+             *     `off`: The server sends no email, or the invite has no address.
+             * @enum {string}
+             */
+            mail: "queued" | "off";
         };
         InviteWorkspace: {
             id: components["schemas"]["WorkspaceId"];
@@ -7816,6 +7984,24 @@ export interface components {
         LoginForm: {
             email: string;
             password: string;
+        };
+        /** @description Reason why no email can be sent: a JSON value in `meta`, until one is sent. */
+        MailProblem: {
+            /** @description A sentence for the server's admins. */
+            text: string;
+            since: components["schemas"]["Timestamp"];
+        };
+        /** @description Result of a test email. */
+        MailTest: {
+            /** @description True if the mail server accepted the email. */
+            sent: boolean;
+            /** @description Answer of the mail server, or the reason why there is none. */
+            answer: string;
+            /**
+             * Format: int64
+             * @description Time that it took, in milliseconds.
+             */
+            ms: number;
         };
         Me: {
             id: components["schemas"]["UserId"];
@@ -8646,11 +8832,36 @@ export interface components {
             task?: components["schemas"]["Task"];
         };
         /** @description An invite with its link, which is shown only once. */
-        NewInviteAnswer: components["schemas"]["Invite"] & {
+        NewInviteAnswer: {
+            id: components["schemas"]["InviteId"];
+            email: string | null;
+            role: components["schemas"]["Role"];
+            /** Format: int64 */
+            max_uses: number | null;
+            /** Format: int64 */
+            uses: number;
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            expires_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * @description Whether an invite is sent by email.
+             *
+             *     `off`: The server sends no email, or the invite has no address.
+             * @enum {string}
+             */
+            mail: "queued" | "off";
             token: string;
             url: string;
             /** @description True if the link works only on the server's own machine, although others can connect to it. */
             is_local_only: boolean;
+        };
+        /** @description One invite, or those for `emails`. */
+        NewInviteAnswers: components["schemas"]["NewInviteAnswer"] | components["schemas"]["NewInvites"];
+        /** @description Invites with their links, in the order of the addresses. */
+        NewInvites: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["NewInviteAnswer"][];
         };
         /** @description A key with its secret, which is shown only once. */
         NewKey: components["schemas"]["ApiKey"] & {
@@ -8664,6 +8875,14 @@ export interface components {
             name: string;
             /** @description `PublicKeyCredential.toJSON()` of the new credential. */
             credential: Record<string, unknown>;
+        };
+        NewPasswordForm: {
+            /** @description Token from the link. */
+            token: string;
+            /** @description At least 8 characters. */
+            password: string;
+            /** @description `false` keeps the API keys of the account. */
+            revoke_keys?: boolean;
         };
         /** @description The context that an agent would receive if the caller posted a message now. The message itself is not included. */
         NextContext: components["schemas"]["ContextSeen"] & {
@@ -9806,6 +10025,14 @@ export interface components {
         RequesterRole: "admin" | "member" | "viewer" | "former member";
         /** @enum {string} */
         RequireApproval: "always" | "never";
+        ResetForm: {
+            email: string;
+        };
+        /** @description A link with which a person sets a new password. It is shown only once. */
+        ResetLink: {
+            url: string;
+            expires_at: components["schemas"]["Timestamp"];
+        };
         /** @description The resolution of a fork: a draft, or a published version. */
         Resolution: {
             id: components["schemas"]["ResolutionId"];
@@ -10604,6 +10831,7 @@ export interface components {
             certificate: components["schemas"]["ServerCertificate"];
             backups: components["schemas"]["ServerBackups"];
             update: components["schemas"]["ServerUpdate"];
+            mail: components["schemas"]["ServerMail"];
             /** @description Results of the latest checks; null before the first ones. */
             checks: components["schemas"]["Check"][] | null;
             checked_at: components["schemas"]["Timestamp"] | null;
@@ -10618,6 +10846,21 @@ export interface components {
             agents_state: "running" | "asleep" | "quiet";
             /** @description People who can sign in with a password. */
             password_sign_in: components["schemas"]["PasswordSignIn"];
+        };
+        /** @description State of the server's emails. */
+        ServerMail: {
+            /** @description False without `OPENVIBE_SMTP_URL`. */
+            enabled: boolean;
+            /** @description Mail server, as `HOST:PORT`. */
+            server: string | null;
+            /** @description Sender of the emails. */
+            from: string | null;
+            /**
+             * Format: int64
+             * @description Number of emails that wait to be sent.
+             */
+            waiting: number;
+            problem: components["schemas"]["MailProblem"] | null;
         };
         /** @enum {string} */
         ServerObject: "server";
@@ -10660,6 +10903,8 @@ export interface components {
             signup: components["schemas"]["Signup"];
             /** @description True if creating the first account requires the token from the setup link. */
             setup_token_required: boolean;
+            /** @description True if the server sends email, so that a forgotten password can be reset. */
+            mail: boolean;
         };
         /** @description A tool, and whether replies can use it. */
         ShownTool: {
@@ -16727,6 +16972,114 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    send_reset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "ada@example.org"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ResetForm"];
+            };
+        };
+        responses: {
+            /** @description If the account exists, the email is queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            /** @description Email is off */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "invalid_value",
+                     *         "message": "a title must be one line of at most 200 characters",
+                     *         "param": "title",
+                     *         "type": "unprocessable_entity"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    reset_password: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "password": "another horse battery",
+                 *       "token": "Zm9yIGV4YW1wbGU"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewPasswordForm"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            /** @description The link was used, or has expired */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "workspace_not_found",
+                     *         "message": "the workspace does not exist, or you are not in it",
+                     *         "type": "not_found"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     second_factor: {
         parameters: {
             query?: never;
@@ -16928,6 +17281,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "mail": false,
                      *       "needs_setup": false,
                      *       "setup_token_required": false,
                      *       "signup": "first"
@@ -22411,6 +22765,7 @@ export interface operations {
                      *           "email": null,
                      *           "expires_at": null,
                      *           "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "mail": null,
                      *           "max_uses": null,
                      *           "role": "admin",
                      *           "uses": 0
@@ -22471,6 +22826,7 @@ export interface operations {
                      *       "expires_at": null,
                      *       "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_local_only": false,
+                     *       "mail": "queued",
                      *       "max_uses": null,
                      *       "role": "admin",
                      *       "token": "…",
@@ -22478,7 +22834,7 @@ export interface operations {
                      *       "uses": 0
                      *     }
                      */
-                    "application/json": components["schemas"]["NewInviteAnswer"];
+                    "application/json": components["schemas"]["NewInviteAnswers"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -22621,6 +22977,180 @@ export interface operations {
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    send_invite: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an invite: `inv_` and 26 base-32 characters */
+                id: components["schemas"]["InviteId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "mail": "queued"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InviteSent"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            /** @description Email is off, or the invite has no address */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "invalid_value",
+                     *         "message": "a title must be one line of at most 200 characters",
+                     *         "param": "title",
+                     *         "type": "unprocessable_entity"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    confirm_address: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "Zm9yIGV4YW1wbGU"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ConfirmForm"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            /** @description The link was used, or has expired */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "workspace_not_found",
+                     *         "message": "the workspace does not exist, or you are not in it",
+                     *         "type": "not_found"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    send_confirmation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The email is queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            /** @description The address is confirmed */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "slug_taken",
+                     *         "message": "a workspace with the slug `northwind` already exists: choose another",
+                     *         "param": "slug",
+                     *         "type": "conflict"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Email is off */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "invalid_value",
+                     *         "message": "a title must be one line of at most 200 characters",
+                     *         "param": "title",
+                     *         "type": "unprocessable_entity"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -23067,6 +23597,64 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_reset_link: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path: {
+                /** @description ID of a person: `user_` and 26 base-32 characters */
+                user_id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "expires_at": "2026-11-20T09:30:00.000Z",
+                     *       "url": "https://chat.example.org/invite/…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ResetLink"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            /** @description The member is in other workspaces */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "scope_missing",
+                     *         "message": "this key lacks the scope `chat:write`: create a key that has it",
+                     *         "type": "permission_denied"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -27272,6 +27860,13 @@ export interface operations {
                      *         "free_bytes": null
                      *       },
                      *       "installed": "binary",
+                     *       "mail": {
+                     *         "enabled": false,
+                     *         "from": null,
+                     *         "problem": null,
+                     *         "server": null,
+                     *         "waiting": 0
+                     *       },
                      *       "object": "server",
                      *       "password_sign_in": "everyone",
                      *       "started_at": "2026-11-20T09:30:00.000Z",
@@ -27360,6 +27955,13 @@ export interface operations {
                      *         "free_bytes": null
                      *       },
                      *       "installed": "binary",
+                     *       "mail": {
+                     *         "enabled": false,
+                     *         "from": null,
+                     *         "problem": null,
+                     *         "server": null,
+                     *         "waiting": 0
+                     *       },
                      *       "object": "server",
                      *       "password_sign_in": "everyone",
                      *       "started_at": "2026-11-20T09:30:00.000Z",
@@ -27622,6 +28224,63 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    send_test_mail: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "answer": "…",
+                     *       "ms": 0,
+                     *       "sent": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MailTest"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            /** @description Email is off */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "invalid_value",
+                     *         "message": "a title must be one line of at most 200 characters",
+                     *         "param": "title",
+                     *         "type": "unprocessable_entity"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
