@@ -1,5 +1,6 @@
 import { at, type Transport } from './http';
 import type { components } from './schema';
+import type { Account } from './types';
 
 type S = components['schemas'];
 
@@ -24,6 +25,25 @@ export class AccountsApi {
   }
   resetPassword(body: S['NewPasswordForm']): Promise<void> {
     return this.#take(this.#http.POST('/v1/auth/reset/confirm', { body }));
+  }
+  /** Completes a sign-in with a second factor. */
+  secondFactor(body: S['SecondFactorForm']): Promise<Account> {
+    return this.#take(this.#http.POST('/v1/auth/second-factor', { body }));
+  }
+  /** Whether people can sign in with a passkey; false if the server cannot be reached. */
+  async hasPasskeySignIn(): Promise<boolean> {
+    const methods = await this.#take(this.#http.GET('/v1/auth/methods')).catch(() => null);
+    return methods?.passkey === true;
+  }
+  /** Returns the challenge for a passkey. */
+  passkeyOptions(): Promise<object> {
+    return this.#take(this.#http.POST('/v1/auth/passkey/options'));
+  }
+  signInWithPasskey(credential: Record<string, unknown>): Promise<Account> {
+    return this.#take(this.#http.POST('/v1/auth/passkey', { body: { credential } }));
+  }
+  openSignInLink(token: string): Promise<Account> {
+    return this.#take(this.#http.POST('/v1/auth/sign-in-link', { body: { token } }));
   }
   /** Creates a link with which a member sets a new password. */
   createResetLink(member: string): Promise<S['ResetLink']> {

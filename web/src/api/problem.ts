@@ -31,6 +31,20 @@ export class Conflict extends ApiError {
   }
 }
 
+/** The password was right, and the account has a second factor. */
+export class SecondFactorNeeded extends ApiError {
+  /** Secret of the sign-in. */
+  readonly flow: string;
+  readonly methods: string[];
+  constructor(body: unknown, fallback: string) {
+    super(401, body, fallback);
+    this.name = 'SecondFactorNeeded';
+    const { flow, methods } = errorOf(body);
+    this.flow = flow ?? '';
+    this.methods = methods ?? [];
+  }
+}
+
 /** Text for a status without an error of the server, which then comes from a proxy. */
 export const statusText = (status: number): string =>
   status === 413
@@ -40,6 +54,7 @@ export const statusText = (status: number): string =>
 export function failure(response: Response, body: unknown): ApiError {
   const fallback = statusText(response.status);
   if (response.status === 409 && errorOf(body).current) return new Conflict(body, fallback);
+  if (errorOf(body).code === 'second_factor_required') return new SecondFactorNeeded(body, fallback);
   const wait = Number(response.headers.get('retry-after'));
   return new ApiError(response.status, body, fallback, wait || null);
 }

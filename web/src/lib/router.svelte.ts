@@ -26,6 +26,7 @@ export type Route =
   | { name: 'setup' }
   | { name: 'login' }
   | { name: 'invite' | 'confirm' | 'reset'; token: string }
+  | { name: 'sign-in' }
   | { name: 'new-workspace' }
   | { name: 'workspace'; slug: string }
   | { name: 'channel'; slug: string; channel: string }
@@ -101,7 +102,7 @@ function parseRoute(path: string): Route {
   }
   const [a, b, c, d, e, f] = parts;
   if (!a) return { name: 'home' };
-  if (!b && (a === 'setup' || a === 'login')) return { name: a };
+  if (!b && (a === 'setup' || a === 'login' || a === 'sign-in')) return { name: a };
   if (!b && a === 'new') return { name: 'new-workspace' };
   if ((a === 'invite' || a === 'confirm' || a === 'reset') && b && !c) return { name: a, token: b };
   if (!b) return { name: 'workspace', slug: a };

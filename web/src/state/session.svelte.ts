@@ -56,7 +56,7 @@ export class Session {
 
   async start(): Promise<void> {
     try {
-      this.#enter(await this.api.me());
+      this.enter(await this.api.me());
     } catch (e) {
       if (e instanceof ApiError && e.status === 401) return this.#signedOut();
       this.problem = problem(e);
@@ -77,7 +77,8 @@ export class Session {
       this.status = 'unreachable';
     }
   }
-  #enter(account: Account): void {
+  /** Takes over the account that was just signed in. */
+  enter(account: Account): void {
     // For the same user, the step in memory counts, because the browser may have rejected the write.
     if (this.user?.id !== account.user.id) {
       const stored = this.#store.get(stepKey(account.user.id));
@@ -102,7 +103,7 @@ export class Session {
   }
 
   async signIn(email: string, password: string): Promise<void> {
-    this.#enter(await this.api.signIn(email, password));
+    this.enter(await this.api.signIn(email, password));
   }
   /** Sign-up by invite or in open mode. Signs in immediately; the first account signs in after its workspace exists. */
   async signUp(form: {
@@ -112,7 +113,7 @@ export class Session {
     handle?: string;
     invite?: string;
   }): Promise<void> {
-    this.#enter(await this.api.signUp(form));
+    this.enter(await this.api.signUp(form));
   }
   /**
    * First start: creates the account, then its workspace. If only the second step fails, another attempt signs
@@ -132,7 +133,7 @@ export class Session {
     }
     const workspace = await this.api.createWorkspace(form.workspace);
     this.goTo('model');
-    this.#enter(await this.api.me());
+    this.enter(await this.api.me());
     return workspace;
   }
   /** Opens a step of the setup, which a reload keeps; null ends the setup. */
@@ -153,10 +154,10 @@ export class Session {
     return workspace.slug;
   }
   async rename(name: string): Promise<void> {
-    this.#enter(await this.api.rename(name));
+    this.enter(await this.api.rename(name));
   }
   async refresh(): Promise<void> {
-    this.#enter(await this.api.me());
+    this.enter(await this.api.me());
   }
   async signOut(): Promise<void> {
     this.#setCurrent(''); // cleared first, so that no window sends this user’s messages in the next user’s session
