@@ -1425,7 +1425,10 @@ async fn send_mails_forever(state: State) {
             () = state.shutdown.cancelled() => return,
             () = state.mailer.wait() => {}
         }
-        let sent = state.shutdown.run_until_cancelled(send_mails(&state)).await;
+        let sent = state
+            .shutdown
+            .run_until_cancelled(Box::pin(send_mails(&state)))
+            .await;
         let pause = match sent {
             None => return,
             Some(Ok(pause)) => pause,

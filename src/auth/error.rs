@@ -220,7 +220,9 @@ impl From<AuthError> for ApiError {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 ErrorCode::SecretKeyMissing,
             ),
-            E::Mail(MailFault::Secret(SecretError::Db(e)) | MailFault::Db(e)) => e.into(),
+            E::Db(e) | E::Mail(MailFault::Secret(SecretError::Db(e)) | MailFault::Db(e)) => {
+                e.into()
+            }
             E::Mail(MailFault::Secret(e)) => {
                 tracing::error!(error = %e, "an email could not be encrypted");
                 ApiError::internal().logged()
@@ -229,7 +231,6 @@ impl From<AuthError> for ApiError {
                 tracing::error!("could not hash a password");
                 ApiError::internal().logged()
             }
-            E::Db(e) => e.into(),
         }
     }
 }

@@ -84,21 +84,24 @@ impl Letter {
 
     fn html(&self) -> String {
         let mut html = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><body style=\"font:16px/1.5 sans-serif;max-width:36em\">".to_owned();
-        for paragraph in &self.paragraphs {
-            html.push_str(&format!("<p>{}</p>", escape(paragraph)));
+        for text in &self.paragraphs {
+            html.push_str(&paragraph("", &escape(text)));
         }
         if let Some((label, url)) = &self.link {
             let (label, url) = (escape(label), escape(url));
-            html.push_str(&format!(
-                "<p><a href=\"{url}\">{label}</a></p><p style=\"font-size:13px\">{url}</p>"
-            ));
+            html.push_str(&paragraph("", &format!("<a href=\"{url}\">{label}</a>")));
+            html.push_str(&paragraph(SMALL, &url));
         }
-        html.push_str(&format!(
-            "<p style=\"font-size:13px\">{}</p></body></html>",
-            escape(&self.reason)
-        ));
+        html.push_str(&paragraph(SMALL, &escape(&self.reason)));
+        html.push_str("</body></html>");
         html
     }
+}
+
+const SMALL: &str = "font-size:13px";
+
+fn paragraph(style: &str, content: &str) -> String {
+    format!("<p style=\"{style}\">{content}</p>")
 }
 
 /// Replaces the characters that have a meaning in HTML.

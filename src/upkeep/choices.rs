@@ -23,6 +23,10 @@ text_enum! {
     }
 }
 
+#[expect(
+    clippy::derivable_impls,
+    reason = "`text_enum!` marks no default variant"
+)]
 impl Default for PasswordSignIn {
     fn default() -> Self {
         Self::Everyone

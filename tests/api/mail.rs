@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    DEADLINE, MailBehavior, MailServer, PASSWORD, Person, Reply, TestApp, list, sign_up_with, team,
-    text, visitor,
+    DEADLINE, MailBehavior, MailServer, PASSWORD, Person, Reply, SECRET_KEY, TestApp, list,
+    sign_up_with, team, text, visitor,
 };
 
 const NEW_PASSWORD: &str = "another long enough phrase";
@@ -13,6 +13,7 @@ async fn app_with_mail() -> (TestApp, Person, MailServer) {
     let mails = MailServer::start().await;
     let settings = [
         ("SMTP_URL", mails.url.as_str()),
+        ("SECRET_KEY", SECRET_KEY),
         ("MAIL_FROM", "Chat <chat@example.org>"),
     ];
     let app = TestApp::with(&settings).await;
@@ -194,6 +195,7 @@ async fn links_of_emails_lead_to_the_public_url_whatever_the_request_names() {
     let mails = MailServer::start().await;
     let settings = [
         ("SMTP_URL", mails.url.as_str()),
+        ("SECRET_KEY", SECRET_KEY),
         ("PUBLIC_URL", "https://chat.example.org"),
         ("SETUP_TOKEN", "first-account-of-this-test"),
     ];
@@ -334,7 +336,7 @@ async fn a_refused_login_keeps_the_queue_and_tells_admins() {
         "{state}"
     );
     mails.behave(MailBehavior::Accept);
-    let settings = [("SMTP_URL", mails.url.as_str())];
+    let settings = [("SMTP_URL", mails.url.as_str()), ("SECRET_KEY", SECRET_KEY)];
     app.restart(&settings).await;
     mails.nth(1).await;
     mail_state(&ada.at(&app.base), |mail| {

@@ -343,6 +343,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "runs" => "run",
         "responses" => "response",
         "files" => "file",
+        "auth" if path.starts_with("/v1/auth/passkeys") => "passkey",
         "auth" => "session",
         _ => "",
     };

@@ -13,6 +13,7 @@ use super::recipes::{posted_file, remembered};
 use super::table::{COLUMNS, TestCaller};
 use crate::{
     approvals::{is_parked, waiting},
+    factors::{self, Authenticator},
     support::{
         Answer, McpServer, Person, TestApp, TestDatabase, function, id, list, sign_up, text,
         visitor, within,
@@ -364,6 +365,9 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         .is(201);
     let sessions = by.get("/v1/auth/sessions").await.ok();
     let audit = by.get("/v1/audit-log").await.ok();
+    let owner = sign_up(&by.base, &format!("Passkeys of {}", by.name), None).await;
+    let mut authenticator = Authenticator::new(&by.base);
+    let passkey = factors::add_passkey(&owner, &mut authenticator).await.is(201);
     BTreeMap::from([
         ("workspace", by.workspace.clone()),
         ("user", by.id.clone()),
@@ -376,6 +380,7 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("flow", workflow(by, "theirs").await),
         ("tool", id(&client_function(by, "theirs").await)),
         ("session", id(&list(&sessions, "/data")[0])),
+        ("passkey", id(&passkey)),
         ("audit", id(&list(&audit, "/data")[0])),
         ("response", kept_response(by).await),
     ])
