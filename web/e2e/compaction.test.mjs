@@ -242,7 +242,9 @@ test('a deep dive has its own summary, from its own menu', async () => {
   const [root] = (await api(ada, 'GET', `threads/${thread}/messages?limit=1`)).data;
   const { fork } = await api(ada, 'POST', `threads/${thread}/forks`, { message_id: root.id, agent_id: null });
   await say(fork.id, ['The fair opens on Monday, right?', ...FIRST, ...many(18, 'Booth number')], 'forks');
+  const [newest] = (await api(ada, 'GET', `forks/${fork.id}/messages?limit=100`)).data.slice(-1);
   for (const p of [ada, bo]) {
+    await api(p, 'PUT', `forks/${fork.id}/read`, { seq: newest.seq });
     await p.page.goto(`${path}?panel=dive:${fork.id}`);
     await message(forkPanel(p), 'Booth number 18.').waitFor();
   }
