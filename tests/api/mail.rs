@@ -38,12 +38,12 @@ async fn mail_state(admin: &Person, is_wanted: impl Fn(&Value) -> bool) -> Value
 }
 
 trait Refusal {
-    fn is_refused(self, status: u16, code: &str);
+    fn refused_as(self, status: u16, code: &str);
 }
 
 impl Refusal for Reply {
     #[track_caller]
-    fn is_refused(self, status: u16, code: &str) {
+    fn refused_as(self, status: u16, code: &str) {
         assert_eq!(self.refused(status), code);
     }
 }
@@ -59,15 +59,15 @@ async fn without_a_mail_server_nothing_is_sent_and_admins_are_told_the_setting()
     let t = team().await;
     let test = t.ada.post("/v1/server/mail-test", json!({})).await;
     assert!(test.text.contains("OPENVIBE_SMTP_URL"), "{}", test.text);
-    test.is_refused(422, "mail_off");
+    test.refused_as(422, "mail_off");
     t.ada
         .post("/v1/mail/confirmation", json!({}))
         .await
-        .is_refused(422, "mail_off");
+        .refused_as(422, "mail_off");
     let reset = visitor(&t.app.base)
         .post("/v1/auth/reset", json!({"email": t.ada.email}))
         .await;
-    reset.is_refused(422, "mail_off");
+    reset.refused_as(422, "mail_off");
     let made = t
         .ada
         .post("/v1/invites", json!({"email": "bo@example.org"}))
@@ -119,14 +119,14 @@ async fn an_address_is_confirmed_by_the_link_that_was_sent_to_it_once() {
             .post("/v1/mail/confirm", json!({"token": token}))
             .await
     };
-    confirm("not-a-token").await.is_refused(404, "link_expired");
+    confirm("not-a-token").await.refused_as(404, "link_expired");
     assert_eq!(confirm(&token).await.status, 204);
-    confirm(&token).await.is_refused(404, "link_expired");
+    confirm(&token).await.refused_as(404, "link_expired");
     let me = ada.get("/v1/auth/me").await.ok();
     assert_eq!(me["user"]["email_confirmed"], true);
     ada.post("/v1/mail/confirmation", json!({}))
         .await
-        .is_refused(409, "address_confirmed");
+        .refused_as(409, "address_confirmed");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn three_confirmations_are_sent_in_a_day() {
     }
     ada.post("/v1/mail/confirmation", json!({}))
         .await
-        .is_refused(429, "rate_limited");
+        .refused_as(429, "rate_limited");
     mails.nth(3).await;
 }
 
@@ -168,20 +168,20 @@ async fn a_forgotten_password_is_set_with_a_link_that_works_once() {
             .post("/v1/auth/reset/confirm", form)
             .await
     };
-    set(&token, "short").await.is_refused(422, "invalid_value");
+    set(&token, "short").await.refused_as(422, "invalid_value");
     let (one, other) = tokio::join!(set(&token, NEW_PASSWORD), set(&token, NEW_PASSWORD));
     let mut statuses = [one.status, other.status];
     statuses.sort_unstable();
     assert_eq!(statuses, [204, 404], "the link works once");
     ada.get("/v1/auth/me")
         .await
-        .is_refused(401, "not_signed_in");
+        .refused_as(401, "not_signed_in");
     assert!(!can_sign_in(&app, &ada, PASSWORD).await);
     assert!(can_sign_in(&app, &ada, NEW_PASSWORD).await);
     program
         .get("/v1/auth/me")
         .await
-        .is_refused(401, "not_signed_in");
+        .refused_as(401, "not_signed_in");
     let notice = mails.nth(2).await;
     assert!(
         notice.text.contains("Subject: Your password was changed"),
@@ -295,17 +295,17 @@ async fn several_people_are_invited_at_once_and_again() {
     }
     ada.post(&format!("/v1/invites/{id}/send"), json!({}))
         .await
-        .is_refused(429, "rate_limited");
+        .refused_as(429, "rate_limited");
     mails.nth(4).await;
     let both = json!({"email": "bo@example.org", "emails": ["cy@example.org"]});
     ada.post("/v1/invites", both)
         .await
-        .is_refused(422, "invalid_value");
+        .refused_as(422, "invalid_value");
     let open = ada.post("/v1/invites", json!({})).await.is(201);
     let id = text(&open, "/id");
     ada.post(&format!("/v1/invites/{id}/send"), json!({}))
         .await
-        .is_refused(422, "invalid_value");
+        .refused_as(422, "invalid_value");
 }
 
 #[tokio::test]
@@ -321,7 +321,7 @@ async fn a_withdrawn_invite_ends_its_links() {
     visitor(&app.base)
         .get(&format!("/v1/invites/{token}"))
         .await
-        .is_refused(404, "invite_not_found");
+        .refused_as(404, "invite_not_found");
 }
 
 #[tokio::test]
@@ -381,7 +381,7 @@ async fn admins_hand_over_links_for_new_passwords_only_to_people_of_their_own_wo
         who.post(&format!("/v1/members/{}/reset-link", of.id), json!({}))
             .await
     };
-    link(&t.bo, &t.ada).await.is_refused(403, "role_too_low");
+    link(&t.bo, &t.ada).await.refused_as(403, "role_too_low");
     let made = link(&t.ada, &t.bo).await.is(201);
     let url = text(&made, "/url");
     let token = url.rsplit('/').next().unwrap();

@@ -194,7 +194,12 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         }
 
         ("PATCH /v1/server", _) => Call::patch(path, json!({"key_copied": true})),
-        ("POST /v1/server/certificate" | "POST /v1/server/checks", _) => Call::act(path),
+        (
+            "POST /v1/server/certificate"
+            | "POST /v1/server/checks"
+            | "POST /v1/auth/passkey/options",
+            _,
+        ) => Call::act(path),
 
         // Accounts. Calls that end a session or change a password are sent by a new user.
         ("POST /v1/auth/signup", _) => {
@@ -209,7 +214,6 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("POST /v1/auth/confirm", _) => {
             Call::post(path, json!({"password": PASSWORD})).by(w.double(who).await.asks)
         }
-        ("POST /v1/auth/passkey/options", _) => Call::act(path),
         (route, _) if is_of_factors(route) => Box::pin(factor_recipe(w, row, who)).await,
         ("POST /v1/auth/sign-in-link", _) => {
             let token = operator::create_sign_in_link(w.app.db(), &w.olu.email).await;

@@ -367,7 +367,9 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
     let audit = by.get("/v1/audit-log").await.ok();
     let owner = sign_up(&by.base, &format!("Passkeys of {}", by.name), None).await;
     let mut authenticator = Authenticator::new(&by.base);
-    let passkey = factors::add_passkey(&owner, &mut authenticator).await.is(201);
+    let passkey = factors::add_passkey(&owner, &mut authenticator)
+        .await
+        .is(201);
     BTreeMap::from([
         ("workspace", by.workspace.clone()),
         ("user", by.id.clone()),

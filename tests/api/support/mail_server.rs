@@ -9,6 +9,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
     sync::watch,
+    task::JoinSet,
 };
 
 use super::within;
@@ -53,11 +54,20 @@ struct Shared {
     attempts: AtomicUsize,
 }
 
-/// The mail server; its port is closed with the runtime of the test.
-#[derive(Clone)]
+/// The mail server, until it is dropped.
 pub struct MailServer {
     pub url: String,
     shared: Arc<Shared>,
+    _serving: JoinSet<()>,
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut open = JoinSet::new();
+    while let Ok((tcp, _)) = listener.accept().await {
+        let shared = Arc::clone(&shared);
+        // A connection that the client closed is no fault of the test.
+        open.spawn(async move { drop(shared.converse(tcp).await) });
+    }
 }
 
 impl MailServer {
@@ -69,24 +79,17 @@ impl MailServer {
             received: watch::Sender::default(),
             attempts: AtomicUsize::default(),
         });
-        let server = Self { url, shared };
-        let accepting = server.clone();
-        tokio::spawn(async move {
-            while let Ok((tcp, _)) = listener.accept().await {
-                let server = accepting.clone();
-                // A connection that the client closed is no fault of the test.
-                tokio::spawn(async move { drop(server.converse(tcp).await) });
-            }
-        });
-        server
+        let mut serving = JoinSet::new();
+        serving.spawn(accept(listener, Arc::clone(&shared)));
+        Self {
+            url,
+            shared,
+            _serving: serving,
+        }
     }
 
     pub fn behave(&self, behavior: MailBehavior) {
         *self.shared.behavior.lock().unwrap() = behavior;
-    }
-
-    fn behavior(&self) -> MailBehavior {
-        *self.shared.behavior.lock().unwrap()
     }
 
     /// Number of emails that a client began to send.
@@ -106,6 +109,12 @@ impl MailServer {
             .unwrap();
         mails[n - 1].clone()
     }
+}
+
+impl Shared {
+    fn behavior(&self) -> MailBehavior {
+        *self.behavior.lock().unwrap()
+    }
 
     async fn converse(&self, tcp: TcpStream) -> std::io::Result<()> {
         let (read, mut write) = tcp.into_split();
@@ -122,7 +131,7 @@ impl MailServer {
                     _ => "235 2.7.0 signed in",
                 }
             } else if command.starts_with("MAIL") {
-                self.shared.attempts.fetch_add(1, Ordering::SeqCst);
+                self.attempts.fetch_add(1, Ordering::SeqCst);
                 "250 ok"
             } else if command.starts_with("RCPT") {
                 to = line.split(['<', '>']).nth(1).unwrap_or_default().to_owned();
@@ -149,7 +158,7 @@ impl MailServer {
                     to: to.clone(),
                     text,
                 };
-                self.shared.received.send_modify(|mails| mails.push(mail));
+                self.received.send_modify(|mails| mails.push(mail));
                 "250 2.0.0 queued as 1"
             } else if command == "QUIT" {
                 write.write_all(b"221 bye\r\n").await?;

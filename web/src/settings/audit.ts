@@ -52,7 +52,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e, n) => (e.target === e.actor_id ? 'left the workspace' : `removed ${person(e, n)}`),
   },
   'member.reset_link_created': {
-    name: 'Password link made',
+    name: 'Password link',
     describe: (e, n) => `made a link with which ${person(e, n)} sets a new password`,
   },
   'member.exported': {
@@ -78,7 +78,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
       `created an invite link for ${text(e.data, 'email') || 'anyone who has it'}, as ${text(e.data, 'role') || 'member'}`,
   },
   'invite.sent': {
-    name: 'Invite sent again',
+    name: 'Invite resent',
     describe: (e) => `sent an invite again${quoted(e.data, 'email')}`,
   },
   'invite.withdrawn': { name: 'Invite revoked', describe: () => 'revoked an invite link' },
@@ -275,19 +275,19 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Server checked',
     describe: () => 'ran the checks of the server',
   },
-  'server.mail_tested': { name: 'Test email sent', describe: () => 'sent a test email' },
+  'server.mail_tested': { name: 'Email tested', describe: () => 'sent a test email' },
   'server.certificate_ordered': {
     name: 'Certificate ordered',
     describe: () => 'ordered a new certificate for the server',
   },
   'sign_in.link_created': {
-    name: 'Sign-in link created',
+    name: 'Sign-in link',
     describe: (e, n) => `created a link that signs in as ${person(e, n)}`,
   },
-  'factor.added': { name: 'Second factor added', describe: () => 'added a second factor' },
-  'factor.removed': { name: 'Second factor removed', describe: () => 'removed a second factor' },
+  'factor.added': { name: 'Factor added', describe: () => 'added a second factor' },
+  'factor.removed': { name: 'Factor removed', describe: () => 'removed a second factor' },
   'factor.reset': {
-    name: 'Second factor reset',
+    name: 'Factor reset',
     describe: (e, n) => `removed the second factors of ${person(e, n)}`,
   },
   'message.deleted': {
