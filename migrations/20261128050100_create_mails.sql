@@ -1,4 +1,4 @@
--- Emails that wait to be sent, and for a week what became of the others.
+-- Emails that wait to be sent, and for a week the outcome of the others.
 create table mails (
     id uuid primary key,
     -- Objects that the email belongs to; each can be null.
@@ -24,18 +24,10 @@ create index mails_user on mails (user_id, created_at);
 create index mails_invite on mails (invite_id, created_at);
 create index mails_workspace on mails (workspace_id, created_at);
 
--- Links in emails, each of which works once; the link holds the token, the row its SHA-256.
-create table mail_links (
-    token_hash text primary key,
-    kind text not null,
-    user_id uuid references users (id) on delete cascade,
-    invite_id uuid references invites (id) on delete cascade,
-    email text not null,
-    expires_at timestamptz not null
-);
-create index mail_links_user on mail_links (user_id);
-create index mail_links_invite on mail_links (invite_id);
-create index mail_links_expiry on mail_links (expires_at);
+-- Links in emails are steps of signing in, too: those of an invite end with it.
+alter table auth_flows add column invite_id uuid references invites (id) on delete cascade;
+alter table auth_flows add column email text;
+create index auth_flows_invite on auth_flows (invite_id);
 
 -- Time at which the person proved that the address is theirs.
 alter table users add column email_confirmed_at timestamptz;

@@ -1261,7 +1261,6 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     replay::store::delete_expired(&state.db).await?;
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     revocations::delete_expired(&state.db).await?;
-    auth::mail_links::delete_expired(&state.db).await?;
     mail::queue::delete_old(&state.db).await?;
     state
         .db

@@ -208,6 +208,24 @@ impl Caller {
         .await
     }
 
+    /// Like `write`, for changes that need a recent sign-in or confirmation.
+    ///
+    /// # Errors
+    /// Same as `require_confirmed`, or an error from the command.
+    pub async fn write_confirmed<T, E, F>(&self, db: &Db, command: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + From<AuthError> + Send + 'static,
+        F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
+    {
+        let caller = self.clone();
+        self.write(db, async move |c: &mut Conn| {
+            caller.require_confirmed(c).await?;
+            command(c).await
+        })
+        .await
+    }
+
     /// This person's share of the lane for slow reads in a workspace.
     pub fn share(&self, workspace: WorkspaceId) -> Share {
         Share {

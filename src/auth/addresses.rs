@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    AuthError, Hasher,
+    AuthError, Hasher, LinkMail,
     events::{self, AuthEventKind, Device},
-    keys,
-    mail_links::{self, LinkKind, LinkOwner, NewLink, OpenedLink},
-    members,
+    flows::{self, Flow, FlowKind, NewFlow},
+    keys, members,
     names::parse_email,
     password::check_password,
     sessions, users, workspaces,
@@ -17,14 +16,10 @@ use crate::{
     ids::UserId,
     mail::{
         Letter, MailFault, MailPurpose, MailSubject, Mailer, PreparedMail,
-        queue::{self, MailLimit},
+        queue::{self, MailLimit, MailScope},
     },
 };
 
-/// Time in which an address can be confirmed.
-const CONFIRM_WITHIN: Duration = Duration::from_hours(24);
-/// Time in which a password can be reset.
-pub const RESET_WITHIN: Duration = Duration::from_mins(30);
 /// Emails to confirm an address, for each person.
 const CONFIRMATIONS: MailLimit = MailLimit {
     max: 3,
@@ -36,27 +31,15 @@ const RESETS: MailLimit = MailLimit {
     within: Duration::from_hours(1),
 };
 
-/// An email with a link.
-struct MailWithLink {
-    link: NewLink,
-    mail: PreparedMail,
-}
-
-/// Writes an email with a link to a person. `url` makes an address from a token.
+/// Writes an email with a link to a person. `letter` makes it from the secret of the link.
 fn write(
     mailer: &Mailer,
-    (purpose, kind): (MailPurpose, LinkKind),
+    (purpose, kind): (MailPurpose, FlowKind),
     user: &users::User,
-    lifetime: Duration,
     letter: impl FnOnce(&str) -> Letter,
-) -> Result<MailWithLink, MailFault> {
-    let link = NewLink::new(kind, LinkOwner::User(user.id), &user.email, lifetime);
-    let subject = MailSubject {
-        user: Some(user.id),
-        ..MailSubject::default()
-    };
-    let mail = mailer.prepare(purpose, subject, &letter(&link.token))?;
-    Ok(MailWithLink { link, mail })
+) -> Result<LinkMail, MailFault> {
+    let link = NewFlow::by_email(kind, Some(user.id), &user.email);
+    LinkMail::write(mailer, (purpose, MailSubject::of(user.id)), link, letter)
 }
 
 /// Sends a link with which a person confirms the address of their account.
@@ -89,19 +72,23 @@ pub(crate) async fn send_confirmation(
             user.name
         ),
     };
-    let kinds = (MailPurpose::Confirmation, LinkKind::Confirm);
-    let MailWithLink { link, mail } = write(mailer, kinds, &user, CONFIRM_WITHIN, letter)?;
+    let kinds = (MailPurpose::Confirmation, FlowKind::Confirmation);
+    let mail = write(mailer, kinds, &user, letter)?;
     let id = user.id;
     db.write(id.0, async move |c: &mut Conn| {
-        if mail_links::is_confirmed(c, id).await? {
+        if users::get_user(c, id).await?.email_confirmed {
             return Err(AuthError::AddressConfirmed);
         }
-        if let Some(wait) = queue::wait_for(c, id, MailPurpose::Confirmation, CONFIRMATIONS).await?
+        if let Some(wait) = queue::wait_for(
+            c,
+            MailScope::Person(id, MailPurpose::Confirmation),
+            CONFIRMATIONS,
+        )
+        .await?
         {
             return Err(AuthError::RateLimited(wait.as_secs().max(1)));
         }
-        link.store(c).await?;
-        Ok(queue::queue(c, &mail).await?)
+        mail.queue(c).await
     })
     .await?;
     mailer.wake();
@@ -113,27 +100,37 @@ pub(crate) async fn send_confirmation(
 /// # Errors
 /// `LinkExpired`.
 pub(crate) async fn confirm(db: &Db, token: String) -> Result<(), AuthError> {
-    find_link(&mut db.read().await?, &token, &[LinkKind::Confirm]).await?;
+    find_link(&mut db.read().await?, &token, &[FlowKind::Confirmation]).await?;
     db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
-        let (link, user) = find_link(c, &token, &[LinkKind::Confirm]).await?;
-        if !mail_links::end(c, &token).await? {
+        let link = find_link(c, &token, &[FlowKind::Confirmation]).await?;
+        if !flows::end(c, &token).await? {
             return Err(AuthError::LinkExpired);
         }
-        Ok(mail_links::mark_confirmed(c, user, &link.email).await?)
+        flows::confirm_address(c, link.user, &link.email).await
     })
     .await
 }
 
-async fn find_link(
-    c: &mut Conn,
-    token: &str,
-    kinds: &[LinkKind],
-) -> Result<(OpenedLink, UserId), AuthError> {
-    let link = mail_links::find(c, token).await?;
-    let link = link.filter(|link| kinds.contains(&link.kind));
-    let link = link.ok_or(AuthError::LinkExpired)?;
-    let user = link.user_id.ok_or(AuthError::LinkExpired)?;
-    Ok((link, user))
+/// A link that was opened in time.
+struct OpenedLink {
+    kind: FlowKind,
+    user: UserId,
+    /// Address that it was sent to.
+    email: String,
+}
+
+async fn find_link(c: &mut Conn, token: &str, kinds: &[FlowKind]) -> Result<OpenedLink, AuthError> {
+    let flow = flows::find(c, token).await?;
+    let flow = flow.filter(|flow| kinds.contains(&flow.kind));
+    match flow {
+        Some(Flow {
+            kind,
+            user_id: Some(user),
+            email: Some(email),
+            ..
+        }) => Ok(OpenedLink { kind, user, email }),
+        _ => Err(AuthError::LinkExpired),
+    }
 }
 
 /// Sends a link with which a person sets a new password, if an account has this address. Callers cannot tell whether it does.
@@ -166,16 +163,12 @@ pub(crate) async fn send_reset(
             .to_owned(),
     }
     };
-    let kinds = (MailPurpose::Reset, LinkKind::Reset);
-    let MailWithLink { link, mail } = write(mailer, kinds, &user, RESET_WITHIN, letter)?;
+    let mail = write(mailer, (MailPurpose::Reset, FlowKind::Reset), &user, letter)?;
     let id = user.id;
     db.write(id.0, async move |c: &mut Conn| {
-        if queue::wait_for(c, id, MailPurpose::Reset, RESETS)
-            .await?
-            .is_none()
-        {
-            link.store(c).await?;
-            queue::queue(c, &mail).await?;
+        let scope = MailScope::Person(id, MailPurpose::Reset);
+        if queue::wait_for(c, scope, RESETS).await?.is_none() {
+            mail.queue(c).await?;
         }
         Ok::<_, AuthError>(())
     })
@@ -204,23 +197,23 @@ pub(crate) async fn reset(
     public_url: &str,
     reset: Reset,
 ) -> Result<(), AuthError> {
-    const KINDS: &[LinkKind] = &[LinkKind::Reset, LinkKind::AdminReset];
+    const KINDS: &[FlowKind] = &[FlowKind::Reset, FlowKind::AdminReset];
     let mut c = db.read().await?;
-    let (_, id) = find_link(&mut c, &reset.token, KINDS).await?;
+    let id = find_link(&mut c, &reset.token, KINDS).await?.user;
     let user = users::get_user(&mut c, id).await?;
     drop(c);
     check_password(&reset.password, &user.name, &user.email)?;
     let hash = hasher.hash(reset.password.clone()).await?;
     let notice = notice_of_password(mailer, &user, public_url);
     db.write(id.0, async move |c: &mut Conn| {
-        let (link, user) = find_link(c, &reset.token, KINDS).await?;
-        if !mail_links::end(c, &reset.token).await? {
+        let link = find_link(c, &reset.token, KINDS).await?;
+        if !flows::end(c, &reset.token).await? {
             return Err(AuthError::LinkExpired);
         }
-        mail_links::end_resets(c, user).await?;
+        let user = link.user;
         users::set_password(c, user, &hash).await?;
-        if link.kind == LinkKind::Reset {
-            mail_links::mark_confirmed(c, user, &link.email).await?;
+        if link.kind == FlowKind::Reset {
+            flows::confirm_address(c, user, &link.email).await?;
         }
         let kind = AuthEventKind::PasswordChanged;
         events::record(c, user, kind, None, &reset.device).await?;
@@ -253,11 +246,9 @@ fn notice_of_password(
         link: None,
         reason: "You get this because it concerns the security of your account.".to_owned(),
     };
-    let subject = MailSubject {
-        user: Some(user.id),
-        ..MailSubject::default()
-    };
-    mailer.prepare(MailPurpose::Security, subject, &letter).ok()
+    mailer
+        .prepare(MailPurpose::Security, MailSubject::of(user.id), &letter)
+        .ok()
 }
 
 /// Makes a link with which a member sets a new password, for an admin who hands it over. The admin must be one of every workspace of
@@ -269,7 +260,7 @@ pub(crate) async fn make_reset_link(
     c: &mut Conn,
     actor: &super::Actor<'_>,
     user: UserId,
-) -> Result<NewLink, AuthError> {
+) -> Result<NewFlow, AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
     members::get_member(c, actor.workspace, user).await?;
     let oldest = workspaces::find_oldest(c).await?;
@@ -284,12 +275,7 @@ pub(crate) async fn make_reset_link(
         return Err(AuthError::OtherWorkspaces);
     }
     let email = users::get_user(c, user).await?.email;
-    let link = NewLink::new(
-        LinkKind::AdminReset,
-        LinkOwner::User(user),
-        &email,
-        RESET_WITHIN,
-    );
+    let link = NewFlow::by_email(FlowKind::AdminReset, Some(user), &email);
     link.store(c).await?;
     let action = super::AuditAction::MemberResetLinkCreated;
     super::record_audit(c, actor, action, user.to_string(), serde_json::json!({})).await?;

@@ -220,9 +220,7 @@ impl From<AuthError> for ApiError {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 ErrorCode::SecretKeyMissing,
             ),
-            E::Db(e) | E::Mail(MailFault::Secret(SecretError::Db(e)) | MailFault::Db(e)) => {
-                e.into()
-            }
+            E::Db(e) | E::Mail(MailFault::Secret(SecretError::Db(e))) => e.into(),
             E::Mail(MailFault::Secret(e)) => {
                 tracing::error!(error = %e, "an email could not be encrypted");
                 ApiError::internal().logged()

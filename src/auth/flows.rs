@@ -1,11 +1,12 @@
-//! Steps of signing in that are not finished. Each is a row with a secret that the client holds, so any node can finish it.
+//! Steps of signing in that are not finished, and links in emails that were not opened. Each is a row with the hash of a secret that the
+//! person holds, so any node can finish it.
 
 use std::time::Duration;
 
-use super::{AuthError, hash_token};
+use super::{AuthError, hash_token, new_token};
 use crate::{
     db::{Conn, now},
-    ids::UserId,
+    ids::{InviteId, UserId},
     text_enum::text_enum,
 };
 
@@ -13,6 +14,8 @@ use crate::{
 pub(crate) const PASSKEY_WITHIN_MS: u64 = 5 * 60 * 1000;
 /// Number of wrong second factors that end a sign-in.
 const WRONG_CODES_MAX: i64 = 5;
+/// Time in which a password can be reset.
+pub(crate) const RESET_WITHIN: Duration = Duration::from_mins(30);
 
 text_enum! {
     /// Step that a flow waits for.
@@ -25,34 +28,90 @@ text_enum! {
         Passkey = "passkey",
         /// A new passkey signs a challenge.
         PasskeyCreation = "passkey_creation",
+        /// A link confirms the address that it was sent to.
+        Confirmation = "confirmation",
+        /// A link joins a workspace, and confirms the address that it was sent to.
+        Invite = "invite",
+        /// A link sets a new password, and confirms the address that it was sent to.
+        Reset = "reset",
+        /// A link sets a new password. An admin got it, so it confirms nothing.
+        AdminReset = "admin_reset",
     }
 }
 
-impl FlowKind {
-    /// Time within which the step must be finished.
-    const fn lifetime(self) -> Duration {
-        match self {
-            Self::SignInLink | Self::SecondFactor => Duration::from_mins(10),
-            Self::Passkey | Self::PasskeyCreation => Duration::from_millis(PASSKEY_WITHIN_MS),
+/// A step to be stored. Its secret is known before, because emails are written before the transaction.
+#[derive(Debug, Clone)]
+pub(crate) struct NewFlow {
+    pub secret: String,
+    pub kind: FlowKind,
+    pub user: Option<UserId>,
+    pub invite: Option<InviteId>,
+    /// Address that the secret is sent to.
+    pub email: Option<String>,
+    pub lifetime: Duration,
+}
+
+impl NewFlow {
+    /// A step of signing in to an account, if it is known.
+    pub(crate) fn new(kind: FlowKind, user: Option<UserId>) -> Self {
+        Self {
+            secret: new_token(),
+            kind,
+            user,
+            invite: None,
+            email: None,
+            lifetime: match kind {
+                FlowKind::SignInLink | FlowKind::SecondFactor => Duration::from_mins(10),
+                FlowKind::Passkey | FlowKind::PasskeyCreation => {
+                    Duration::from_millis(PASSKEY_WITHIN_MS)
+                }
+                FlowKind::Confirmation => Duration::from_hours(24),
+                FlowKind::Invite => Duration::from_hours(7 * 24),
+                FlowKind::Reset | FlowKind::AdminReset => RESET_WITHIN,
+            },
         }
     }
+
+    /// A step that begins with a link to an address.
+    pub(super) fn by_email(kind: FlowKind, user: Option<UserId>, email: &str) -> Self {
+        Self {
+            email: Some(email.to_owned()),
+            ..Self::new(kind, user)
+        }
+    }
+
+    /// Stores the step under the hash of its secret.
+    pub(crate) async fn store(&self, c: &mut Conn) -> Result<(), AuthError> {
+        c.q("insert into auth_flows (id_hash, kind, user_id, invite_id, email, expires_at) values ($1, $2, $3, $4, $5, $6)")
+            .bind(hash_token(&self.secret))
+            .bind(self.kind)
+            .bind(self.user)
+            .bind(self.invite)
+            .bind(self.email.clone())
+            .bind(now() + self.lifetime)
+            .run()
+            .await?;
+        Ok(())
+    }
 }
 
-/// Stores a step under the hash of its secret.
-pub(crate) async fn begin(
-    c: &mut Conn,
-    secret: &str,
-    kind: FlowKind,
-    user: Option<UserId>,
-) -> Result<(), AuthError> {
-    c.q("insert into auth_flows (id_hash, kind, user_id, expires_at) values ($1, $2, $3, $4)")
+/// A step that can still be finished.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(crate) struct Flow {
+    pub kind: FlowKind,
+    pub user_id: Option<UserId>,
+    pub invite_id: Option<InviteId>,
+    /// Address that the secret was sent to.
+    pub email: Option<String>,
+}
+
+/// Finds a step without finishing it.
+pub(crate) async fn find(c: &mut Conn, secret: &str) -> Result<Option<Flow>, AuthError> {
+    Ok(c.q("select kind, user_id, invite_id, email from auth_flows where id_hash = $1 and expires_at > $2")
         .bind(hash_token(secret))
-        .bind(kind)
-        .bind(user)
-        .bind(now() + kind.lifetime())
-        .run()
-        .await?;
-    Ok(())
+        .bind(now())
+        .opt()
+        .await?)
 }
 
 /// Deletes a step and returns its account, if it has one, so that it is used once.
@@ -79,13 +138,9 @@ pub(crate) async fn take(
 /// # Errors
 /// `FlowExpired`.
 pub(crate) async fn find_second_factor(c: &mut Conn, secret: &str) -> Result<UserId, AuthError> {
-    c.q("select user_id from auth_flows where id_hash = $1 and kind = $2 and expires_at > $3")
-        .bind(hash_token(secret))
-        .bind(FlowKind::SecondFactor)
-        .bind(now())
-        .opt::<(UserId,)>()
-        .await?
-        .map(|(user,)| user)
+    let flow = find(c, secret).await?;
+    let flow = flow.filter(|flow| flow.kind == FlowKind::SecondFactor);
+    flow.and_then(|flow| flow.user_id)
         .ok_or(AuthError::FlowExpired)
 }
 
@@ -112,10 +167,27 @@ pub(crate) async fn count_second_factor(c: &mut Conn, secret: &str) -> Result<Us
     Ok(user)
 }
 
-/// Ends a sign-in that was completed.
-pub(crate) async fn end(c: &mut Conn, secret: &str) -> Result<(), AuthError> {
-    c.q("delete from auth_flows where id_hash = $1")
+/// Ends a step. Of several requests at once, only one gets `true`.
+pub(crate) async fn end(c: &mut Conn, secret: &str) -> Result<bool, AuthError> {
+    let ended = c
+        .q("delete from auth_flows where id_hash = $1 and expires_at > $2")
         .bind(hash_token(secret))
+        .bind(now())
+        .run()
+        .await?;
+    Ok(ended > 0)
+}
+
+/// Confirms the address that a link was sent to, if it is still that of the account.
+pub(super) async fn confirm_address(
+    c: &mut Conn,
+    user: UserId,
+    email: &str,
+) -> Result<(), AuthError> {
+    c.q("update users set email_confirmed_at = $3 where id = $1 and email = $2 and email_confirmed_at is null")
+        .bind(user)
+        .bind(email.to_owned())
+        .bind(now())
         .run()
         .await?;
     Ok(())

@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Actor, AuthError, Member, Role, hash_token, mail_links,
+    Actor, AuthError, Member, Role, flows, hash_token,
     members::{self, Newcomer},
     names::parse_email,
     new_token,
@@ -14,13 +14,35 @@ use super::{
 use crate::{
     db::{Conn, now},
     ids::{InviteId, UserId, WorkspaceId},
-    mail::MailState,
+    text_enum::text_enum,
 };
 
 /// Default lifetime of an invite: one week.
 pub(crate) const LIFETIME_S: i64 = 7 * 86_400;
 const LIFETIME_S_MAX: i64 = 365 * 86_400;
 const USES_MAX: i64 = 100_000;
+
+text_enum! {
+    /// Delivery of an invite by email: the state of the newest email.
+    pub enum InviteDelivery {
+        /// The server sends no email, or the invite has no address.
+        Off = "off",
+        Queued = "queued",
+        Sent = "sent",
+        /// The mail server refused it for good.
+        Refused = "refused",
+        /// There was no success within a day.
+        Failed = "failed",
+    }
+}
+
+/// Columns of `Invite`.
+macro_rules! columns {
+    () => {
+        "id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at, \
+         coalesce((select m.state from mails m where m.invite_id = invites.id order by m.created_at desc limit 1), 'off') as mail"
+    };
+}
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Invite {
@@ -36,10 +58,8 @@ pub struct Invite {
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
-    /// What became of the newest email with this invite; null if none was sent.
-    #[sqlx(default)]
     #[schema(inline)]
-    pub mail: Option<MailState>,
+    pub mail: InviteDelivery,
     /// True if the invite was found with the token of an email.
     #[serde(skip)]
     #[sqlx(skip)]
@@ -96,7 +116,7 @@ pub(crate) async fn create(
         created_by: actor.user,
         created_at: now(),
         expires_at: Some(now() + Duration::from_secs(lifetime.unsigned_abs())),
-        mail: None,
+        mail: InviteDelivery::Off,
         is_mailed: false,
     };
     c.q("insert into invites (id, workspace_id, token_hash, email, role, max_uses, uses, created_by, created_at, expires_at) \
@@ -133,7 +153,11 @@ pub(crate) async fn find_open(
     email: Option<&str>,
 ) -> Result<Invite, AuthError> {
     let invite: Option<Invite> = c
-        .q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites where token_hash = $1")
+        .q(concat!(
+            "select ",
+            columns!(),
+            " from invites where token_hash = $1"
+        ))
         .bind(hash_token(token))
         .opt()
         .await?;
@@ -153,12 +177,16 @@ pub(crate) async fn find_open(
 
 /// Finds an invite by the token of an email.
 async fn find_mailed(c: &mut Conn, token: &str) -> Result<Option<Invite>, AuthError> {
-    let link = mail_links::find(c, token).await?;
+    let link = flows::find(c, token).await?;
     let Some(id) = link.and_then(|link| link.invite_id) else {
         return Ok(None);
     };
     let invite: Option<Invite> = c
-        .q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites where id = $1")
+        .q(concat!(
+            "select ",
+            columns!(),
+            " from invites where id = $1"
+        ))
         .bind(id)
         .opt()
         .await?;
@@ -175,13 +203,16 @@ pub(super) async fn get(
     workspace: WorkspaceId,
     id: InviteId,
 ) -> Result<Invite, AuthError> {
-    c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites \
-         where id = $1 and workspace_id = $2")
-        .bind(id)
-        .bind(workspace)
-        .opt()
-        .await?
-        .ok_or(AuthError::NotFound("invite"))
+    c.q(concat!(
+        "select ",
+        columns!(),
+        " from invites where id = $1 and workspace_id = $2"
+    ))
+    .bind(id)
+    .bind(workspace)
+    .opt()
+    .await?
+    .ok_or(AuthError::NotFound("invite"))
 }
 
 /// Counts one use of the invite and adds the person to the workspace. A use by a current member is not counted.
@@ -206,7 +237,7 @@ pub(crate) async fn accept(
         return Err(AuthError::InviteNotFound);
     }
     if let (true, Some(email)) = (invite.is_mailed, &invite.email) {
-        mail_links::mark_confirmed(c, new.user, email).await?;
+        flows::confirm_address(c, new.user, email).await?;
     }
     let member = members::join(c, invite.workspace_id, new, invite.role).await?;
     Ok((invite.workspace_id, member))
@@ -230,23 +261,27 @@ pub(crate) async fn list(
             .ok_or(AuthError::NotFound("invite"))?;
     }
     let mut rows: Vec<Invite> = if let Some(before) = before {
-        c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at, \
-             (select m.state from mails m where m.invite_id = invites.id order by m.created_at desc limit 1) as mail from invites \
-             where workspace_id = $1 and id < $2 order by id desc limit $3")
-            .bind(actor.workspace)
-            .bind(before)
-            .bind(limit)
-            .all()
-            .await?
+        c.q(concat!(
+            "select ",
+            columns!(),
+            " from invites where workspace_id = $1 and id < $2 order by id desc limit $3"
+        ))
+        .bind(actor.workspace)
+        .bind(before)
+        .bind(limit)
+        .all()
+        .await?
     } else {
-        c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at, \
-             (select m.state from mails m where m.invite_id = invites.id order by m.created_at desc limit 1) as mail from invites \
-             where workspace_id = $1 and id > $2 order by id limit $3")
-            .bind(actor.workspace)
-            .bind(after.unwrap_or(InviteId(uuid::Uuid::nil())))
-            .bind(limit)
-            .all()
-            .await?
+        c.q(concat!(
+            "select ",
+            columns!(),
+            " from invites where workspace_id = $1 and id > $2 order by id limit $3"
+        ))
+        .bind(actor.workspace)
+        .bind(after.unwrap_or(InviteId(uuid::Uuid::nil())))
+        .bind(limit)
+        .all()
+        .await?
     };
     if before.is_some() {
         rows.reverse();

@@ -19,8 +19,8 @@ pub mod invites;
 pub mod keys;
 mod letters;
 mod limits;
+mod link_mail;
 pub mod look_alikes;
-pub mod mail_links;
 pub mod members;
 mod names;
 pub mod operator;
@@ -45,6 +45,7 @@ pub use events::AuthEvent;
 pub use invites::Invite;
 pub use keys::ApiKey;
 pub use limits::{AnswerSize, Limits, RateClass, SocketPermit};
+pub(crate) use link_mail::LinkMail;
 pub(crate) use members::Newcomer;
 pub use members::{
     Member, MemberEvent, check_not_last_admin, find_member, get_member, list_members, remove_member,

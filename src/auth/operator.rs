@@ -6,9 +6,8 @@ use super::{
     AuditAction, AuthError, Role, audit,
     events::{self, AuthEventKind, Device},
     factors,
-    flows::{self, FlowKind},
+    flows::{self, FlowKind, NewFlow},
     members::{self, Newcomer},
-    new_token,
     password::StoredPassword,
     revocations::{self, Revocation},
     users, workspaces,
@@ -91,23 +90,21 @@ pub async fn make_admin(db: &Db, email: &str, slug: &str) -> Result<(), AuthErro
 /// `NotFound` for an unknown account.
 pub async fn create_sign_in_link(db: &Db, email: &str) -> Result<String, AuthError> {
     let email = super::names::parse_email(email)?;
-    let token = new_token();
-    let secret = token.clone();
     db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
         let stored = StoredPassword::find(c, &email).await?;
         let user = stored.ok_or(AuthError::NotFound("account"))?.user_id;
         flows::end_all(c, user, FlowKind::SignInLink).await?;
-        flows::begin(c, &secret, FlowKind::SignInLink, Some(user)).await?;
+        let link = NewFlow::new(FlowKind::SignInLink, Some(user));
+        link.store(c).await?;
         let (kind, device) = (AuthEventKind::SignInLinkCreated, Device::OPERATOR);
         events::record(c, user, kind, None, &device).await?;
         for workspace in workspaces::ids_of(c, user).await? {
             let action = AuditAction::SignInLinkCreated;
             audit::record_operator(c, workspace, action, user.to_string(), json!({})).await?;
         }
-        Ok::<_, AuthError>(())
+        Ok(link.secret)
     })
-    .await?;
-    Ok(token)
+    .await
 }
 
 /// Removes the second factors of an account.

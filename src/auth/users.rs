@@ -32,6 +32,8 @@ pub struct User {
     pub created_at: Timestamp,
     /// True if the client suggests forks.
     pub suggestions: bool,
+    /// True if the person proved that the email address is theirs.
+    pub email_confirmed: bool,
 }
 
 /// Result of a sign-up.
@@ -42,7 +44,7 @@ pub struct NewAccount {
 }
 
 pub(crate) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
-    c.q("select id, email, name, avatar_url, created_at, suggestions from users where id = $1")
+    c.q("select id, email, name, avatar_url, created_at, suggestions, email_confirmed_at is not null as email_confirmed from users where id = $1")
         .bind(id)
         .opt()
         .await?
@@ -75,7 +77,8 @@ async fn insert_user(
     let skeletons = Skeletons::of(name);
     c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded) \
          values ($1, $2, $3, null, $4, $5, $6, $7) \
-         on conflict (email) do nothing returning id, email, name, avatar_url, created_at, suggestions")
+         on conflict (email) do nothing returning id, email, name, avatar_url, created_at, suggestions, \
+         email_confirmed_at is not null as email_confirmed")
         .bind(UserId::new())
         .bind(email.to_owned())
         .bind(name.to_owned())
@@ -254,7 +257,7 @@ pub(super) async fn find_user_by_email(
     email: &str,
 ) -> Result<Option<User>, AuthError> {
     Ok(c.q(
-        "select id, email, name, avatar_url, created_at, suggestions from users where email = $1",
+        "select id, email, name, avatar_url, created_at, suggestions, email_confirmed_at is not null as email_confirmed from users where email = $1",
     )
     .bind(email.to_owned())
     .opt()

@@ -11,7 +11,7 @@ pub(super) async fn check(s: &CheckedServer) -> Finding {
     if let Err(finding) = s.require_outgoing() {
         return finding;
     }
-    let server = format!("{:?}", sending.smtp);
+    let server = &sending.smtp;
     match sending.check().await {
         Ok(_) if sending.from.email.domain() == "localhost" => Finding::warning(
             format!(

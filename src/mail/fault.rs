@@ -1,4 +1,4 @@
-use crate::{db::DbError, secrets::SecretError};
+use crate::secrets::SecretError;
 
 /// Reason why an email cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +9,4 @@ pub enum MailFault {
     Address,
     #[error(transparent)]
     Secret(#[from] SecretError),
-    #[error(transparent)]
-    Db(#[from] DbError),
 }

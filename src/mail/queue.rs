@@ -1,4 +1,4 @@
-//! Emails that wait to be sent: rows of `mails`. A row says what became of an email for a week; its text is deleted once it is sent.
+//! Emails that wait to be sent: rows of `mails`. A row has the outcome of an email for a week; its text is deleted once it is sent.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const DELAYS: [Duration; 4] = [
 ];
 /// Time after which an email is given up.
 const GIVEN_UP_AFTER: Duration = Duration::from_hours(24);
-/// Time for which it is known what became of an email.
+/// Time for which the outcome of an email is known.
 const KEPT: Duration = Duration::from_hours(7 * 24);
 
 text_enum! {
@@ -41,7 +41,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// What became of an email.
+    /// Outcome of an email.
     pub enum MailState {
         Queued = "queued",
         Sent = "sent",
@@ -58,6 +58,16 @@ pub struct MailSubject {
     pub user: Option<UserId>,
     pub invite: Option<InviteId>,
     pub workspace: Option<WorkspaceId>,
+}
+
+impl MailSubject {
+    /// An email to a person about their own account.
+    pub fn of(user: UserId) -> Self {
+        Self {
+            user: Some(user),
+            ..Self::default()
+        }
+    }
 }
 
 /// An email that is ready to be queued.
@@ -247,64 +257,43 @@ pub struct MailLimit {
     pub within: Duration,
 }
 
-/// Time until the limit permits another email of this purpose to a person; `None` if it does now.
+/// Emails that a limit counts.
+#[derive(Debug, Clone, Copy)]
+pub enum MailScope {
+    Person(UserId, MailPurpose),
+    Invite(InviteId),
+    /// All on behalf of a workspace.
+    Workspace(WorkspaceId),
+}
+
+/// Time until the limit permits another email; `None` if it does now.
 ///
 /// # Errors
 /// Only database errors.
 pub async fn wait_for(
     c: &mut Conn,
-    user: UserId,
-    purpose: MailPurpose,
+    scope: MailScope,
     limit: MailLimit,
 ) -> Result<Option<Duration>, DbError> {
-    let oldest: Option<(Timestamp,)> = c
-        .q("select created_at from mails where user_id = $1 and purpose = $2 order by created_at desc limit 1 offset $3")
-        .bind(user)
-        .bind(purpose)
-        .bind(limit.max - 1)
-        .opt()
-        .await?;
-    Ok(remaining(oldest, limit))
-}
-
-/// Like `wait_for`, for emails with an invite.
-///
-/// # Errors
-/// Only database errors.
-pub async fn wait_for_invite(
-    c: &mut Conn,
-    invite: InviteId,
-    limit: MailLimit,
-) -> Result<Option<Duration>, DbError> {
-    let oldest: Option<(Timestamp,)> = c
-        .q("select created_at from mails where invite_id = $1 order by created_at desc limit 1 offset $2")
-        .bind(invite)
-        .bind(limit.max - 1)
-        .opt()
-        .await?;
-    Ok(remaining(oldest, limit))
-}
-
-/// Like `wait_for`, for emails on behalf of a workspace.
-///
-/// # Errors
-/// Only database errors.
-pub async fn wait_for_workspace(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    limit: MailLimit,
-) -> Result<Option<Duration>, DbError> {
-    let oldest: Option<(Timestamp,)> = c
-        .q("select created_at from mails where workspace_id = $1 order by created_at desc limit 1 offset $2")
-        .bind(workspace)
-        .bind(limit.max - 1)
-        .opt()
-        .await?;
-    Ok(remaining(oldest, limit))
-}
-
-fn remaining(oldest: Option<(Timestamp,)>, limit: MailLimit) -> Option<Duration> {
-    let (oldest,) = oldest?;
-    let (until, now) = (oldest + limit.within, now());
-    (until > now).then(|| until.since(now))
+    let query = match scope {
+        MailScope::Person(user, purpose) => c
+            .q("select created_at from mails where user_id = $2 and purpose = $3 order by created_at desc limit 1 offset $1")
+            .bind(limit.max - 1)
+            .bind(user)
+            .bind(purpose),
+        MailScope::Invite(invite) => c
+            .q("select created_at from mails where invite_id = $2 order by created_at desc limit 1 offset $1")
+            .bind(limit.max - 1)
+            .bind(invite),
+        MailScope::Workspace(workspace) => c
+            .q("select created_at from mails where workspace_id = $2 order by created_at desc limit 1 offset $1")
+            .bind(limit.max - 1)
+            .bind(workspace),
+    };
+    let counted: Option<(Timestamp,)> = query.opt().await?;
+    let now = now();
+    let until = counted.map(|(at,)| at + limit.within);
+    Ok(until
+        .filter(|until| *until > now)
+        .map(|until| until.since(now)))
 }

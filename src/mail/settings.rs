@@ -32,9 +32,16 @@ pub struct SmtpSettings {
     pub credentials: Option<Credentials>,
 }
 
-impl fmt::Debug for SmtpSettings {
+/// The address, without the account.
+impl fmt::Display for SmtpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl fmt::Debug for SmtpSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

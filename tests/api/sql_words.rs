@@ -56,7 +56,6 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
             ("subject_type", "InboxSubjectKind"),
         ],
     ),
-    ("mail_links", &[("kind", "LinkKind")]),
     ("members", &[("role", "Role")]),
     (
         "memories",
@@ -130,6 +129,7 @@ const TEXTS: &[(&str, &str)] = &[
 /// Files with words that are neither compared with a column nor assigned to one, and the `text_enum!` that contains these words, if
 /// any.
 const RESULTS: &[(&str, Option<&str>)] = &[
+    ("src/auth/invites.rs", Some("InviteDelivery")),
     ("src/chat/inbox/following.rs", Some("FollowedKind")),
     ("src/chat/inbox/item.rs", Some("AuthorKind")),
     ("src/chat/inbox/rows.rs", None),

@@ -13,7 +13,7 @@ use tracing::Instrument;
 
 use super::{
     St, device_of,
-    session::{Account, Browser, account, cookie},
+    session::{Account, Browser, account, cookie, verify_current_password},
 };
 use crate::{
     agents::seeds,
@@ -21,8 +21,8 @@ use crate::{
         Attempt, AuthError, AuthEvent, Caller, Credential, Session, User, clients,
         events::{self, AuthEventKind, Device},
         factors::{SecondFactorMethod, SecondFactors},
-        flows::{self, FlowKind},
-        handles, invites, keys, new_token,
+        flows::{FlowKind, NewFlow},
+        handles, invites, keys,
         password::{StoredPassword, check_password},
         sessions, users, workspaces,
     },
@@ -117,8 +117,8 @@ async fn signed_in(
         SignIn::Verified(password) => password.user_id,
     };
     let starting = browser.clone();
-    let flow = new_token();
-    let secret = flow.clone();
+    let flow = NewFlow::new(FlowKind::SecondFactor, Some(user));
+    let secret = flow.secret.clone();
     let result = state
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {
@@ -133,7 +133,7 @@ async fn signed_in(
                 }
                 let methods = SecondFactors::of(c, user).await?.methods();
                 if !methods.is_empty() {
-                    flows::begin(c, &secret, FlowKind::SecondFactor, Some(user)).await?;
+                    flow.store(c).await?;
                     return Ok(Start::Asked(methods));
                 }
             }
@@ -150,7 +150,7 @@ async fn signed_in(
                 text,
             );
             let methods = methods.into_iter().map(SecondFactorMethod::as_str);
-            Err(error.with_next_step(flow, methods.collect()))
+            Err(error.with_next_step(secret, methods.collect()))
         }
     }
 }
@@ -428,19 +428,7 @@ async fn password(
     let (user, session) = (caller.user, caller.require_session()?);
     let User { name, email, .. } = users::get_user(&mut state.db.read().await?, user).await?;
     check_password(&form.new_password, &name, &email)?;
-    state.limits.change_password(session).await?;
-    let stored = StoredPassword::find(&mut state.db.read().await?, &email).await?;
-    let verified = state
-        .hasher
-        .verify(form.current_password, stored.clone())
-        .await;
-    let verified = match verified {
-        Ok(true) => stored.ok_or(AuthError::WrongCurrentPassword),
-        Ok(false) => Err(AuthError::WrongCurrentPassword),
-        Err(e) => Err(e),
-    };
-    state.limits.settle_change(session, &verified).await;
-    let stored = verified?;
+    let stored = verify_current_password(&state, session, &email, form.current_password).await?;
     let hash = state.hasher.hash(form.new_password).await?;
     let (revoke_keys, device) = (form.revoke_keys, device_of(&headers, &address));
     caller

@@ -19,8 +19,8 @@ use crate::{
             totp::{self, NewSecret},
             webauthn::{PasskeyAlgorithm, Registration},
         },
-        flows::{self, FlowKind},
-        new_token, users, workspaces,
+        flows::{self, FlowKind, NewFlow},
+        users, workspaces,
     },
     db::Conn,
     http::{
@@ -90,10 +90,8 @@ async fn start_app(
         url: secret.url(&site(&state).rp_id, &email),
         secret: secret.text.clone(),
     };
-    let person = caller.clone();
     caller
-        .write(&state.db, async move |c: &mut Conn| {
-            person.require_confirmed(c).await?;
+        .write_confirmed(&state.db, async move |c: &mut Conn| {
             secret.store(c, user).await
         })
         .await?;
@@ -131,10 +129,9 @@ async fn confirm_app(
     caller.require_session()?;
     let (user, device) = (caller.user, device_of(&headers, &address));
     state.limits.second_factor(user).await?;
-    let (person, keyring) = (caller.clone(), state.keyring.clone());
+    let keyring = state.keyring.clone();
     let confirmed = caller
-        .write(&state.db, async move |c: &mut Conn| {
-            person.require_confirmed(c).await?;
+        .write_confirmed(&state.db, async move |c: &mut Conn| {
             totp::confirm(c, &keyring, user, &form.code, &device).await
         })
         .await;
@@ -157,10 +154,8 @@ async fn remove_app(
     address: Address,
 ) -> Result<StatusCode, ApiError> {
     let (user, device) = (caller.user, device_of(&headers, &address));
-    let person = caller.clone();
     caller
-        .write(&state.db, async move |c: &mut Conn| {
-            person.require_confirmed(c).await?;
+        .write_confirmed(&state.db, async move |c: &mut Conn| {
             totp::remove(c, user, &device).await
         })
         .await?;
@@ -181,10 +176,8 @@ async fn renew_recovery_codes(
     _: NoFields,
 ) -> Result<Json<RecoveryCodes>, ApiError> {
     let (user, device) = (caller.user, device_of(&headers, &address));
-    let person = caller.clone();
     let codes = caller
-        .write(&state.db, async move |c: &mut Conn| {
-            person.require_confirmed(c).await?;
+        .write_confirmed(&state.db, async move |c: &mut Conn| {
             recovery::renew(c, user, &device).await
         })
         .await?;
@@ -282,13 +275,10 @@ async fn passkey_creation_options(
     let account = users::get_user(&mut c, user).await?;
     let known = passkeys::credential_ids(&mut c, user).await?;
     drop(c);
-    let challenge = new_token();
-    let (person, secret) = (caller.clone(), challenge.clone());
+    let flow = NewFlow::new(FlowKind::PasskeyCreation, Some(user));
+    let challenge = flow.secret.clone();
     caller
-        .write(&state.db, async move |c: &mut Conn| {
-            person.require_confirmed(c).await?;
-            flows::begin(c, &secret, FlowKind::PasskeyCreation, Some(user)).await
-        })
+        .write_confirmed(&state.db, async move |c: &mut Conn| flow.store(c).await)
         .await?;
     Ok(Json(CreationOptions {
         challenge,
@@ -365,10 +355,8 @@ async fn add_passkey(
         other => other,
     })?;
     let (user, device) = (caller.user, device_of(&headers, &address));
-    let person = caller.clone();
     let added = caller
-        .write(&state.db, async move |c: &mut Conn| {
-            person.require_confirmed(c).await?;
+        .write_confirmed(&state.db, async move |c: &mut Conn| {
             passkeys::add(c, user, &form.name, &new, &device).await
         })
         .await;
@@ -423,10 +411,8 @@ async fn remove_passkey(
     Path(id): Path<PasskeyId>,
 ) -> Result<StatusCode, ApiError> {
     let (user, device) = (caller.user, device_of(&headers, &address));
-    let person = caller.clone();
     caller
-        .write(&state.db, async move |c: &mut Conn| {
-            person.require_confirmed(c).await?;
+        .write_confirmed(&state.db, async move |c: &mut Conn| {
             let has_password = Choices::read(c).await?.password_sign_in == PasswordSignIn::Everyone
                 || workspaces::is_server_admin(c, user).await?;
             let other_way = if has_password {

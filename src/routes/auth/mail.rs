@@ -10,10 +10,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, device_of};
 use crate::{
-    auth::{
-        Caller, WorkspaceCaller,
-        addresses::{self, RESET_WITHIN},
-    },
+    auth::{Caller, WorkspaceCaller, addresses, flows::RESET_WITHIN},
     http::{
         ApiError,
         error::ErrorBody,
@@ -187,6 +184,6 @@ async fn create_reset_link(
             addresses::make_reset_link(c, actor, user).await
         })
         .await?;
-    let url = format!("{}/reset/{}", base.0, link.token);
+    let url = format!("{}/reset/{}", base.0, link.secret);
     Ok((StatusCode::CREATED, Json(ResetLink { url, expires_at })))
 }

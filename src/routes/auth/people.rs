@@ -1,6 +1,6 @@
 //! HTTP routes for members, invites, and the audit log.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use axum::{
     Json,
@@ -13,10 +13,11 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{St, caller_at};
 use crate::{
     auth::{
-        AuditEntry, AuthError, Caller, Invite, Member, Newcomer, Role, Scope, Workspace,
+        AuditEntry, AuthError, Caller, Invite, LinkMail, Member, Newcomer, Role, Scope, Workspace,
         WorkspaceCaller, audit,
-        invite_mails::{self, InviteLetter, InviteMail},
-        invites, members, users, workspaces,
+        invite_mails::{self, InviteLetters, Invited},
+        invites::{self, InviteDelivery},
+        members, users, workspaces,
     },
     chat::{ChatError, channels},
     db::Conn,
@@ -29,7 +30,6 @@ use crate::{
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
     patch::present,
     server::{State, caller::Outgoing, origin::LinkBase},
-    text_enum::text_enum,
 };
 
 /// Maximum number of addresses that are invited at once.
@@ -181,28 +181,11 @@ struct InviteForm {
     expires_in_s: Option<i64>,
 }
 
-text_enum! {
-    /// Whether an invite is sent by email.
-    enum InviteDelivery {
-        Queued = "queued",
-        /// The server sends no email, or the invite has no address.
-        Off = "off",
-    }
-}
-
 /// An invite with its link, which is shown only once.
 #[derive(Serialize, utoipa::ToSchema)]
 struct NewInviteAnswer {
-    id: InviteId,
-    email: Option<String>,
-    role: Role,
-    max_uses: Option<i64>,
-    uses: i64,
-    created_by: UserId,
-    created_at: crate::time::Timestamp,
-    expires_at: Option<crate::time::Timestamp>,
-    #[schema(inline)]
-    mail: InviteDelivery,
+    #[serde(flatten)]
+    invite: Invite,
     token: String,
     url: String,
     /// True if the link works only on the server's own machine, although others can connect to it.
@@ -258,42 +241,42 @@ async fn create_invite(
             expires_in_s: form.expires_in_s,
         })
         .collect();
-    let mails = invite_mails_of(&state, &member, &new).await?;
+    let sends = state.mailer.is_on() && !state.config.is_quiet;
+    let mailed: Vec<Invited> = new
+        .iter()
+        .filter(|_| sends)
+        .filter_map(|new| {
+            let lifetime = new.expires_in_s.unwrap_or(invites::LIFETIME_S);
+            Some(Invited {
+                invite: new.id,
+                email: new.email.clone()?,
+                lifetime: Duration::from_secs(lifetime.unsigned_abs()),
+            })
+        })
+        .collect();
+    let mails = write_mails(&state, &member, mailed).await?;
     let created = member
         .write(&state.db, async move |c, actor| {
             let mut created = Vec::with_capacity(new.len());
-            for (new, mail) in new.iter().zip(&mails) {
-                let (invite, token) = invites::create(c, actor, new).await?;
-                if let Some(mail) = mail {
-                    mail.queue(c, invite.id, actor.workspace).await?;
+            for new in &new {
+                let (mut invite, token) = invites::create(c, actor, new).await?;
+                if let Some(mail) = mails.get(&invite.id) {
+                    invite_mails::queue(c, actor.workspace, invite.id, mail).await?;
+                    invite.mail = InviteDelivery::Queued;
                 }
-                created.push((invite, token, mail.is_some()));
+                created.push((invite, token));
             }
             Ok::<_, AuthError>(created)
         })
         .await?;
     state.mailer.wake();
     let is_local_only = base.is_local_only(&state);
-    let answers = created
-        .into_iter()
-        .map(|(invite, token, is_mailed)| NewInviteAnswer {
-            url: format!("{}/invite/{token}", base.0),
-            id: invite.id,
-            email: invite.email,
-            role: invite.role,
-            max_uses: invite.max_uses,
-            uses: invite.uses,
-            created_by: invite.created_by,
-            created_at: invite.created_at,
-            expires_at: invite.expires_at,
-            mail: if is_mailed {
-                InviteDelivery::Queued
-            } else {
-                InviteDelivery::Off
-            },
-            token,
-            is_local_only,
-        });
+    let answers = created.into_iter().map(|(invite, token)| NewInviteAnswer {
+        url: format!("{}/invite/{token}", base.0),
+        invite,
+        token,
+        is_local_only,
+    });
     let mut answers: Vec<NewInviteAnswer> = answers.collect();
     let answer = match answers.pop() {
         Some(answer) if !is_list => NewInviteAnswers::One(Box::new(answer)),
@@ -308,39 +291,31 @@ async fn create_invite(
     Ok((StatusCode::CREATED, Json(answer)))
 }
 
-/// Writes the emails of new invites; `None` for those without an address, and if the server sends no email.
-async fn invite_mails_of(
+/// Writes the emails of invites.
+async fn write_mails(
     state: &State,
     member: &WorkspaceCaller,
-    new: &[invites::NewInvite],
-) -> Result<Vec<Option<InviteMail>>, ApiError> {
-    if !state.mailer.is_on() || state.config.is_quiet {
-        return Ok(new.iter().map(|_| None).collect());
+    invited: Vec<Invited>,
+) -> Result<HashMap<InviteId, LinkMail>, ApiError> {
+    if invited.is_empty() {
+        return Ok(HashMap::new());
     }
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::WorkspaceAdmin)?;
     let workspace = workspaces::get_workspace(&mut c, actor.workspace).await?;
     drop(c);
-    let write = |new: &invites::NewInvite| {
-        let lifetime = new.expires_in_s.unwrap_or(invites::LIFETIME_S);
-        let letter = |to| InviteLetter {
-            invite: new.id,
-            workspace: workspace.id,
-            workspace_name: &workspace.name,
-            from: &member.caller.name,
-            to,
-            lifetime: Duration::from_secs(lifetime.unsigned_abs()),
-            public_url: &state.public_url,
-        };
-        let mail = new
-            .email
-            .as_deref()
-            .map(|to| letter(to).write(&state.mailer));
-        mail.transpose()
+    let letters = InviteLetters {
+        workspace: workspace.id,
+        workspace_name: &workspace.name,
+        from: &member.caller.name,
+        public_url: &state.public_url,
     };
-    let mails: Result<Vec<_>, _> = new.iter().map(write).collect();
-    Ok(mails.map_err(AuthError::from)?)
+    let mails = invited.into_iter().map(|to| {
+        let mail = letters.write(&state.mailer, &to).map_err(AuthError::from)?;
+        Ok((to.invite, mail))
+    });
+    mails.collect()
 }
 
 /// Result of sending an invite.
@@ -367,22 +342,15 @@ async fn send_invite(
 ) -> Result<(StatusCode, Json<InviteSent>), ApiError> {
     let mut c = state.db.read().await?;
     let actor = caller.enter(&mut c).await?;
-    let (_, email, lifetime) = invite_mails::find(&mut c, &actor, id).await?;
-    let workspace = workspaces::get_workspace(&mut c, actor.workspace).await?;
+    let invited = invite_mails::find(&mut c, &actor, id).await?;
     drop(c);
-    let letter = InviteLetter {
-        invite: id,
-        workspace: workspace.id,
-        workspace_name: &workspace.name,
-        from: &caller.caller.name,
-        to: &email,
-        lifetime,
-        public_url: &state.public_url,
-    };
-    let mail = letter.write(&state.mailer).map_err(AuthError::from)?;
+    let mails = write_mails(&state, &caller, vec![invited]).await?;
     caller
         .write(&state.db, async move |c, actor| {
-            invite_mails::send_again(c, actor, id, &mail).await
+            for (id, mail) in &mails {
+                invite_mails::send_again(c, actor, *id, mail).await?;
+            }
+            Ok::<_, AuthError>(())
         })
         .await?;
     state.mailer.wake();

@@ -17,11 +17,12 @@ use crate::{
         AuthError, MyWorkspace, Token,
         clients::{self, Client},
         events::Device,
-        mail_links, sessions, users, workspaces,
+        password::StoredPassword,
+        sessions, users, workspaces,
     },
     db::Conn,
     http::ApiError,
-    ids::UserId,
+    ids::{SessionId, UserId},
     server::{
         State,
         caller::{Address, token_of},
@@ -68,10 +69,32 @@ pub(super) async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthE
             avatar_url: user_row.avatar_url,
             created_at: Some(user_row.created_at),
             suggestions: Some(user_row.suggestions),
-            email_confirmed: Some(mail_links::is_confirmed(c, user).await?),
+            email_confirmed: Some(user_row.email_confirmed),
         },
         workspaces: workspaces::list_mine(c, user).await?,
     })
+}
+
+/// Verifies the password of a session's account, as often as the limit permits.
+///
+/// # Errors
+/// `WrongCurrentPassword`, `TooManyAttempts`.
+pub(super) async fn verify_current_password(
+    state: &State,
+    session: SessionId,
+    email: &str,
+    password: String,
+) -> Result<StoredPassword, AuthError> {
+    state.limits.change_password(session).await?;
+    let stored = StoredPassword::find(&mut state.db.read().await?, email).await?;
+    let verified = state.hasher.verify(password, stored.clone()).await;
+    let verified = match verified {
+        Ok(true) => stored.ok_or(AuthError::WrongCurrentPassword),
+        Ok(false) => Err(AuthError::WrongCurrentPassword),
+        Err(e) => Err(e),
+    };
+    state.limits.settle_change(session, &verified).await;
+    verified
 }
 
 pub(super) fn cookie(state: &State, token: &str, max_age_s: u64) -> String {

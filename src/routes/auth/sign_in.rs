@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     St, device_of,
-    session::{Account, Browser},
+    session::{Account, Browser, verify_current_password},
 };
 use crate::{
     auth::{
@@ -22,9 +22,7 @@ use crate::{
             SecondFactor, passkeys,
             webauthn::{Assertion, Site},
         },
-        flows::{self, FlowKind},
-        new_token,
-        password::StoredPassword,
+        flows::{self, FlowKind, NewFlow},
         sessions, users,
     },
     db::Conn,
@@ -194,13 +192,11 @@ async fn passkey_options(
     axum::extract::State(state): St,
     _: NoFields,
 ) -> Result<Json<RequestOptions>, ApiError> {
-    let challenge = new_token();
-    let secret = challenge.clone();
+    let flow = NewFlow::new(FlowKind::Passkey, None);
+    let challenge = flow.secret.clone();
     state
         .db
-        .write(Uuid::nil(), async move |c: &mut Conn| {
-            flows::begin(c, &secret, FlowKind::Passkey, None).await
-        })
+        .write(Uuid::nil(), async move |c: &mut Conn| flow.store(c).await)
         .await?;
     Ok(Json(RequestOptions {
         challenge,
@@ -324,19 +320,10 @@ async fn confirm_password(
     session: SessionId,
     password: String,
 ) -> Result<(), AuthError> {
-    state.limits.change_password(session).await?;
-    let mut c = state.db.read().await?;
-    let email = users::get_user(&mut c, caller.user).await?.email;
-    let stored = StoredPassword::find(&mut c, &email).await?;
-    drop(c);
-    let verified = state.hasher.verify(password, stored.clone()).await;
-    let verified = match verified {
-        Ok(true) => stored.ok_or(AuthError::WrongCurrentPassword),
-        Ok(false) => Err(AuthError::WrongCurrentPassword),
-        Err(e) => Err(e),
-    };
-    state.limits.settle_change(session, &verified).await;
-    let stored = verified?;
+    let email = users::get_user(&mut state.db.read().await?, caller.user)
+        .await?
+        .email;
+    let stored = verify_current_password(state, session, &email, password).await?;
     caller
         .write(&state.db, async move |c: &mut Conn| {
             if !stored.is_current(c).await? {

@@ -43,7 +43,7 @@ impl ServerMail {
         let sending = state.mailer.sending().ok();
         Ok(Self {
             enabled: sending.is_some(),
-            server: sending.map(|sending| format!("{:?}", sending.smtp)),
+            server: sending.map(|sending| sending.smtp.to_string()),
             from: sending.map(|sending| sending.from.to_string()),
             waiting: queue::count_waiting(c).await?,
             problem: MailProblem::read(c).await?.filter(|_| sending.is_some()),

@@ -6484,7 +6484,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "locks_you_out" | "link_expired" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -7236,8 +7236,17 @@ export interface components {
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
             expires_at: components["schemas"]["Timestamp"] | null;
-            /** @description What became of the newest email with this invite; null if none was sent. */
-            mail: ("queued" | "sent" | "refused" | "failed") | null;
+            /**
+             * @description Delivery of an invite by email: the state of the newest email.
+             *
+             *     `off`: The server sends no email, or the invite has no address.
+             *
+             *     `refused`: The mail server refused it for good.
+             *
+             *     `failed`: There was no success within a day.
+             * @enum {string}
+             */
+            mail: "off" | "queued" | "sent" | "refused" | "failed";
         };
         InviteForm: {
             /** @description If set, only this email address can use the invite. If the server sends email, it sends the link there. */
@@ -7268,12 +7277,16 @@ export interface components {
         /** @description Result of sending an invite. */
         InviteSent: {
             /**
-             * @description Whether an invite is sent by email.
+             * @description Delivery of an invite by email: the state of the newest email.
              *
              *     `off`: The server sends no email, or the invite has no address.
+             *
+             *     `refused`: The mail server refused it for good.
+             *
+             *     `failed`: There was no success within a day.
              * @enum {string}
              */
-            mail: "queued" | "off";
+            mail: "off" | "queued" | "sent" | "refused" | "failed";
         };
         InviteWorkspace: {
             id: components["schemas"]["WorkspaceId"];
@@ -8832,24 +8845,7 @@ export interface components {
             task?: components["schemas"]["Task"];
         };
         /** @description An invite with its link, which is shown only once. */
-        NewInviteAnswer: {
-            id: components["schemas"]["InviteId"];
-            email: string | null;
-            role: components["schemas"]["Role"];
-            /** Format: int64 */
-            max_uses: number | null;
-            /** Format: int64 */
-            uses: number;
-            created_by: components["schemas"]["UserId"];
-            created_at: components["schemas"]["Timestamp"];
-            expires_at: components["schemas"]["Timestamp"] | null;
-            /**
-             * @description Whether an invite is sent by email.
-             *
-             *     `off`: The server sends no email, or the invite has no address.
-             * @enum {string}
-             */
-            mail: "queued" | "off";
+        NewInviteAnswer: components["schemas"]["Invite"] & {
             token: string;
             url: string;
             /** @description True if the link works only on the server's own machine, although others can connect to it. */
@@ -22765,7 +22761,7 @@ export interface operations {
                      *           "email": null,
                      *           "expires_at": null,
                      *           "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "mail": null,
+                     *           "mail": "off",
                      *           "max_uses": null,
                      *           "role": "admin",
                      *           "uses": 0
@@ -22826,7 +22822,7 @@ export interface operations {
                      *       "expires_at": null,
                      *       "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "is_local_only": false,
-                     *       "mail": "queued",
+                     *       "mail": "off",
                      *       "max_uses": null,
                      *       "role": "admin",
                      *       "token": "…",
@@ -23002,7 +22998,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "mail": "queued"
+                     *       "mail": "off"
                      *     }
                      */
                     "application/json": components["schemas"]["InviteSent"];
