@@ -9,7 +9,8 @@ interface Deps {
   ui: Ui;
 }
 
-const textOf = (what: 'thread' | 'dive', level: Level): string => {
+/** Announcement of a level; null is the default one. */
+export const levelText = (what: 'thread' | 'dive', level: Level): string => {
   if (level === 'all') return `Following this ${what}`;
   return level
     ? `${what === 'thread' ? 'Thread' : 'Dive'} muted`
@@ -20,7 +21,7 @@ const textOf = (what: 'thread' | 'dive', level: Level): string => {
 export async function setFollow(thread: Thread, level: Level, { ws, ui }: Deps): Promise<void> {
   try {
     ws.threads.setFollow(thread.id, await ws.api.follow(thread.id, level));
-    ui.announce(textOf('thread', level));
+    ui.announce(levelText('thread', level));
   } catch (e) {
     ui.show(errorMessage(e));
   }
@@ -29,7 +30,7 @@ export async function setFollow(thread: Thread, level: Level, { ws, ui }: Deps):
 export async function setForkFollow(fork: Pick<Fork, 'id'>, level: Level, { ws, ui }: Deps): Promise<void> {
   try {
     ws.forkReads.followed(fork.id, await ws.api.followFork(fork.id, level));
-    ui.announce(textOf('dive', level));
+    ui.announce(levelText('dive', level));
   } catch (e) {
     ui.show(errorMessage(e));
   }

@@ -1,5 +1,5 @@
 import type { Api } from '../api/api';
-import { ApiError, errorMessage, Unreachable } from '../api/problem';
+import { ApiError, errorMessage, SecondFactorNeeded, Unreachable } from '../api/problem';
 import { device, type KeyValueStore } from '../lib/storage';
 import { LAST_USER } from '../offline/saved-work';
 import type { Account, Setup, User, Workspace, WorkspaceRef } from '../api/types';
@@ -102,8 +102,15 @@ export class Session {
     this.workspaces = this.workspaces.map((w) => (w.id === id ? { ...w, slug } : w));
   }
 
-  async signIn(email: string, password: string): Promise<void> {
-    this.enter(await this.api.signIn(email, password));
+  /** Signs in; returns the second step if the account has a second factor. */
+  async signIn(email: string, password: string): Promise<SecondFactorNeeded | null> {
+    try {
+      this.enter(await this.api.signIn(email, password));
+      return null;
+    } catch (e) {
+      if (e instanceof SecondFactorNeeded) return e;
+      throw e;
+    }
   }
   /** Sign-up by invite or in open mode. Signs in immediately; the first account signs in after its workspace exists. */
   async signUp(form: {
