@@ -38,7 +38,7 @@ fn code_at(secret: &[u8], step: i64) -> String {
 /// Time step whose code this is, if the app's clock is about right. Compares in constant time.
 fn step_of(secret: &[u8], code: &str, at_s: i64) -> Option<i64> {
     let code: String = code.chars().filter(|c| !c.is_whitespace()).collect();
-    let now = at_s / STEP_S;
+    let now = at_s.div_euclid(STEP_S);
     let mut found = None;
     for step in now - STEPS_OFF..=now + STEPS_OFF {
         let wanted = code_at(secret, step);
