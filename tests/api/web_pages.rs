@@ -35,10 +35,10 @@ async fn page(Path(name): Path<String>, headers: HeaderMap) -> Response {
         "formatting" => {
             let open: Vec<String> = (0..1000).map(|n| format!("<b id={n}>")).collect();
             let open = open.concat();
-            let html = format!("<p>{open}x</p>{}", "<p>x".repeat(500_000));
+            let html = format!("<p>{open}x</p>{}", "<p>x".repeat(50_000));
             (HTML, html).into_response()
         }
-        "deep" => (HTML, "<div>".repeat(400_000)).into_response(),
+        "deep" => (HTML, "<div>".repeat(40_000)).into_response(),
         "pdf" => ([("content-type", "application/pdf")], "%PDF").into_response(),
         "once" => to("/headers"),
         "twice" => to("/once"),
