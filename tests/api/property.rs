@@ -252,13 +252,16 @@ impl Client {
         Ok(())
     }
 
-    /// Reads everything up to the event `head`.
+    /// Reads everything up to the event `head`. A connection that the server closed, because this client did not read for a minute on a
+    /// busy machine, is resumed.
     pub async fn read_through(&mut self, head: i64) {
-        self.resume().await;
-        let mut socket = self.socket.take().unwrap();
         while self.cursor < head {
-            let frame = socket.next().await;
-            self.take(&frame);
+            self.resume().await;
+            let mut socket = self.socket.take().unwrap();
+            if let Some(frame) = socket.try_next().await {
+                self.take(&frame);
+                self.socket = Some(socket);
+            }
         }
     }
 }
