@@ -58,7 +58,7 @@ test('in a narrow window, the list is a page with the state of each page, and Ba
   for (const [name, state] of [
     ['Profile', '@ada-lindholm'],
     ['Members', '2 members'],
-    ['Devices and keys', '1 device, 0 keys'],
+    ['Sign-in and keys', '1 device, 0 keys'],
     ['Tools', '0 servers'],
     ['Styles', '4 styles, 0 characters'],
     ['Model', /^scripted-1, tested/],

@@ -168,7 +168,7 @@ test('settings, each page', async () => {
   for (const [tab, sign] of [
     ['profile', 'Handle'],
     ['appearance', 'Theme'],
-    ['devices', 'This device'],
+    ['sign-in', 'This device'],
     ['workspace', 'Workspace name'],
     ['members', 'Bo Chen'],
   ]) {

@@ -1,8 +1,10 @@
 // Second factors, and what emails make possible: confirmed addresses, forgotten passwords, and sent invites.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { after, test } from 'node:test';
-import { accessible, box, button, PASSWORD, person, PHONE, shot } from './lib/browser.mjs';
+import { accessible, box, button, PASSWORD, person, PHONE, shot, WIDE } from './lib/browser.mjs';
 import { Mail } from './lib/mail.mjs';
 import { startTeam } from './lib/team.mjs';
 
@@ -10,9 +12,28 @@ const STEP_MS = 30_000;
 const NEW_PASSWORD = 'another long enough phrase';
 const mail = await new Mail().start();
 after(() => mail.close());
-const team = await startTeam({ env: { OPENVIBE_SMTP_URL: mail.url }, bo: null });
+const port = await freePort();
+/** Address with a name, which passkeys need. */
+const named = `http://localhost:${port}`;
+const team = await startTeam({
+  env: { OPENVIBE_SMTP_URL: mail.url, OPENVIBE_LISTEN: `127.0.0.1:${port}`, OPENVIBE_PUBLIC_URL: named },
+  bo: null,
+});
 const { ada } = team;
+/** Recovery codes of Ada. */
+let codes = [];
+/** Ada at the address with a name. */
+const own = await person(team.browser, named, { theme: 'light' });
+after(() => own.close());
 
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
 /** Code of an authenticator app (RFC 6238), `ahead` steps from now. */
 function codeOf(secret, ahead = 0) {
   const bits = [...secret].map((c) =>
@@ -28,17 +49,14 @@ function codeOf(secret, ahead = 0) {
   const at = digest.at(-1) & 15;
   return String((digest.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, '0');
 }
-/** Sends a request with the session of a window. */
-const send = (page, path, body) =>
-  page.evaluate(
-    async ([path, body]) => {
-      const headers = { 'content-type': 'application/json' };
-      const response = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body ?? {}) });
-      if (!response.ok) throw new Error(await response.text());
-      return response.status === 204 ? null : response.json().catch(() => null);
-    },
-    [path, body],
-  );
+const dialog = (page, name) => page.getByRole('dialog', { name });
+/** Opens the ways to sign in, and returns their list. */
+async function openWays(page) {
+  await page.goto('/northwind/settings/sign-in');
+  const ways = page.getByRole('list', { name: 'Ways to sign in' });
+  await ways.waitFor();
+  return ways;
+}
 const fill = async (page, password) => {
   await page.goto('/login');
   await box(page, 'Email').fill('ada@example.com');
@@ -102,11 +120,30 @@ test('a forgotten password is set with a link', async () => {
   await other.close();
 });
 
-test('a second factor is asked for after the password, and a recovery code replaces it', async () => {
+test('an app is set up on screen, asked for after the password, and replaced by a recovery code', async () => {
   await fill(ada.page, NEW_PASSWORD);
   await isIn(ada.page);
-  const { secret } = await send(ada.page, '/v1/auth/totp');
-  const { recovery_codes: codes } = await send(ada.page, '/v1/auth/totp/confirm', { code: codeOf(secret) });
+  const ways = await openWays(ada.page);
+  assert.equal(await ways.getByText('Recovery codes').count(), 0);
+  await button(ways, 'Set up an app').click();
+  const setup = dialog(ada.page, 'Set up an authenticator app');
+  await accessible(ada.page, 'the dialog that sets up an app');
+  await shot(ada.page, '100-app-setup');
+  const secret = (await setup.locator('code').innerText()).replaceAll(' ', '');
+  await box(setup, 'Code from your app').fill('000000');
+  await button(setup, 'Turn on').click();
+  await setup.getByRole('alert').waitFor();
+  await box(setup, 'Code from your app').fill(codeOf(secret));
+  await button(setup, 'Turn on').click();
+  const made = dialog(ada.page, 'Your recovery codes');
+  codes = await made.getByRole('listitem').allInnerTexts();
+  assert.equal(codes.length, 10);
+  await accessible(ada.page, 'the dialog of recovery codes');
+  await shot(ada.page, '101-recovery-codes');
+  await button(made, 'Done').click();
+  await ways.getByText('10 of 10 left').waitFor();
+  await accessible(ada.page, 'the ways to sign in');
+  await shot(ada.page, '102-ways-to-sign-in');
   const other = await person(team.browser, team.server.base, { viewport: PHONE });
   await fill(other.page, NEW_PASSWORD);
   const field = box(other.page, 'Code from your app');
@@ -126,5 +163,72 @@ test('a second factor is asked for after the password, and a recovery code repla
   await shot(third.page, '99-recovery-code');
   await button(third.page, 'Sign in').click();
   await isIn(third.page);
+  await (await openWays(third.page)).getByText('9 of 10 left').waitFor();
   await third.close();
+});
+
+test('a passkey is added, signs in alone, and is removed with the last codes', async () => {
+  const { page } = own;
+  await fill(page, NEW_PASSWORD);
+  await button(page, 'Use a recovery code').click();
+  await box(page, 'Recovery code').fill(codes[1]);
+  await button(page, 'Sign in').click();
+  await isIn(page);
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send('WebAuthn.enable');
+  await cdp.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  const ways = await openWays(page);
+  await button(page, 'Add a passkey').click();
+  await ways.getByText('Passkey · added').waitFor();
+  await ways.getByText('never used').waitFor();
+  await button(page, 'Add a passkey').click();
+  await page.getByText('This device has a passkey for your account already.').waitFor();
+  await ways.getByRole('button', { name: /^Rename/ }).click();
+  const naming = dialog(page, 'Rename the passkey');
+  await box(naming, 'Name').fill('Laptop');
+  await button(naming, 'Save').click();
+  await button(ways, 'Rename Laptop').waitFor();
+  await page.context().clearCookies();
+  await page.goto('/login');
+  await button(page, 'Sign in with a passkey').click();
+  await isIn(page);
+  await openWays(page);
+  await button(ways, 'Remove the app').click();
+  await button(dialog(page, 'Remove the authenticator app?'), 'Remove').click();
+  await button(ways, 'Set up an app').waitFor();
+  await page.setViewportSize(PHONE);
+  await shot(page, '103-ways-to-sign-in-phone');
+  await button(ways, 'Remove Laptop').click();
+  const removing = dialog(page, 'Remove “Laptop”?');
+  await removing.getByText('This is your last second factor').waitFor();
+  await button(removing, 'Remove').click();
+  await ways.getByText('Recovery codes').waitFor({ state: 'detached' });
+});
+
+test('a change needs a confirmation ten minutes after signing in', async () => {
+  const { page } = own;
+  await page.setViewportSize(WIDE);
+  team.server.sql(
+    `update sessions set created_at = strftime('%Y-%m-%dT%H:%M:%f+00:00', created_at, '-11 minutes'), confirmed_at = null`,
+  );
+  const ways = await openWays(page);
+  await button(ways, 'Set up an app').click();
+  const asked = dialog(page, 'Confirm it is you');
+  await accessible(page, 'the dialog that confirms an identity');
+  await shot(page, '104-confirm-identity');
+  await asked.getByLabel('Password').fill('not my password');
+  await button(asked, 'Confirm').click();
+  await asked.getByRole('alert').waitFor();
+  await asked.getByLabel('Password').fill(NEW_PASSWORD);
+  await button(asked, 'Confirm').click();
+  await dialog(page, 'Set up an authenticator app').waitFor();
 });

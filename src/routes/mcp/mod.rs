@@ -89,7 +89,7 @@ async fn serve_mcp(
     RawBody(body): RawBody,
 ) -> Result<Response, ApiError> {
     if caller.key().is_none() {
-        let text = "MCP clients need an API key, not a browser session: create one in Settings › Devices and keys and send it as \
+        let text = "MCP clients need an API key, not a browser session: create one in Settings › Sign-in and keys and send it as \
                     `Authorization: Bearer ov_…`";
         return Err(ApiError::forbidden(ErrorCode::ApiKeyRequired, text));
     }

@@ -4,13 +4,10 @@ export const hasPasskeys = (): boolean =>
   'PublicKeyCredential' in window &&
   'parseRequestOptionsFromJSON' in PublicKeyCredential;
 
-/** Asks the person for a passkey. Returns its signature as the server expects it, or null if they declined. */
-export async function askForPasskey(options: object): Promise<Record<string, unknown> | null> {
-  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(
-    options as PublicKeyCredentialRequestOptionsJSON,
-  );
+/** Returns the credential as the server expects it, or null if the person declined. */
+async function taken(asked: Promise<Credential | null>): Promise<Record<string, unknown> | null> {
   try {
-    const credential = await navigator.credentials.get({ publicKey });
+    const credential = await asked;
     return credential instanceof PublicKeyCredential ? { ...credential.toJSON() } : null;
   } catch (e) {
     // The person closed the browser's dialog, or did not respond in time.
@@ -18,3 +15,21 @@ export async function askForPasskey(options: object): Promise<Record<string, unk
     throw e;
   }
 }
+/** Asks the person for a passkey, and returns its signature. */
+export const askForPasskey = (options: object): Promise<Record<string, unknown> | null> =>
+  taken(
+    navigator.credentials.get({
+      publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(
+        options as PublicKeyCredentialRequestOptionsJSON,
+      ),
+    }),
+  );
+/** Creates a passkey on a device of the person. Fails with `InvalidStateError` if that device has one already. */
+export const createPasskey = (options: object): Promise<Record<string, unknown> | null> =>
+  taken(
+    navigator.credentials.create({
+      publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(
+        options as PublicKeyCredentialCreationOptionsJSON,
+      ),
+    }),
+  );

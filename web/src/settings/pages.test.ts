@@ -9,10 +9,11 @@ test('there are five groups with at most 16 pages', () => {
   expect(new Set(PAGES.map((page) => page.key)).size).toBe(PAGES.length);
 });
 test.each([
-  ['password', 'profile'],
+  ['password', 'sign-in'],
   ['data', 'profile'],
-  ['sessions', 'devices'],
-  ['keys', 'devices'],
+  ['devices', 'sign-in'],
+  ['sessions', 'sign-in'],
+  ['keys', 'sign-in'],
   ['invites', 'members'],
   ['context', 'told'],
   ['about-us', 'told'],

@@ -3,7 +3,7 @@ import { archivedChannels } from '../state/channel-actions';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
 export type SettingsPage =
-  | ('profile' | 'appearance' | 'memory' | 'devices')
+  | ('profile' | 'appearance' | 'memory' | 'sign-in')
   | ('workspace' | 'members' | 'channels')
   | ('agents' | 'tools' | 'told' | 'styles')
   | ('model' | 'costs' | 'server' | 'nodes' | 'audit');
@@ -30,7 +30,7 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
       { key: 'profile', name: 'Profile', load: () => import('./Profile.svelte') },
       { key: 'appearance', name: 'Appearance', load: () => import('./Appearance.svelte') },
       { key: 'memory', name: 'Memory', load: () => import('./MemoryPage.svelte') },
-      { key: 'devices', name: 'Devices and keys', load: () => import('./DevicesPage.svelte') },
+      { key: 'sign-in', name: 'Sign-in and keys', load: () => import('./SignInPage.svelte') },
     ],
   },
   {
@@ -93,10 +93,11 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
 ];
 /** Pages of earlier versions, with the page that contains them now. */
 const MOVED: Partial<Record<string, SettingsPage>> = {
-  password: 'profile',
+  password: 'sign-in',
   data: 'profile',
-  sessions: 'devices',
-  keys: 'devices',
+  devices: 'sign-in',
+  sessions: 'sign-in',
+  keys: 'sign-in',
   invites: 'members',
   context: 'told',
   'about-us': 'told',

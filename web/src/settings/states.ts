@@ -20,7 +20,7 @@ export const STATES: Record<SettingsPage, (ws: WorkspaceState, app: App) => stri
   appearance: (_, { ui }) =>
     `${{ system: 'System', light: 'Light', dark: 'Dark' }[ui.themeChoice]}, ${ui.clock}-hour clock`,
   memory: async (ws) => ((await ws.api.part(MemoryApi).settings()).enabled ? 'On' : 'Off'),
-  devices: async (ws) => {
+  'sign-in': async (ws) => {
     const api = ws.api.part(AdminApi);
     const [devices, keys] = await Promise.all([api.sessions(), api.keys()]);
     return `${plural(devices.length, 'device')}, ${plural(keys.length, 'key')}`;
