@@ -32,5 +32,5 @@ for argument; do
   [ "$argument" != -- ] || break
   own+=("$argument")
 done
-cargo test "${own[@]}" -- --exact --test-threads=1 "${failed[@]}" || die "failed again, all or some of them: $(printf '\n  %s' "${failed[@]}")"
+cargo test --no-fail-fast "${own[@]}" -- --exact --test-threads=1 "${failed[@]}" || die "failed again, all or some of them: $(printf '\n  %s' "${failed[@]}")"
 say "UNSTEADY: failed beside other tests, and passed alone: $(printf '\n  %s' "${failed[@]}")"
