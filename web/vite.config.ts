@@ -28,7 +28,7 @@ export default defineConfig({
             {
               name: 'start',
               priority: 5,
-              test: /src.App\.svelte$|src.lib.long-press\.ts$|lucide.*icons.(check|clock)\.(js|svelte)$/,
+              test: /src.App\.svelte$|src.lib.long-press\.ts$|src.state.follow-thread\.ts$|lucide.*icons.(check|clock)\.(js|svelte)$/,
             },
             { name: 'sanitizer', priority: 4, test: /node_modules.dompurify\b/ },
             { name: 'markdown', priority: 3, test: /src.lib.markdown\.ts$/ },

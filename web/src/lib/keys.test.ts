@@ -26,6 +26,8 @@ test('plain shortcuts do nothing while typing, those with a modifier do', () => 
   expect(commandFor(key('F', { metaKey: true, shiftKey: true }), true)).toBe('search');
   expect(commandFor(key('f', { ctrlKey: true }), true)).toBe('find');
   expect(commandFor(key(']'), false)).toBe('next-unread-thread');
+  expect(commandFor(key('N'), false)).toBe('next-unread-thread');
+  expect(commandFor(key('p'), false)).toBe('previous-unread-thread');
   expect(commandFor(key(']'), true)).toBeNull();
   expect(commandFor(key('ArrowDown', { altKey: true, shiftKey: true }), true)).toBe('next-unread');
   expect(commandFor(key('/', { isComposing: true }), false)).toBeNull();

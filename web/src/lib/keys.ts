@@ -56,6 +56,8 @@ const PLAIN: Record<string, Command> = {
   e: 'edit',
   u: 'mark-unread',
   d: 'dive',
+  n: 'next-unread-thread',
+  p: 'previous-unread-thread',
   '[': 'previous-unread-thread',
   ']': 'next-unread-thread',
 };
