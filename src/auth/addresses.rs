@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    AuthError, Hasher, LinkMail,
+    AuthError, Hasher, LinkMail, SecurityChange, SecurityMail,
     events::{self, AuthEventKind, Device},
     flows::{self, Flow, FlowKind, NewFlow},
     keys, members,
@@ -15,7 +15,7 @@ use crate::{
     db::{Conn, Db},
     ids::UserId,
     mail::{
-        Letter, MailFault, MailPurpose, MailSubject, Mailer, PreparedMail,
+        Letter, MailFault, MailPurpose, MailSubject, Mailer,
         queue::{self, MailLimit, MailScope},
     },
 };
@@ -204,7 +204,7 @@ pub(crate) async fn reset(
     drop(c);
     check_password(&reset.password, &user.name, &user.email)?;
     let hash = hasher.hash(reset.password.clone()).await?;
-    let notice = notice_of_password(mailer, &user, public_url);
+    let notice = SecurityMail::write(mailer, &user, public_url, SecurityChange::Password);
     db.write(id.0, async move |c: &mut Conn| {
         let link = find_link(c, &reset.token, KINDS).await?;
         if !flows::end(c, &reset.token).await? {
@@ -220,35 +220,12 @@ pub(crate) async fn reset(
         if reset.revoke_keys {
             keys::revoke_all(c, user).await?;
         }
-        if let Some(notice) = &notice {
-            queue::queue(c, notice).await?;
-        }
+        notice.queue(c).await?;
         sessions::end_all(c, user, None).await
     })
     .await?;
     mailer.wake();
     Ok(())
-}
-
-/// Email that tells a person about the change of their password; `None` if it cannot be written.
-fn notice_of_password(
-    mailer: &Mailer,
-    user: &users::User,
-    public_url: &str,
-) -> Option<PreparedMail> {
-    let letter = Letter {
-        to: user.email.clone(),
-        subject: "Your password was changed".to_owned(),
-        paragraphs: vec![format!(
-            "The password of your account at {public_url} was changed, and all of its sessions have ended. If it was not you, ask an \
-             admin for help at once."
-        )],
-        link: None,
-        reason: "You get this because it concerns the security of your account.".to_owned(),
-    };
-    mailer
-        .prepare(MailPurpose::Security, MailSubject::of(user.id), &letter)
-        .ok()
 }
 
 /// Makes a link with which a member sets a new password, for an admin who hands it over. The admin must be one of every workspace of

@@ -28,6 +28,7 @@ pub mod password;
 pub mod quota;
 pub mod revocations;
 mod role;
+mod security_mail;
 pub mod sessions;
 pub mod shown_names;
 mod tokens;
@@ -53,6 +54,7 @@ pub use members::{
 pub use names::{DisplayName, slugify};
 pub use password::Hasher;
 pub use role::{Role, Scope, Scopes};
+pub(crate) use security_mail::{SecurityChange, SecurityMail};
 pub use sessions::{SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, touch};
 pub use tokens::{Token, hash_token, new_token};
 pub use users::{

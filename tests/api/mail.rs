@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    DEADLINE, MailBehavior, MailServer, PASSWORD, Person, Reply, SECRET_KEY, TestApp, list,
-    sign_up_with, team, text, visitor,
+use crate::{
+    factors::set_up_app,
+    support::{
+        DEADLINE, MailBehavior, MailServer, PASSWORD, Person, Reply, SECRET_KEY, TestApp, list,
+        sign_up_with, team, text, visitor,
+    },
 };
 
 const NEW_PASSWORD: &str = "another long enough phrase";
@@ -52,6 +55,35 @@ async fn can_sign_in(app: &TestApp, person: &Person, password: &str) -> bool {
     let form = json!({"email": person.email, "password": password});
     let reply = visitor(&app.base).post("/v1/auth/login", form).await;
     reply.status == 200
+}
+
+#[tokio::test]
+async fn people_are_told_about_changes_to_how_they_sign_in() {
+    let (app, ada, mails) = app_with_mail().await;
+    set_up_app(&ada).await;
+    let told = mails.nth(1).await;
+    assert_eq!(told.to, ada.email);
+    assert!(
+        told.text
+            .contains("Subject: An authenticator app was added"),
+        "{}",
+        told.text
+    );
+    assert!(told.text.contains(&app.base), "{}", told.text);
+    ada.delete("/v1/auth/totp").await.is(204);
+    let told = mails.nth(2).await.text;
+    assert!(
+        told.contains("Your authenticator app was removed"),
+        "{told}"
+    );
+    // A change that is refused is not told.
+    ada.act("/v1/auth/recovery-codes")
+        .await
+        .refused_as(409, "no_second_factor");
+    let form = json!({"current_password": PASSWORD, "new_password": NEW_PASSWORD});
+    ada.post("/v1/auth/password", form).await.is(204);
+    let told = mails.nth(3).await.text;
+    assert!(told.contains("Your password was changed"), "{told}");
 }
 
 #[tokio::test]

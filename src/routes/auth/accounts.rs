@@ -18,7 +18,8 @@ use super::{
 use crate::{
     agents::seeds,
     auth::{
-        Attempt, AuthError, AuthEvent, Caller, Credential, Session, User, clients,
+        Attempt, AuthError, AuthEvent, Caller, Credential, SecurityChange, SecurityMail, Session,
+        clients,
         events::{self, AuthEventKind, Device},
         factors::{SecondFactorMethod, SecondFactors},
         flows::{FlowKind, NewFlow},
@@ -426,9 +427,16 @@ async fn password(
     Body(form): Body<PasswordForm>,
 ) -> Result<StatusCode, ApiError> {
     let (user, session) = (caller.user, caller.require_session()?);
-    let User { name, email, .. } = users::get_user(&mut state.db.read().await?, user).await?;
-    check_password(&form.new_password, &name, &email)?;
-    let stored = verify_current_password(&state, session, &email, form.current_password).await?;
+    let owner = users::get_user(&mut state.db.read().await?, user).await?;
+    check_password(&form.new_password, &owner.name, &owner.email)?;
+    let stored =
+        verify_current_password(&state, session, &owner.email, form.current_password).await?;
+    let mail = SecurityMail::write(
+        &state.mailer,
+        &owner,
+        &state.public_url,
+        SecurityChange::Password,
+    );
     let hash = state.hasher.hash(form.new_password).await?;
     let (revoke_keys, device) = (form.revoke_keys, device_of(&headers, &address));
     caller
@@ -441,9 +449,11 @@ async fn password(
             if revoke_keys {
                 keys::revoke_all(c, user).await?;
             }
+            mail.queue(c).await?;
             sessions::end_all(c, user, Some(session)).await
         })
         .await?;
+    state.mailer.wake();
     Ok(StatusCode::NO_CONTENT)
 }
 

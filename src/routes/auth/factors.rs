@@ -11,7 +11,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{St, device_of, sign_in::site};
 use crate::{
     auth::{
-        AuthError, Caller,
+        AuthError, Caller, SecurityChange, SecurityMail,
         factors::{
             SecondFactors,
             passkeys::{self, OtherWay, Passkey},
@@ -42,6 +42,30 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_passkeys, add_passkey))
         .routes(routes!(passkey_creation_options))
         .routes(routes!(rename_passkey, remove_passkey))
+}
+
+/// Makes a change to the person's factors, and tells them by email.
+async fn change<T, F>(
+    state: &State,
+    caller: &Caller,
+    change: SecurityChange,
+    command: F,
+) -> Result<T, AuthError>
+where
+    T: Send + 'static,
+    F: AsyncFn(&mut Conn) -> Result<T, AuthError> + Send + 'static,
+{
+    let owner = users::get_user(&mut state.db.read().await?, caller.user).await?;
+    let mail = SecurityMail::write(&state.mailer, &owner, &state.public_url, change);
+    let changed = caller
+        .write_confirmed(&state.db, async move |c: &mut Conn| {
+            let changed = command(c).await?;
+            mail.queue(c).await?;
+            Ok::<_, AuthError>(changed)
+        })
+        .await?;
+    state.mailer.wake();
+    Ok(changed)
 }
 
 /// Get your second factors
@@ -130,11 +154,13 @@ async fn confirm_app(
     let (user, device) = (caller.user, device_of(&headers, &address));
     state.limits.second_factor(user).await?;
     let keyring = state.keyring.clone();
-    let confirmed = caller
-        .write_confirmed(&state.db, async move |c: &mut Conn| {
-            totp::confirm(c, &keyring, user, &form.code, &device).await
-        })
-        .await;
+    let confirmed = change(
+        &state,
+        &caller,
+        SecurityChange::AppAdded,
+        async move |c: &mut Conn| totp::confirm(c, &keyring, user, &form.code, &device).await,
+    )
+    .await;
     state.limits.settle_second_factor(user, &confirmed).await;
     Ok(Json(RecoveryCodes {
         recovery_codes: confirmed?,
@@ -154,11 +180,13 @@ async fn remove_app(
     address: Address,
 ) -> Result<StatusCode, ApiError> {
     let (user, device) = (caller.user, device_of(&headers, &address));
-    caller
-        .write_confirmed(&state.db, async move |c: &mut Conn| {
-            totp::remove(c, user, &device).await
-        })
-        .await?;
+    change(
+        &state,
+        &caller,
+        SecurityChange::AppRemoved,
+        async move |c: &mut Conn| totp::remove(c, user, &device).await,
+    )
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -176,11 +204,13 @@ async fn renew_recovery_codes(
     _: NoFields,
 ) -> Result<Json<RecoveryCodes>, ApiError> {
     let (user, device) = (caller.user, device_of(&headers, &address));
-    let codes = caller
-        .write_confirmed(&state.db, async move |c: &mut Conn| {
-            recovery::renew(c, user, &device).await
-        })
-        .await?;
+    let codes = change(
+        &state,
+        &caller,
+        SecurityChange::RecoveryCodes,
+        async move |c: &mut Conn| recovery::renew(c, user, &device).await,
+    )
+    .await?;
     Ok(Json(RecoveryCodes {
         recovery_codes: Some(codes),
     }))
@@ -355,11 +385,13 @@ async fn add_passkey(
         other => other,
     })?;
     let (user, device) = (caller.user, device_of(&headers, &address));
-    let added = caller
-        .write_confirmed(&state.db, async move |c: &mut Conn| {
-            passkeys::add(c, user, &form.name, &new, &device).await
-        })
-        .await;
+    let added = change(
+        &state,
+        &caller,
+        SecurityChange::PasskeyAdded,
+        async move |c: &mut Conn| passkeys::add(c, user, &form.name, &new, &device).await,
+    )
+    .await;
     let (passkey, recovery_codes) = added.map_err(|e| match e {
         AuthError::FlowExpired => AuthError::Invalid(e.to_string(), "credential"),
         other => other,
@@ -411,8 +443,11 @@ async fn remove_passkey(
     Path(id): Path<PasskeyId>,
 ) -> Result<StatusCode, ApiError> {
     let (user, device) = (caller.user, device_of(&headers, &address));
-    caller
-        .write_confirmed(&state.db, async move |c: &mut Conn| {
+    change(
+        &state,
+        &caller,
+        SecurityChange::PasskeyRemoved,
+        async move |c: &mut Conn| {
             let has_password = Choices::read(c).await?.password_sign_in == PasswordSignIn::Everyone
                 || workspaces::is_server_admin(c, user).await?;
             let other_way = if has_password {
@@ -421,7 +456,8 @@ async fn remove_passkey(
                 OtherWay::None
             };
             passkeys::remove(c, user, id, other_way, &device).await
-        })
-        .await?;
+        },
+    )
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
