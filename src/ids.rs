@@ -52,7 +52,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
-    "act", "grant", "sched", "run", "node", "inbox", "passkey",
+    "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -183,6 +183,8 @@ ids! {
     NodeId = "node", "a node";
     InboxItemId = "inbox", "an inbox item";
     PasskeyId = "passkey", "a passkey";
+    BotId = "bot", "a bot";
+    HookId = "hook", "an incoming webhook";
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ text_enum! {
     pub enum OwnerType {
         Person = "user",
         Agent = "agent",
+        Bot = "bot",
     }
 }
 

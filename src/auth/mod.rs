@@ -58,8 +58,8 @@ pub(crate) use security_mail::{SecurityChange, SecurityMail};
 pub use sessions::{SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, touch};
 pub use tokens::{Token, hash_token, new_token};
 pub use users::{
-    KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, mark_names_changed,
-    name_of, reset_password, setup_token, sign_up,
+    KeysAfterReset, NewAccount, SignUp, User, UserKind, any_account, create_account,
+    mark_names_changed, name_of, reset_password, setup_token, sign_up,
 };
 pub(crate) use workspaces::add_creator;
 pub use workspaces::{

@@ -40,7 +40,7 @@ pub async fn list_accounts(
 ) -> Result<Vec<ListedAccount>, AuthError> {
     Ok(c
         .q("select u.id, u.email, u.name, w.slug as workspace, m.role from \
-            (select id, email, name from users where id > $1 order by id limit $2) u \
+            (select id, email, name from users where id > $1 and kind = 'person' order by id limit $2) u \
             left join members m on m.user_id = u.id left join workspaces w on w.id = m.workspace_id \
             order by u.id, w.slug")
         .bind(after.unwrap_or(UserId(uuid::Uuid::nil())))

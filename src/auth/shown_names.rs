@@ -73,6 +73,23 @@ pub async fn check_agent(
     Err(AuthError::Invalid(problem, param))
 }
 
+/// Checks that a bot does not look like an agent or a person in the workspace, which must be locked.
+///
+/// # Errors
+/// `Invalid` for the field `name`.
+pub async fn check_bot(c: &mut Conn, workspace: WorkspaceId, name: &str) -> Result<(), AuthError> {
+    let skeletons = Skeletons::of(name);
+    let whose = if is_like_agent(c, workspace, None, &skeletons).await? {
+        "an agent"
+    } else if is_like_person(c, workspace, &skeletons).await? {
+        "a person"
+    } else {
+        return Ok(());
+    };
+    let problem = format!("the name looks like that of {whose} in the workspace: choose another");
+    Err(AuthError::Invalid(problem, "name"))
+}
+
 /// Checks whether an agent other than `except` looks like this.
 pub async fn is_like_agent(
     c: &mut Conn,

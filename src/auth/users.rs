@@ -20,8 +20,17 @@ use crate::{
     db::{Conn, Db, DbError, dialect, now},
     ids::{UserId, WorkspaceId},
     realtime::EventType,
+    text_enum::text_enum,
     time::Timestamp,
 };
+
+text_enum! {
+    pub enum UserKind {
+        Person = "person",
+        /// Author of messages that programs post. Nobody can sign in as a bot.
+        Bot = "bot",
+    }
+}
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct User {

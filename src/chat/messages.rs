@@ -26,8 +26,8 @@ use crate::{
 pub use super::{
     rows::message::{
         AuthorKind, Mention, MentionKind, Message, MessageAuthor, MessageKind, MessageMetadata,
-        MessageSource, MessageState, Reaction, RunStart, Window, conversation_seq, find_message,
-        get_message, list,
+        MessageSource, MessageState, Reaction, RunStart, ShownAs, Window, conversation_seq,
+        find_message, get_message, list,
     },
     text::{ReplyText, Text},
 };

@@ -9,7 +9,9 @@ use super::{
     event::MessageEvent,
     forks, messages,
     post::{self, NoticeTarget},
-    rows::message::{AuthorKind, Message, MessageKind, MessageState, find_message, get_message},
+    rows::message::{
+        AuthorKind, Message, MessageKind, MessageMetadata, MessageState, find_message, get_message,
+    },
     search::index::{self, ThreadRoot},
     text::ReplyText,
 };
@@ -391,6 +393,14 @@ pub async fn tombstone(
         .bind(now())
         .run()
         .await?;
+    if message.author.kind == AuthorKind::Bot {
+        // The name under which a bot posted the message is part of its text.
+        c.q("update messages set metadata = $2 where id = $1")
+            .bind(id)
+            .bind(Json(MessageMetadata::default()))
+            .run()
+            .await?;
+    }
     quota::recount_message(c, message.workspace_id, id, "", "").await?;
     c.q("delete from message_mentions where message_id = $1")
         .bind(id)
@@ -443,6 +453,10 @@ fn blank(frame: &mut serde_json::Value) {
         message.insert("content_plain".to_owned(), "".into());
         message.insert("mentions".to_owned(), serde_json::json!([]));
         message.insert("attachments".to_owned(), serde_json::json!([]));
+        let metadata = message.get_mut("metadata");
+        if let Some(metadata) = metadata.and_then(serde_json::Value::as_object_mut) {
+            metadata.remove("shown_as");
+        }
     }
     if let Some(prompt) = frame.pointer_mut("/data/task/input/prompt") {
         *prompt = "".into();

@@ -89,6 +89,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     per_engine!(20_261_128_030_200, "add_actor_kind"),
     common!(20_261_128_030_300, "create_factors"),
     common!(20_261_128_050_100, "create_mails"),
+    common!(20_261_128_060_100, "create_hooks"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -107,7 +107,7 @@ macro_rules! said_sql {
             "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name, \
              (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
              m.content, m.mentions, m.attachments, m.created_at from messages m \
-             left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join users u on m.author_type in ('human', 'bot') and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
             $tail
         )
@@ -278,6 +278,10 @@ impl Row {
             .unwrap_or_else(|| "Deleted account".to_owned());
         let (author, label) = if let Some(id) = self.person() {
             let label = person_name(&name);
+            (Author::Human { id, name }, label)
+        } else if self.author_type == AuthorKind::Bot {
+            let id = UserId(self.author_id.unwrap_or_default());
+            let label = format!("{} (bot)", clean_name(&name));
             (Author::Human { id, name }, label)
         } else {
             let id = AgentId(self.author_id.unwrap_or_default());

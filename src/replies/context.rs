@@ -988,7 +988,7 @@ async fn participants(
                 said!(),
                 "order by m.seq desc limit $5) y where y.author_id is not null and y.author_id <> $3 \
                  group by y.author_type, y.author_id order by first_seq desc limit $6) x \
-                 left join users u on x.author_type = 'human' and u.id = x.author_id \
+                 left join users u on x.author_type in ('human', 'bot') and u.id = x.author_id \
                  left join members h on x.author_type = 'human' and h.user_id = x.author_id and h.workspace_id = $4 \
                  left join agents a on x.author_type = 'agent' and a.id = x.author_id \
                  order by x.first_seq"

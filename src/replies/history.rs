@@ -85,11 +85,21 @@ pub(super) fn author(kind: AuthorKind, id: uuid::Uuid, name: Option<String>) -> 
             name: name.unwrap_or_else(|| "Deleted agent".to_owned()),
         }
     } else {
+        let name = name.unwrap_or_else(|| "Deleted account".to_owned());
         Author::Human {
             id: UserId(id),
-            name: name.unwrap_or_else(|| "Deleted account".to_owned()),
+            name: if kind == AuthorKind::Bot {
+                bot_label(&name)
+            } else {
+                name
+            },
         }
     }
+}
+
+/// Label of a bot in prompts, which marks its messages as those of a program.
+pub(super) fn bot_label(name: &str) -> String {
+    format!("{name} (bot)")
 }
 
 pub(super) fn told(files: Vec<Attachment>) -> Vec<Attached> {
@@ -112,7 +122,7 @@ macro_rules! row_sql {
              m.kind, m.state, m.content, m.attachments, m.created_at, coalesce(h.handle, a.name) as author_handle, m.mentions, \
              (select k.agent_id from tasks k where k.trigger_message_id = m.id and k.kind = 'reply' order by k.id limit 1) as asked_agent_id, ",
             $parent_seq,
-            " as parent_seq from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
+            " as parent_seq from messages m left join users u on m.author_type in ('human', 'bot') and u.id = m.author_id \
              left join members h on m.author_type = 'human' and h.user_id = m.author_id and h.workspace_id = m.workspace_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
             $tail

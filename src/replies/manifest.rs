@@ -850,6 +850,11 @@ impl Row {
                     .author_name
                     .unwrap_or_else(|| "Deleted agent".to_owned()),
             },
+            Some("bot") => super::history::author(
+                crate::chat::messages::AuthorKind::Bot,
+                author_id,
+                self.author_name,
+            ),
             _ => Author::Human {
                 id: UserId(author_id),
                 name: self
@@ -903,7 +908,7 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
             p.only_user_id, o.name as only_user_name, x.function from context_parts p \
             left join actions x on p.source_type = 'action' and x.id = p.source_id left join users o on o.id = p.only_user_id left join context_texts t on t.id = p.text_id \
             left join messages m on p.source_type = 'message' and m.id = p.source_id \
-            left join users u on m.author_type = 'human' and u.id = m.author_id \
+            left join users u on m.author_type in ('human', 'bot') and u.id = m.author_id \
             left join agents a on m.author_type = 'agent' and a.id = m.author_id \
             where p.task_id = $1 order by p.position")
         .bind(task)

@@ -263,9 +263,9 @@ pub async fn add_messages(
     let sql = sql_with_ids!(
         c,
         "insert into task_taints (task_id, kind, source_id, label) \
-         select distinct $1, case when m.author_id = $3 then 'key' else 'message' end, m.author_id, coalesce(u.name, 'a former member') \
+         select distinct $1, case when m.author_type = 'bot' then 'bot' when m.author_id = $3 then 'key' else 'message' end, m.author_id, coalesce(u.name, 'a former member') \
          from messages m left join users u on u.id = m.author_id \
-         where m.author_type = 'human' and m.author_id is not null and (m.author_id <> $3 or m.metadata ->> 'api_key_id' is not null) \
+         where m.author_type in ('human', 'bot') and m.author_id is not null and (m.author_id <> $3 or m.metadata ->> 'api_key_id' is not null) \
          and m.id in",
         2,
         "on conflict do nothing"

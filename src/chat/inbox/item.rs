@@ -89,11 +89,13 @@ impl MessageRow {
             AuthorKind::System => "OpenVibe",
             AuthorKind::Agent => "Deleted agent",
             AuthorKind::Human => "Deleted account",
+            AuthorKind::Bot => "Deleted bot",
         };
         MessageAuthor {
             kind: self.author_type,
             id: self.author_id.map(|id| match self.author_type {
                 AuthorKind::Agent => AgentId(id).to_string(),
+                AuthorKind::Bot => crate::ids::BotId(id).to_string(),
                 _ => UserId(id).to_string(),
             }),
             name: self
@@ -152,7 +154,7 @@ async fn load(c: &mut Conn, reader: Reader, rows: &[Row]) -> Result<Sources, DbE
             "select m.id, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name, \
              (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
              coalesce(u.avatar_url, '/v1/files/' || (a.summary -> 'avatar' ->> 'file_id')) as avatar_url, m.content_plain \
-             from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
+             from messages m left join users u on m.author_type in ('human', 'bot') and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id where m.id in",
             1,
             ""
@@ -187,7 +189,7 @@ async fn load(c: &mut Conn, reader: Reader, rows: &[Row]) -> Result<Sources, DbE
     let actors: Vec<(Uuid, AuthorKind, String, Option<String>)> = c
         .q(sql_with_ids!(
             c,
-            "select x.id, x.kind, x.name, x.avatar_url from (select u.id, 'human' as kind, u.name, u.avatar_url from users u union all \
+            "select x.id, x.kind, x.name, x.avatar_url from (select u.id, case u.kind when 'bot' then 'bot' else 'human' end as kind, u.name, u.avatar_url from users u union all \
              select a.id, 'agent' as kind, coalesce(a.summary ->> 'display_name', a.name), \
              '/v1/files/' || (a.summary -> 'avatar' ->> 'file_id') from agents a) x where x.id in",
             1,
@@ -209,10 +211,10 @@ async fn load(c: &mut Conn, reader: Reader, rows: &[Row]) -> Result<Sources, DbE
 }
 
 fn author(id: Uuid, kind: AuthorKind, name: String, avatar_url: Option<String>) -> MessageAuthor {
-    let id = if kind == AuthorKind::Agent {
-        AgentId(id).to_string()
-    } else {
-        UserId(id).to_string()
+    let id = match kind {
+        AuthorKind::Agent => AgentId(id).to_string(),
+        AuthorKind::Bot => crate::ids::BotId(id).to_string(),
+        _ => UserId(id).to_string(),
     };
     MessageAuthor {
         kind,

@@ -32,6 +32,7 @@ fn item_of(message: &Message, reason: InboxReason, subject: InboxSubject) -> New
     let actor = author.and_then(|id| {
         let user = UserId::parse(id).map(|id| id.0);
         user.or_else(|_| crate::ids::AgentId::parse(id).map(|id| id.0))
+            .or_else(|_| crate::ids::BotId::parse(id).map(|id| id.0))
             .ok()
     });
     NewItem {

@@ -86,9 +86,10 @@ async fn insert_counted(
     let (author_name, avatar_url): (Option<String>, Option<String>) = c.q("insert into messages (id, workspace_id, channel_id, thread_id, conversation_id, parent_id, seq, author_type, author_id, kind, state, \
          content, content_plain, mentions, reactions, metadata, client_id, created_at, attachments, counted_bytes) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
-         returning case messages.author_type when 'human' then (select u.name from users u where u.id = messages.author_id) \
-           when 'agent' then (select coalesce(a.summary ->> 'display_name', a.name) from agents a where a.id = messages.author_id) end, \
+         returning case messages.author_type when 'agent' then (select coalesce(a.summary ->> 'display_name', a.name) from agents a where a.id = messages.author_id) \
+           when 'system' then null else (select u.name from users u where u.id = messages.author_id) end, \
            case messages.author_type when 'human' then (select u.avatar_url from users u where u.id = messages.author_id) \
+           when 'bot' then (select u.avatar_url from users u where u.id = messages.author_id) \
            when 'agent' then (select '/v1/files/' || (a.summary -> 'avatar' ->> 'file_id') from agents a where a.id = messages.author_id) end")
         .bind(new.id)
         .bind(new.workspace)
@@ -165,14 +166,15 @@ async fn count_and_announce(
     log::append(c, new.workspace, event).await
 }
 
-/// People who are notified of the message as a mention. Only messages outside forks notify people: those whom a person's message
-/// mentions, and those in `notify_user_ids`.
+/// People who are notified of the message as a mention. Only messages outside forks notify people: those whom a message of a person or a
+/// bot mentions, and those in `notify_user_ids`.
 fn notified(new: &NewMessage) -> Vec<UserId> {
     if new.fork.is_some() {
         return Vec::new();
     }
     let mentions = new.mentions.iter().filter(|mention| {
-        new.author_type == AuthorKind::Human && mention.kind == MentionKind::User
+        matches!(new.author_type, AuthorKind::Human | AuthorKind::Bot)
+            && mention.kind == MentionKind::User
     });
     mentions
         .filter_map(|mention| mention.id.as_ref()?.parse().ok())

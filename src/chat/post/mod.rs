@@ -43,6 +43,7 @@ use crate::{
 };
 
 mod by_agent;
+mod by_bot;
 mod chain;
 mod enqueue;
 pub(super) mod insert;
@@ -52,6 +53,7 @@ mod opening;
 mod scheduled;
 
 pub use by_agent::{AgentPost, post_as_agent};
+pub use by_bot::{BotPost, MentionLimit, post_as_bot};
 pub use chain::{continue_chain, end_chain, start_obstacle};
 pub use enqueue::{enqueue, queue_full, retry_task};
 pub use insert::{NewMessage, NoticeTarget, insert_message, insert_notice};

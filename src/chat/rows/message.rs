@@ -17,6 +17,8 @@ text_enum! {
     pub enum AuthorKind {
         Human = "human",
         Agent = "agent",
+        /// A bot, such as a webhook.
+        Bot = "bot",
         System = "system",
     }
 }
@@ -53,7 +55,7 @@ text_enum! {
 pub struct MessageAuthor {
     #[serde(rename = "type")]
     pub kind: AuthorKind,
-    /// `user_…` or `agent_…`; null for the system.
+    /// `user_…`, `agent_…`, or `bot_…`; null for the system.
     pub id: Option<String>,
     pub name: String,
     pub avatar_url: Option<String>,
@@ -178,9 +180,24 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub fork_id: Option<ForkId>,
+    /// Color of the bar beside a bot's message: `#rrggbb`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub color: Option<String>,
+    /// Name and emoji under which a bot posted this message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub shown_as: Option<ShownAs>,
     /// Users who are notified of a resolution message as if it mentioned them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,
+}
+
+/// Name and emoji of one message of a bot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ShownAs {
+    pub name: Option<String>,
+    pub emoji: Option<String>,
 }
 
 /// Start of a workflow run.
@@ -253,12 +270,14 @@ impl From<Row> for Message {
     fn from(row: Row) -> Self {
         let id = row.author_id.map(|id| match row.author_type {
             AuthorKind::Agent => crate::ids::AgentId(id).to_string(),
+            AuthorKind::Bot => crate::ids::BotId(id).to_string(),
             _ => UserId(id).to_string(),
         });
         let nobody = match row.author_type {
             AuthorKind::System => "OpenVibe",
             AuthorKind::Agent => "Deleted agent",
             AuthorKind::Human => "Deleted account",
+            AuthorKind::Bot => "Deleted bot",
         };
         Self {
             id: row.id,
@@ -305,7 +324,7 @@ macro_rules! message_sql {
              (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
              coalesce(u.avatar_url, '/v1/files/' || (a.summary -> 'avatar' ->> 'file_id')) as avatar_url, m.kind, m.state, m.content, \
              m.content_plain, m.mentions, m.reactions, m.attachments, m.metadata, m.client_id, m.created_at, m.edited_at, m.deleted_at \
-             from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
+             from messages m left join users u on m.author_type in ('human', 'bot') and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
             $tail
         )

@@ -21,6 +21,7 @@ text_enum! {
     pub enum ParticipantKind {
         Human = "human",
         Agent = "agent",
+        Bot = "bot",
     }
 }
 
@@ -207,6 +208,7 @@ pub(in crate::chat) async fn count_message(c: &mut Conn, message: &Message) -> R
     let kind = match message.author.kind {
         AuthorKind::Human => Some(ParticipantKind::Human),
         AuthorKind::Agent => Some(ParticipantKind::Agent),
+        AuthorKind::Bot => Some(ParticipantKind::Bot),
         AuthorKind::System => None,
     };
     if let (Some(kind), Some(id)) = (kind, message.author.id.clone())

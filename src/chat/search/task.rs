@@ -97,7 +97,7 @@ macro_rules! message_sql {
              (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, m.kind, m.content_plain, m.attachments, \
              m.created_at, case when ch.kind = 'direct' then null else ch.name end as channel_name \
              from messages m join channels ch on ch.id = m.channel_id \
-             left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join users u on m.author_type in ('human', 'bot') and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id \
              where m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' and ",
             $tail

@@ -652,7 +652,7 @@ pub(super) fn lines_of(rows: &[Row]) -> (Vec<SourceLine>, Vec<SegmentPerson>) {
             .author_name
             .clone()
             .unwrap_or_else(|| "Deleted account".to_owned());
-        let person = (row.author_type != AuthorKind::Agent).then(|| {
+        let person = matches!(row.author_type, AuthorKind::Human | AuthorKind::System).then(|| {
             let id = UserId(row.author_id.unwrap_or_default());
             let known = people.iter().position(|known| known.id == id);
             known.unwrap_or_else(|| {

@@ -81,6 +81,8 @@ text_enum! {
     pub enum TaintKind {
         /// A person's message, or a text with a person's words.
         Message = "message",
+        /// A message that a program posted through a bot.
+        Bot = "bot",
         /// A reply whose sources were not recorded.
         Reply = "reply",
         /// A title or a description, which anyone with write access can change.

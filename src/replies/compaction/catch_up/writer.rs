@@ -164,7 +164,7 @@ fn cites_of(rows: &[Row]) -> Vec<SourceId> {
     let messages = rows.iter().map(|row| SourceId::Message(row.id));
     let people = rows
         .iter()
-        .filter(|row| row.author_type != AuthorKind::Agent);
+        .filter(|row| row.author_type == AuthorKind::Human);
     let people: HashSet<UserId> = people.filter_map(|row| row.author_id.map(UserId)).collect();
     messages
         .chain(people.into_iter().map(SourceId::User))
