@@ -25,6 +25,7 @@ pub mod environment;
 pub mod failpoint;
 pub mod files;
 pub mod forks;
+pub mod hooks;
 pub mod http;
 pub mod ids;
 pub mod inbox;

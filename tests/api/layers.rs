@@ -43,7 +43,7 @@ const LAYERS: &[&[&str]] = &[
     &["agents"],
     &["workflows"],
     &["chat"],
-    &["memory"],
+    &["hooks", "memory"],
     &["tools"],
     &["schedules"],
     &["replies"],

@@ -1,0 +1,150 @@
+//! Markdown that is built from texts of a program, with a bounded size.
+
+/// Size at which building stops. It is more than a message can contain, so only text that is cut anyway is left out.
+const BYTES_MAX: usize = 40 * 1024;
+
+/// Markdown paragraphs, and notes about what is not shown as sent.
+#[derive(Debug, Default)]
+pub(super) struct Rendered {
+    text: String,
+    pub(super) notes: Vec<String>,
+    pub(super) color: Option<String>,
+    is_cut: bool,
+}
+
+/// Maximum number of notes.
+const NOTES_MAX: usize = 20;
+
+impl Rendered {
+    /// Adds a paragraph, unless it is blank.
+    pub(super) fn paragraph(&mut self, text: &str) {
+        self.add(text, "\n\n");
+    }
+
+    /// Adds a line directly below the previous one.
+    pub(super) fn line(&mut self, text: &str) {
+        self.add(text, "\n");
+    }
+
+    fn add(&mut self, text: &str, separator: &str) {
+        let text = text.trim_end();
+        if text.trim().is_empty() {
+            return;
+        }
+        if self.is_full() {
+            self.is_cut = true;
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push_str(separator);
+        }
+        let room = BYTES_MAX.saturating_sub(self.text.len());
+        if text.len() > room {
+            self.is_cut = true;
+        }
+        self.text.push_str(beginning(text, room));
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.text.len() >= BYTES_MAX
+    }
+
+    pub(super) fn has_text(&self) -> bool {
+        !self.text.is_empty()
+    }
+
+    pub(super) fn note(&mut self, note: String) {
+        if self.notes.len() < NOTES_MAX && !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Adds a placeholder for a part that a message cannot show.
+    pub(super) fn not_shown(&mut self, kind: &str) {
+        let kind: String = beginning(kind, 40)
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
+            .collect();
+        self.paragraph(&format!("({}, not shown)", kind.replace('_', "\\_")));
+        self.note(format!("{kind} is not shown"));
+    }
+
+    pub(super) fn finish(self) -> (String, bool) {
+        (self.text, self.is_cut)
+    }
+}
+
+/// The beginning of a text, at most this long, that ends between characters.
+pub(super) fn beginning(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+/// Escapes text that is not markup.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut at_start = true;
+    for c in text.chars() {
+        let starts_block = at_start && matches!(c, '#' | '+' | '-' | '=' | '>');
+        if starts_block
+            || matches!(
+                c,
+                '\\' | '`' | '*' | '_' | '~' | '[' | ']' | '<' | '>' | '|'
+            )
+        {
+            out.push('\\');
+        }
+        out.push(c);
+        at_start = c == '\n' || (at_start && c == ' ');
+    }
+    out
+}
+
+/// Checks for a URL that can be a link.
+pub(super) fn is_link(url: &str) -> bool {
+    let scheme_end = url.find("://").unwrap_or(0);
+    let scheme = &url[..scheme_end];
+    (scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"))
+        && url.len() <= 4096
+        && url.len() > scheme_end + 3
+        && !url
+            .chars()
+            .any(|c| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '\\'))
+}
+
+/// A Markdown link; a URL that cannot be a link is shown as text.
+pub(super) fn link(label: &str, url: &str) -> String {
+    let url = url.trim();
+    let label = label.trim();
+    if is_link(url) {
+        if label.is_empty() {
+            return format!("<{url}>");
+        }
+        return format!("[{}](<{url}>)", one_line(&escaped(label)));
+    }
+    match (label.is_empty(), url.is_empty()) {
+        (_, true) => one_line(&escaped(label)),
+        (true, false) => one_line(&escaped(url)),
+        (false, false) => one_line(&escaped(&format!("{label} ({url})"))),
+    }
+}
+
+/// The text on one line.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A code block whose fence is longer than any in the text.
+pub(super) fn fenced(text: &str, language: &str) -> String {
+    let longest = text
+        .split(|c| c != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    let language: String = language
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '#'))
+        .take(20)
+        .collect();
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
+}
