@@ -32,6 +32,7 @@ use crate::{
     disk::DiskSpace,
     files::{self, Blobs, CleanupScope},
     forks::{collaborator::Collaborator, edit, resolver::Resolver},
+    hooks,
     http::{
         serve::{self, Bounds, serve},
         tls::TlsAcceptor,
@@ -1318,6 +1319,9 @@ async fn remove_contexts_forever(state: State) {
         }
         if let Err(e) = post::forget_client_ids(&state.db).await {
             tracing::warn!(error = %e, "old client IDs could not be deleted; trying again tomorrow");
+        }
+        if let Err(e) = hooks::delete_old_threads(&state.db).await {
+            tracing::warn!(error = %e, "old threads of webhooks could not be forgotten; trying again tomorrow");
         }
         if let Err(e) = inbox::expire::delete_old(&state.db).await {
             tracing::warn!(error = %e, "old inbox items could not be deleted; trying again tomorrow");

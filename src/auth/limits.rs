@@ -20,7 +20,7 @@ use super::{
 use crate::{
     db::{Db, DbError},
     http::address::net_of,
-    ids::{SessionId, UserId},
+    ids::{HookId, SessionId, UserId},
     rate::{Buckets, Rate, whole_seconds},
 };
 
@@ -44,6 +44,8 @@ const AGENT_DRAFTS: Rate = Rate::new(Duration::from_mins(6), 10);
 /// Per-person catch-up limits: without a model (each reads up to 500 messages), and written by a model (20 per hour).
 const CATCH_UPS: Rate = Rate::new(Duration::from_secs(2), 30);
 const WRITTEN_CATCH_UPS: Rate = Rate::new(Duration::from_mins(3), 20);
+/// Limit of messages that one incoming webhook posts: 5 per second.
+const HOOK_POSTS: Rate = Rate::new(Duration::from_millis(200), 60);
 /// Limits of all requests, and of anonymous requests, from one address.
 const REQUESTS: Rate = Rate::new(Duration::from_millis(2), 5000);
 const ANONYMOUS: Rate = Rate::new(Duration::from_millis(100), 200);
@@ -75,6 +77,7 @@ pub struct Limits {
     agent_drafts: Buckets<UserId>,
     catch_ups: Buckets<UserId>,
     written_catch_ups: Buckets<UserId>,
+    hooks: Buckets<HookId>,
     requests: Buckets<IpAddr>,
     anonymous: Buckets<IpAddr>,
     sockets: Arc<Mutex<Sockets>>,
@@ -134,6 +137,7 @@ impl Limits {
             agent_drafts: Buckets::of(AGENT_DRAFTS),
             catch_ups: Buckets::of(CATCH_UPS),
             written_catch_ups: Buckets::of(WRITTEN_CATCH_UPS),
+            hooks: Buckets::of(HOOK_POSTS),
             requests: Buckets::of(REQUESTS),
             anonymous: Buckets::of(ANONYMOUS),
             sockets: Arc::new(Mutex::new(Sockets {
@@ -244,6 +248,14 @@ impl Limits {
     /// `RateLimited`.
     pub fn draft_agent(&self, user: UserId) -> Result<(), AuthError> {
         self.count(&self.agent_drafts, user, "agent_drafts")
+    }
+
+    /// Counts a message of an incoming webhook.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    pub fn hook(&self, hook: HookId) -> Result<(), AuthError> {
+        self.count(&self.hooks, hook, "hooks")
     }
 
     /// Counts a catch-up.
@@ -393,6 +405,7 @@ impl Limits {
         self.writes.cleanup(now);
         self.uploads.cleanup(now);
         self.agent_drafts.cleanup(now);
+        self.hooks.cleanup(now);
         self.requests.cleanup(now);
         self.anonymous.cleanup(now);
         self.catch_ups.cleanup(now);

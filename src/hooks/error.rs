@@ -1,6 +1,60 @@
-//! Errors of webhooks.
+//! Errors of bots and webhooks.
 
-use crate::{http::error::StatusCode, text_enum::text_enum};
+use super::object::Bot;
+use crate::{
+    auth::AuthError,
+    chat::ChatError,
+    db::DbError,
+    http::{ApiError, ErrorCode, error::StatusCode},
+    text_enum::text_enum,
+};
+
+/// Error of a route that manages bots and webhooks.
+#[derive(Debug, thiserror::Error)]
+pub enum HookError {
+    #[error("the webhook does not exist, or you did not create it")]
+    HookNotFound,
+    #[error("the bot does not exist")]
+    BotNotFound,
+    #[error("a workspace can have at most {0} webhooks: delete one first")]
+    TooMany(i64),
+    #[error("a workspace can have at most {0} bots: use an existing one")]
+    TooManyBots(i64),
+    #[error("the bot has changed since it was read")]
+    Stale(Box<Bot>),
+    #[error("{0}")]
+    Invalid(String, &'static str),
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+impl From<HookError> for ApiError {
+    fn from(error: HookError) -> Self {
+        use HookError as E;
+        let text = error.to_string();
+        let make = |status, code| ApiError::new(status, code, text);
+        match error {
+            E::HookNotFound => make(StatusCode::NOT_FOUND, ErrorCode::HookNotFound),
+            E::BotNotFound => make(StatusCode::NOT_FOUND, ErrorCode::BotNotFound),
+            E::TooMany(_) | E::TooManyBots(_) => {
+                make(StatusCode::CONFLICT, ErrorCode::TooManyHooks)
+            }
+            E::Stale(bot) => {
+                make(StatusCode::CONFLICT, ErrorCode::VersionConflict).with_current(&bot)
+            }
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
+            }
+            E::Chat(e) => e.into(),
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
+}
 
 text_enum! {
     /// Text of an error that a program gets from a webhook, as from Slack.

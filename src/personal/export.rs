@@ -300,6 +300,15 @@ struct ExportedTask {
     completed_at: Option<Timestamp>,
 }
 
+/// A webhook that the user created.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedHook {
+    id: crate::ids::HookId,
+    bot_name: String,
+    channel_id: ChannelId,
+    created_at: Timestamp,
+}
+
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedSchedule {
     id: ScheduleId,
@@ -569,6 +578,13 @@ async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &schedules).await?;
+    let hooks = Part::<ExportedHook> {
+        name: "hooks",
+        sql: "select h.id, u.name as bot_name, h.channel_id, h.created_at from hooks h join users u on u.id = h.bot_id \
+              where h.workspace_id = $1 and h.created_by = $2 and h.id > $3 order by h.id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &hooks).await?;
     runs(db, out, who).await?;
     let calls = Part::<ModelCall> {
         name: "model_calls",

@@ -1,0 +1,134 @@
+//! Bots and webhooks as the API shows them, and their forms.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    chat::post::MentionLimit,
+    ids::{BotId, ChannelId, HookId, UserId},
+    patch::present,
+    text_enum::text_enum,
+    time::Timestamp,
+};
+
+text_enum! {
+    pub enum BotObject {
+        Bot = "bot",
+    }
+}
+
+#[expect(
+    clippy::derivable_impls,
+    reason = "`text_enum` marks no variant as the default"
+)]
+impl Default for BotObject {
+    fn default() -> Self {
+        Self::Bot
+    }
+}
+
+text_enum! {
+    pub enum HookObject {
+        Hook = "hook",
+    }
+}
+
+#[expect(
+    clippy::derivable_impls,
+    reason = "`text_enum` marks no variant as the default"
+)]
+impl Default for HookObject {
+    fn default() -> Self {
+        Self::Hook
+    }
+}
+
+text_enum! {
+    pub enum BotStatus {
+        Active = "active",
+        /// Its webhooks reject messages.
+        Paused = "paused",
+    }
+}
+
+/// An author of messages that programs post.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct Bot {
+    pub id: BotId,
+    #[sqlx(default)]
+    pub object: BotObject,
+    pub handle: String,
+    pub name: String,
+    pub avatar_url: Option<String>,
+    /// Purpose of the bot; at most 500 characters.
+    pub about: Option<String>,
+    pub status: BotStatus,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    pub last_used_at: Option<Timestamp>,
+    pub version: i64,
+}
+
+/// An address to which a program sends messages for a channel.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct Hook {
+    pub id: HookId,
+    #[sqlx(default)]
+    pub object: HookObject,
+    pub bot_id: BotId,
+    pub channel_id: ChannelId,
+    pub may_notify: MentionLimit,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// A webhook with its address, which is shown only once.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct NewHook {
+    #[serde(flatten)]
+    pub hook: Hook,
+    /// Address for programs. Whoever knows it can post in the channel.
+    pub url: String,
+}
+
+/// Fields of a new webhook.
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HookForm {
+    /// Name of the new bot; required without `bot_id`.
+    pub name: Option<String>,
+    pub channel_id: ChannelId,
+    /// An existing bot, which you must have created unless you are an admin.
+    pub bot_id: Option<BotId>,
+    /// Mentions that notify someone; `people` by default.
+    pub may_notify: Option<MentionLimit>,
+}
+
+/// Changes of a webhook.
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HookPatch {
+    /// Another channel, in which you can post.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub channel_id: Option<ChannelId>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub may_notify: Option<MentionLimit>,
+}
+
+/// Changes of a bot.
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BotPatch {
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub name: Option<String>,
+    /// An empty text removes it.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub about: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub status: Option<BotStatus>,
+}

@@ -1,0 +1,174 @@
+//! Posts what a program sent.
+
+use std::time::Duration;
+
+use super::{
+    error::{HookError, HookFault},
+    object::BotStatus,
+};
+use crate::{
+    auth::hash_token,
+    chat::{
+        messages::{Message, MessageMetadata, Text},
+        post::{BotPost, MentionLimit, post_as_bot},
+        threads::ThreadStatus,
+    },
+    db::{Conn, Db, DbError, dialect, now},
+    ids::{BotId, ChannelId, HookId, ThreadId, UserId, WorkspaceId},
+};
+
+/// Time for which messages with the same key are posted in one thread.
+const THREADS_FOR: Duration = Duration::from_hours(24 * 30);
+
+/// A webhook that a secret belongs to.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct FoundHook {
+    pub id: HookId,
+    pub workspace_id: WorkspaceId,
+    pub bot_id: BotId,
+    /// Slug of the workspace.
+    pub slug: String,
+}
+
+/// Finds the webhook with this secret.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find(c: &mut Conn, secret: &str) -> Result<Option<FoundHook>, DbError> {
+    c.q("select h.id, h.workspace_id, h.bot_id, w.slug from hooks h join workspaces w on w.id = h.workspace_id where h.secret_hash = $1")
+        .bind(hash_token(secret))
+        .opt()
+        .await
+}
+
+/// Slack's ID of a message: seconds and milliseconds of its creation, and three digits of its sequence number.
+pub fn slack_ts(message: &Message) -> String {
+    let ms = message.id.0.as_u128() >> 80;
+    format!("{}.{:03}{:03}", ms / 1000, ms % 1000, message.seq % 1000)
+}
+
+/// A message to post.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// Secret of the webhook, which is checked again in the transaction.
+    pub secret: String,
+    pub text: Text,
+    pub metadata: MessageMetadata,
+    pub thread_key: Option<String>,
+    pub client_id: Option<String>,
+}
+
+/// Outcome of a post.
+#[derive(Debug)]
+pub enum Delivered {
+    Posted(Box<Message>),
+    Refused(HookFault),
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: HookId,
+    workspace_id: WorkspaceId,
+    bot_id: BotId,
+    channel_id: ChannelId,
+    may_notify: MentionLimit,
+    created_by: UserId,
+    status: BotStatus,
+}
+
+/// The open thread of a key.
+async fn thread_of(c: &mut Conn, hook: &Row, key: &str) -> Result<Option<ThreadId>, DbError> {
+    let row: Option<(ThreadId,)> = c
+        .q("select k.thread_id from hook_threads k join threads t on t.id = k.thread_id \
+            join messages m on m.id = t.root_message_id \
+            where k.hook_id = $1 and k.thread_key = $2 and k.created_at > $3 and t.channel_id = $4 and t.status = $5 \
+            and m.deleted_at is null")
+        .bind(hook.id)
+        .bind(key.to_owned())
+        .bind(now() - THREADS_FOR)
+        .bind(hook.channel_id)
+        .bind(ThreadStatus::Open)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// Posts a message in the webhook's channel.
+///
+/// # Errors
+/// `ChannelArchived`, `ClientIdReused`, `QuotaExceeded`.
+pub async fn post(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    post: &Post,
+) -> Result<Delivered, HookError> {
+    dialect::lock_workspace(c, workspace.0).await?;
+    let hook: Option<Row> = c
+        .q("select h.id, h.workspace_id, h.bot_id, h.channel_id, h.may_notify, h.created_by, b.status \
+            from hooks h join bots b on b.id = h.bot_id where h.secret_hash = $1 and h.workspace_id = $2")
+        .bind(hash_token(&post.secret))
+        .bind(workspace)
+        .opt()
+        .await?;
+    let Some(hook) = hook else {
+        return Ok(Delivered::Refused(HookFault::NoService));
+    };
+    if hook.status == BotStatus::Paused {
+        return Ok(Delivered::Refused(HookFault::ActionProhibited));
+    }
+    let thread = match &post.thread_key {
+        Some(key) => thread_of(c, &hook, key).await?,
+        None => None,
+    };
+    let new = BotPost {
+        workspace: hook.workspace_id,
+        channel: hook.channel_id,
+        thread,
+        bot: hook.bot_id,
+        creator: hook.created_by,
+        text: &post.text,
+        may_notify: hook.may_notify,
+        metadata: post.metadata.clone(),
+        client_id: post.client_id.as_deref(),
+    };
+    let message = post_as_bot(c, new).await?;
+    let at = now();
+    if let Some(key) = post.thread_key.as_ref().filter(|_| thread.is_none()) {
+        c.q("insert into hook_threads (hook_id, thread_key, thread_id, created_at) values ($1, $2, $3, $4) \
+             on conflict (hook_id, thread_key) do update set thread_id = excluded.thread_id, created_at = excluded.created_at")
+            .bind(hook.id)
+            .bind(key.clone())
+            .bind(message.thread_id)
+            .bind(at)
+            .run()
+            .await?;
+    }
+    for (sql, id) in [
+        (
+            "update hooks set last_used_at = $2 where id = $1",
+            hook.id.0,
+        ),
+        (
+            "update bots set last_used_at = $2 where id = $1",
+            hook.bot_id.0,
+        ),
+    ] {
+        c.q(sql).bind(id).bind(at).run().await?;
+    }
+    Ok(Delivered::Posted(Box::new(message)))
+}
+
+/// Deletes keys whose threads are too old to be answered.
+///
+/// # Errors
+/// Only database errors.
+pub async fn delete_old_threads(db: &Db) -> Result<(), DbError> {
+    db.delete_expired(
+        now() - THREADS_FOR,
+        "select exists (select 1 from hook_threads where created_at < $1)",
+        "delete from hook_threads where (hook_id, thread_key) in \
+         (select hook_id, thread_key from hook_threads where created_at < $1 order by created_at limit $2)",
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,402 @@
+//! Bots and webhooks as they are stored and managed.
+
+use super::{
+    error::HookError,
+    object::{Bot, BotPatch, BotStatus, Hook, HookForm, HookObject, HookPatch},
+};
+use crate::{
+    auth::{
+        Actor, AuditAction, DisplayName, Scope, UserKind, handles, hash_token,
+        look_alikes::Skeletons, mark_names_changed, new_token, record_audit, shown_names,
+    },
+    chat::{ChatError, channels::ChannelKind, post::MentionLimit},
+    db::{Conn, DbError, dialect, is_in_visible_channel, is_visible_channel, now},
+    ids::{BotId, ChannelId, HookId, WorkspaceId},
+    time::Timestamp,
+};
+
+/// Maximum number of webhooks of a workspace.
+const HOOKS_MAX: i64 = 200;
+/// Maximum number of bots of a workspace. A bot that has posted stays when its webhooks are deleted.
+const BOTS_MAX: i64 = 1000;
+const ABOUT_UNITS_MAX: usize = 500;
+
+macro_rules! bot_sql {
+    ($tail:literal) => {
+        concat!(
+            "select b.id, b.handle, u.name, u.avatar_url, b.about, b.status, b.created_by, b.created_at, b.last_used_at, \
+             b.version from bots b join users u on u.id = b.id ",
+            $tail
+        )
+    };
+}
+
+macro_rules! hook_sql {
+    ($tail:expr) => {
+        concat!(
+            "select h.id, h.bot_id, h.channel_id, h.may_notify, h.created_by, h.created_at, h.last_used_at \
+             from hooks h ",
+            $tail
+        )
+    };
+}
+
+/// Workspace of a webhook.
+///
+/// # Errors
+/// Only database errors.
+pub async fn workspace_of_hook(c: &mut Conn, id: HookId) -> Result<Option<WorkspaceId>, DbError> {
+    let row: Option<(WorkspaceId,)> = c
+        .q("select workspace_id from hooks where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// Workspace of a bot.
+///
+/// # Errors
+/// Only database errors.
+pub async fn workspace_of_bot(c: &mut Conn, id: BotId) -> Result<Option<WorkspaceId>, DbError> {
+    let row: Option<(WorkspaceId,)> = c
+        .q("select workspace_id from bots where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// All bots of the workspace, oldest first.
+///
+/// # Errors
+/// An error from `Actor::require`.
+pub async fn list_bots(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Bot>, HookError> {
+    actor.require(Scope::ChatRead)?;
+    Ok(
+        c.q(bot_sql!("where b.workspace_id = $1 order by b.id limit $2"))
+            .bind(actor.workspace)
+            .bind(BOTS_MAX)
+            .all()
+            .await?,
+    )
+}
+
+/// Webhooks of channels that the actor can read: those that the actor created, or all of them for an admin. Oldest first.
+///
+/// # Errors
+/// An error from `Actor::require`.
+pub async fn list_hooks(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Hook>, HookError> {
+    actor.require(Scope::ChatWrite)?;
+    Ok(c.q(hook_sql!(concat!(
+        "where h.workspace_id = $1 and (h.created_by = $2 or $3) and ",
+        is_in_visible_channel!("h.channel_id", "$2"),
+        " order by h.id limit $4"
+    )))
+    .bind(actor.workspace)
+    .bind(actor.user)
+    .bind(actor.scopes.has(Scope::WorkspaceAdmin))
+    .bind(HOOKS_MAX)
+    .all()
+    .await?)
+}
+
+async fn get_bot(c: &mut Conn, workspace: WorkspaceId, id: BotId) -> Result<Bot, HookError> {
+    let bot: Option<Bot> = c
+        .q(bot_sql!("where b.id = $1 and b.workspace_id = $2"))
+        .bind(id)
+        .bind(workspace)
+        .opt()
+        .await?;
+    bot.ok_or(HookError::BotNotFound)
+}
+
+/// # Errors
+/// `HookNotFound` unless the actor can read the channel, and created the webhook or is an admin.
+async fn get_own(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<Hook, HookError> {
+    actor.require(Scope::ChatWrite)?;
+    let hook: Option<Hook> = c
+        .q(hook_sql!(concat!(
+            "where h.id = $1 and h.workspace_id = $2 and (h.created_by = $3 or $4) and ",
+            is_in_visible_channel!("h.channel_id", "$3")
+        )))
+        .bind(id)
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .bind(actor.scopes.has(Scope::WorkspaceAdmin))
+        .opt()
+        .await?;
+    hook.ok_or(HookError::HookNotFound)
+}
+
+/// Checks that the actor, and therefore a webhook, can post in a channel.
+///
+/// # Errors
+/// `ChannelNotFound`, `ChannelArchived`, `Invalid`.
+async fn check_channel(c: &mut Conn, actor: &Actor<'_>, id: ChannelId) -> Result<(), HookError> {
+    let row: Option<(ChannelKind, Option<Timestamp>)> = c
+        .q(concat!(
+            "select ch.kind, ch.archived_at from channels ch where ch.id = $1 and ch.workspace_id = $2 and ",
+            is_visible_channel!("ch", "$3")
+        ))
+        .bind(id)
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .opt()
+        .await?;
+    let (kind, archived_at) = row.ok_or(ChatError::ChannelNotFound)?;
+    if archived_at.is_some() {
+        return Err(ChatError::ChannelArchived.into());
+    }
+    if kind == ChannelKind::Direct {
+        let problem = "a webhook cannot post in a direct conversation: choose a channel";
+        return Err(HookError::Invalid(problem.to_owned(), "channel_id"));
+    }
+    Ok(())
+}
+
+/// Inserts a bot and the account that its messages refer to, which nobody can sign in to.
+async fn insert_bot(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<BotId, HookError> {
+    let name = DisplayName::parse(name, "name")?.0;
+    shown_names::check_bot(c, actor.workspace, &name).await?;
+    let count: i64 = c
+        .q("select count(*) from bots where workspace_id = $1")
+        .bind(actor.workspace)
+        .value()
+        .await?;
+    if count >= BOTS_MAX {
+        return Err(HookError::TooManyBots(BOTS_MAX));
+    }
+    let id = BotId::new();
+    let skeletons = Skeletons::of(&name);
+    // Neither the address nor the hash can be entered or verified.
+    c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded, kind) \
+         values ($1, $2, $3, null, '', $4, $5, $6, $7)")
+        .bind(id)
+        .bind(id.to_string())
+        .bind(name.clone())
+        .bind(now())
+        .bind(skeletons.exact)
+        .bind(skeletons.folded)
+        .bind(UserKind::Bot)
+        .run()
+        .await?;
+    let handle = handles::find_free(c, actor.workspace, &name, "bot").await?;
+    handles::claim(c, actor.workspace, &handle, handles::OwnerType::Bot, id.0).await?;
+    c.q("insert into bots (id, workspace_id, handle, about, status, created_by, created_at, last_used_at, version) \
+         values ($1, $2, $3, null, $4, $5, $6, null, 1)")
+        .bind(id)
+        .bind(actor.workspace)
+        .bind(handle)
+        .bind(BotStatus::Active)
+        .bind(actor.user)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(id)
+}
+
+/// Creates a webhook for a channel in which the actor can post. Returns it with its secret.
+///
+/// # Errors
+/// `ChannelNotFound`, `ChannelArchived`, `BotNotFound`, `TooMany`, `Invalid`, or an error from `Actor::require`.
+pub async fn create(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    form: &HookForm,
+) -> Result<(Hook, String), HookError> {
+    actor.require(Scope::ChatWrite)?;
+    let workspace = actor.workspace;
+    dialect::lock_workspace(c, workspace.0).await?;
+    check_channel(c, actor, form.channel_id).await?;
+    let count: i64 = c
+        .q("select count(*) from hooks where workspace_id = $1")
+        .bind(workspace)
+        .value()
+        .await?;
+    if count >= HOOKS_MAX {
+        return Err(HookError::TooMany(HOOKS_MAX));
+    }
+    let known = match form.bot_id {
+        Some(id) => Some(get_bot(c, workspace, id).await?),
+        None => None,
+    };
+    let bot = match (known, &form.name) {
+        (Some(bot), None) => {
+            if bot.created_by != actor.user {
+                actor.require(Scope::WorkspaceAdmin)?;
+            }
+            bot.id
+        }
+        (None, Some(name)) => insert_bot(c, actor, name).await?,
+        _ => {
+            let problem = "send either `name`, for a new bot, or `bot_id`";
+            return Err(HookError::Invalid(problem.to_owned(), "name"));
+        }
+    };
+    let secret = new_token();
+    let hook = Hook {
+        id: HookId::new(),
+        object: HookObject::Hook,
+        bot_id: bot,
+        channel_id: form.channel_id,
+        may_notify: form.may_notify.unwrap_or(MentionLimit::People),
+        created_by: actor.user,
+        created_at: now(),
+        last_used_at: None,
+    };
+    c.q("insert into hooks (id, workspace_id, bot_id, channel_id, may_notify, secret_hash, created_by, created_at, last_used_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, null)")
+        .bind(hook.id)
+        .bind(workspace)
+        .bind(bot)
+        .bind(hook.channel_id)
+        .bind(hook.may_notify)
+        .bind(hash_token(&secret))
+        .bind(actor.user)
+        .bind(hook.created_at)
+        .run()
+        .await?;
+    let data = serde_json::json!({"bot_id": bot, "channel_id": hook.channel_id});
+    record_audit(
+        c,
+        actor,
+        AuditAction::HookCreated,
+        hook.id.to_string(),
+        data,
+    )
+    .await?;
+    Ok((hook, secret))
+}
+
+/// Changes a webhook.
+///
+/// # Errors
+/// `HookNotFound`, `ChannelNotFound`, `ChannelArchived`, `Invalid`, or an error from `Actor::require`.
+pub async fn patch(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: HookId,
+    patch: &HookPatch,
+) -> Result<Hook, HookError> {
+    actor.require(Scope::ChatWrite)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let mut hook = get_own(c, actor, id).await?;
+    if let Some(channel) = patch.channel_id {
+        check_channel(c, actor, channel).await?;
+        hook.channel_id = channel;
+    }
+    hook.may_notify = patch.may_notify.unwrap_or(hook.may_notify);
+    c.q("update hooks set channel_id = $2, may_notify = $3 where id = $1")
+        .bind(id)
+        .bind(hook.channel_id)
+        .bind(hook.may_notify)
+        .run()
+        .await?;
+    let data = serde_json::json!({"bot_id": hook.bot_id, "channel_id": hook.channel_id});
+    record_audit(c, actor, AuditAction::HookUpdated, id.to_string(), data).await?;
+    Ok(hook)
+}
+
+/// Gives a webhook a new address; the old one stops working. Returns the new secret.
+///
+/// # Errors
+/// `HookNotFound`, or an error from `Actor::require`.
+pub async fn rotate(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: HookId,
+) -> Result<(Hook, String), HookError> {
+    let hook = get_own(c, actor, id).await?;
+    let secret = new_token();
+    c.q("update hooks set secret_hash = $2 where id = $1")
+        .bind(id)
+        .bind(hash_token(&secret))
+        .run()
+        .await?;
+    let data = serde_json::json!({"bot_id": hook.bot_id});
+    record_audit(c, actor, AuditAction::HookRotated, id.to_string(), data).await?;
+    Ok((hook, secret))
+}
+
+/// Deletes a webhook. Its messages stay, and so does its bot if it has posted any or has other webhooks.
+///
+/// # Errors
+/// `HookNotFound`, or an error from `Actor::require`.
+pub async fn delete(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<(), HookError> {
+    let hook = get_own(c, actor, id).await?;
+    c.q("delete from hooks where id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    let is_unused: bool = c
+        .q(
+            "select exists (select 1 from bots b where b.id = $1 and b.last_used_at is null \
+            and not exists (select 1 from hooks h where h.bot_id = b.id))",
+        )
+        .bind(hook.bot_id)
+        .value()
+        .await?;
+    if is_unused {
+        handles::release(c, actor.workspace, hook.bot_id.0).await?;
+        c.q("delete from users where id = $1 and kind = 'bot'")
+            .bind(hook.bot_id)
+            .run()
+            .await?;
+    }
+    let data = serde_json::json!({"bot_id": hook.bot_id, "channel_id": hook.channel_id});
+    record_audit(c, actor, AuditAction::HookDeleted, id.to_string(), data).await?;
+    Ok(())
+}
+
+/// Changes a bot, if it still has the version `expected`.
+///
+/// # Errors
+/// `BotNotFound`, `Stale`, `Invalid`, or an error from `Actor::require`.
+pub async fn patch_bot(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: BotId,
+    patch: &BotPatch,
+    expected: Option<i64>,
+) -> Result<Bot, HookError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let bot = get_bot(c, actor.workspace, id).await?;
+    if expected.is_some_and(|expected| expected != bot.version) {
+        return Err(HookError::Stale(Box::new(bot)));
+    }
+    let about = match &patch.about {
+        None => bot.about.clone(),
+        Some(about) => {
+            if about.encode_utf16().count() > ABOUT_UNITS_MAX || about.contains('\0') {
+                let problem = format!("`about` can have at most {ABOUT_UNITS_MAX} characters");
+                return Err(HookError::Invalid(problem, "about"));
+            }
+            Some(about.trim().to_owned()).filter(|about| !about.is_empty())
+        }
+    };
+    if let Some(name) = patch.name.as_ref().filter(|name| name.trim() != bot.name) {
+        let name = DisplayName::parse(name, "name")?.0;
+        shown_names::check_bot(c, actor.workspace, &name).await?;
+        let skeletons = Skeletons::of(&name);
+        c.q("update users set name = $2, name_skeleton = $3, name_folded = $4 where id = $1 and kind = 'bot'")
+            .bind(id)
+            .bind(name)
+            .bind(skeletons.exact)
+            .bind(skeletons.folded)
+            .run()
+            .await?;
+        mark_names_changed(c).await?;
+    }
+    c.q("update bots set about = $2, status = $3, version = version + 1 where id = $1")
+        .bind(id)
+        .bind(about)
+        .bind(patch.status.unwrap_or(bot.status))
+        .run()
+        .await?;
+    let changed = get_bot(c, actor.workspace, id).await?;
+    let data = serde_json::json!({"name": changed.name, "status": changed.status});
+    record_audit(c, actor, AuditAction::BotUpdated, id.to_string(), data).await?;
+    Ok(changed)
+}
