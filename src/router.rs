@@ -45,6 +45,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::memory::router())
         .merge(routes::tools::router())
         .merge(routes::schedules::router())
+        .merge(routes::hooks::router())
         .merge(routes::responses::router())
         .merge(routes::chat_completions::router())
         .merge(routes::registry::router())
@@ -106,6 +107,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .clone()
         .route("/openapi.json", get(serve_document))
         .merge(routes::server::probe::router())
+        .merge(routes::hooks::receiver())
         .fallback(assets::serve)
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(middleware::from_fn_with_state(
@@ -115,6 +117,9 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(middleware::from_fn(refuse_nul))
         .layer(axum::Extension(bounds.bodies.upload_pace))
         .layer(axum::Extension(upload_bytes))
+        .layer(axum::Extension(Pool::<crate::ids::WorkspaceId>::new(
+            bounds.bodies.member_bytes,
+        )))
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(encoding::compress))
         .layer(middleware::from_fn_with_state(

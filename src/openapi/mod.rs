@@ -56,6 +56,7 @@ use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
         (name = "agents", description = "Agent profiles, their versions, and files."),
         (name = "workflows", description = "Lists of steps that agents and people work through."),
         (name = "schedules", description = "Agents and workflows that run at certain times."),
+        (name = "integrations", description = "Incoming webhooks, through which programs post messages, and their bots."),
         (name = "memory", description = "What agents remember: sentences with their sources, which people can see, correct, and forget."),
         (name = "admin", description = "Usage of agents, and a connection test for the model."),
         (name = "responses", description = "For clients of the OpenAI API (Responses, Chat Completions, Models), with its error format."),

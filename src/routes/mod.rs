@@ -7,6 +7,7 @@ pub mod chat_completions;
 pub mod files;
 pub mod forks;
 pub mod health;
+pub mod hooks;
 pub mod mcp;
 pub mod memory;
 pub mod nodes;

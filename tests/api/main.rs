@@ -71,6 +71,7 @@ mod guard;
 mod guard_runs;
 mod handoff;
 mod health;
+mod hooks;
 mod inbox;
 mod invites;
 mod isolation;

@@ -108,6 +108,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
         "threads",
         &[("memory", "ThreadMemory"), ("status", "ThreadStatus")],
     ),
+    ("users", &[("kind", "UserKind")]),
     ("workflows", &[("status", "WorkflowStatus")]),
     (
         "workspace_policies",

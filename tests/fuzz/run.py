@@ -82,7 +82,7 @@ KIND_OF_PATH = {
     "sandbox-policies": "sandbox", "responses": "response", "files": "file", "models": "model", "auth": "session",
     "members": "user", "audit-log": "audit", "resolutions": "resolution", "sessions": "session",
     "memories": "memory", "compactions": "compaction",
-    "personas": "persona", "tools": "tool", "actions": "act", "grants": "grant", "schedules": "schedule",
+    "personas": "persona", "tools": "tool", "actions": "act", "grants": "grant", "schedules": "schedule", "hooks": "hook", "bots": "bot",
     "workflows": "flow", "runs": "run",
 }
 KIND_OF_NAME = {
@@ -90,7 +90,7 @@ KIND_OF_NAME = {
     "fork_id": "fork", "channel_id": "channel", "agent_id": "agent", "author_id": "user", "actor_id": "user", "owner_id": "user",
     "message_id": "message", "parent_id": "message", "X-Workspace-Id": "workspace", "action": "action", "from": "month",
     "to": "month", "around": "message", "against": "version", "target_version": "version", "cursor": "cursor",
-    "base_profile_id": "agent", "channel_ids": "channel", "sandbox_policy_id": "sandbox", "persona_id": "persona", "member_ids": "user", "attachments": "file",
+    "base_profile_id": "agent", "channel_ids": "channel", "bot_id": "bot", "sandbox_policy_id": "sandbox", "persona_id": "persona", "member_ids": "user", "attachments": "file",
     "previous_response_id": "response", "task_id": "task", "default_agent_id": "agent", "workflow_id": "flow",
 }
 KIND_OF_PLACE = {

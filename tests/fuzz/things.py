@@ -18,6 +18,7 @@ PREFIXES = {
     "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
     "response": "resp", "audit": "audit", "memory": "mem",
     "compaction": "comp", "persona": "persona", "tool": "tool", "act": "act", "grant": "grant",
+    "hook": "hook", "bot": "bot",
     "schedule": "sched", "flow": "flow", "run": "run",
 }
 # IDs that are never assigned: the largest of each kind.
@@ -334,6 +335,13 @@ class Things:
         self.desk().post(f"/v1/actions/{action['id']}/approve", form)
         return self.desk().get("/v1/waiting")["grants"][-1]["id"]
 
+    def hook(self):
+        """A webhook. A workspace can have 200: older ones go first."""
+        known = self.get("/v1/hooks?limit=100")["data"]
+        for old in known[: max(0, len(known) - 80)]:
+            self.call("DELETE", f"/v1/hooks/{old['id']}")
+        return self.post("/v1/hooks", {"name": self.word("robot"), "channel_id": self.channel()})["id"]
+
     def schedule(self):
         """A schedule that does not fire during a run. A person can have 20: older ones go first."""
         own = [found for found in self.get("/v1/schedules")["data"] if found["owner_id"] == self.me["id"]]
@@ -405,6 +413,8 @@ def fill(things):
         keep("response", things.response())
         keep("file", things.file(), things.attached())
     keep("schedule", things.schedule())
+    keep("hook", things.hook())
+    keep("bot", things.get("/v1/bots")["data"][0]["id"])
     keep("grant", things.grant())
     keep("act", things.waiting_action()["id"])
     keep("task", things.ended_task())

@@ -332,6 +332,8 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "actions" => "act",
         "grants" => "grant",
         "schedules" => "schedule",
+        "bots" => "bot",
+        "hooks" => "hook",
         "workspaces" => "workspace",
         "agents" => "agent",
         "invites" => "invite",

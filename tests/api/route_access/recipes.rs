@@ -8,8 +8,8 @@ use super::{
     kinds_of,
     table::{Row, TestCaller, body_example, required_ids},
     world::{
-        AccessFixture, compactable, compaction, dive, failed_run, kept_response, newcomer, persona,
-        resolved, sandbox, schedule, workflow, workflow_form, yearly,
+        AccessFixture, compactable, compaction, dive, failed_run, hook, kept_response, newcomer,
+        persona, resolved, sandbox, schedule, workflow, workflow_form, yearly,
     },
 };
 use crate::{
@@ -512,6 +512,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::delete(at(&grant))
         }
 
+        ("POST /v1/hooks", _) => Call::post(
+            path,
+            json!({"name": format!("Robot {n}"), "channel_id": general}),
+        ),
         ("POST /v1/schedules", _) => Call::post(path, yearly(general)),
         ("POST /v1/schedules/{id}/run", _) => Call::act(at(&schedule(by, general).await)),
 
@@ -811,6 +815,8 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "response" => kept_response(by).await,
         "sandbox" => made_sandbox(w, n).await,
         "schedule" => schedule(by, general).await,
+        "hook" => hook(by, general).await.0,
+        "bot" => hook(&w.ada, general).await.1,
         "task" => w.failed_task(by).await,
         "thread" => by.thread(general, "Root").await,
         "tool" => id(&made_tool(w, n).await),

@@ -350,6 +350,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
             ("grant", grant(app, by, channel).await),
             ("act", waiting_action(app, by, channel).await),
             ("schedule", schedule(by, channel).await),
+            ("hook", hook(by, channel).await.0),
             ("run", private_run(by, channel).await),
         ]),
     }
@@ -385,7 +386,21 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("passkey", id(&passkey)),
         ("audit", id(&list(&audit, "/data")[0])),
         ("response", kept_response(by).await),
+        ("bot", a_bot(by).await),
     ])
+}
+
+/// Creates a webhook; returns its ID and that of its bot.
+pub async fn hook(by: &Person, channel: &str) -> (String, String) {
+    let form = json!({"name": "Build robot", "channel_id": channel});
+    let made = by.post("/v1/hooks", form).await.is(201);
+    (id(&made), text(&made, "/bot_id"))
+}
+
+/// Creates a bot in the first public channel.
+async fn a_bot(by: &Person) -> String {
+    let channels = by.get("/v1/channels").await.ok();
+    hook(by, &id(&list(&channels, "/data")[0])).await.1
 }
 
 /// A schedule that does not fire during the tests.

@@ -1321,6 +1321,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/bots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the bots of the workspace, oldest first
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_bots"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bots/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Rename, describe, pause, or resume a bot
+         * @description The webhooks of a paused bot reject messages.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        patch: operations["patch_bot"];
+        trace?: never;
+    };
     "/v1/budgets": {
         parameters: {
             query?: never;
@@ -2213,6 +2255,80 @@ export interface paths {
          * @description **Access:** every role; with a session only, not a key.
          */
         delete: operations["delete_grant"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the webhooks that you created, oldest first
+         * @description Admins see all webhooks of the channels that they can read.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        get: operations["list_hooks"];
+        put?: never;
+        /**
+         * Create a webhook, with a new bot or an existing one
+         * @description The webhook continues to work when its creator leaves the workspace.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["create_hook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook; its messages stay
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["delete_hook"];
+        options?: never;
+        head?: never;
+        /**
+         * Move a webhook to another channel, or limit its mentions
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        patch: operations["patch_hook"];
+        trace?: never;
+    };
+    "/v1/hooks/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a webhook a new address
+         * @description The old address stops working.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["rotate_hook"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -5138,7 +5254,7 @@ export interface components {
          * @description Recorded action.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "factor.added" | "factor.removed" | "factor.reset";
+        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.updated" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "factor.added" | "factor.removed" | "factor.reset";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -5189,8 +5305,11 @@ export interface components {
             requireResidentKey: boolean;
             userVerification: string;
         };
-        /** @enum {string} */
-        AuthorKind: "human" | "agent" | "system";
+        /**
+         * @description `bot`: A bot, such as a webhook.
+         * @enum {string}
+         */
+        AuthorKind: "human" | "agent" | "bot" | "system";
         /** @description A text that shapes an agent, and its author, who is neither the requester nor an admin. */
         AuthorLabel: {
             user_id: components["schemas"]["UserId"] | null;
@@ -5236,6 +5355,38 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
+        /** @description An author of messages that programs post. */
+        Bot: {
+            id: components["schemas"]["BotId"];
+            object: components["schemas"]["BotObject"];
+            handle: string;
+            name: string;
+            avatar_url: string | null;
+            /** @description Purpose of the bot; at most 500 characters. */
+            about: string | null;
+            status: components["schemas"]["BotStatus"];
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            last_used_at: components["schemas"]["Timestamp"] | null;
+            /** Format: int64 */
+            version: number;
+        };
+        /** @description ID of a bot: `bot_` and 26 base-32 characters */
+        BotId: string;
+        /** @enum {string} */
+        BotObject: "bot";
+        /** @description Changes of a bot. */
+        BotPatch: {
+            name?: string;
+            /** @description An empty text removes it. */
+            about?: string;
+            status?: components["schemas"]["BotStatus"];
+        };
+        /**
+         * @description `paused`: Its webhooks reject messages.
+         * @enum {string}
+         */
+        BotStatus: "active" | "paused";
         /**
          * @description Context that the agent of a delegated task receives.
          *
@@ -6484,7 +6635,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "bot_not_found" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -6983,6 +7134,35 @@ export interface components {
             status: components["schemas"]["TaskStatus"];
             /** @description Always true. */
             hidden: boolean;
+        };
+        /** @description An address to which a program sends messages for a channel. */
+        Hook: {
+            id: components["schemas"]["HookId"];
+            object: components["schemas"]["HookObject"];
+            bot_id: components["schemas"]["BotId"];
+            channel_id: components["schemas"]["ChannelId"];
+            may_notify: components["schemas"]["MentionLimit"];
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            last_used_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description Fields of a new webhook. */
+        HookForm: {
+            /** @description Name of the new bot; required without `bot_id`. */
+            name?: string | null;
+            channel_id: components["schemas"]["ChannelId"];
+            bot_id?: components["schemas"]["BotId"] | null;
+            may_notify?: components["schemas"]["MentionLimit"] | null;
+        };
+        /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+        HookId: string;
+        /** @enum {string} */
+        HookObject: "hook";
+        /** @description Changes of a webhook. */
+        HookPatch: {
+            /** @description Another channel, in which you can post. */
+            channel_id?: components["schemas"]["ChannelId"];
+            may_notify?: components["schemas"]["MentionLimit"];
         };
         /** @description Fields of `POST /v1/agents/import`: an export, or files in the same form. */
         Import: {
@@ -7510,6 +7690,21 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_Bot: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Bot"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_CompactionRecord: {
             /** @enum {string} */
             object: "list";
@@ -7544,6 +7739,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["FileSummary"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_Hook: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Hook"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -8306,6 +8516,11 @@ export interface components {
          * @enum {string}
          */
         MentionKind: "agent" | "user" | "group";
+        /**
+         * @description Mentions in a bot's messages that notify someone; all others are text.
+         * @enum {string}
+         */
+        MentionLimit: "nobody" | "people" | "everyone";
         Message: {
             id: components["schemas"]["MessageId"];
             workspace_id: components["schemas"]["WorkspaceId"];
@@ -8337,7 +8552,7 @@ export interface components {
         };
         MessageAuthor: {
             type: components["schemas"]["AuthorKind"];
-            /** @description `user_…` or `agent_…`; null for the system. */
+            /** @description `user_…`, `agent_…`, or `bot_…`; null for the system. */
             id: string | null;
             name: string;
             avatar_url: string | null;
@@ -8419,6 +8634,10 @@ export interface components {
             run_start?: components["schemas"]["RunStart"];
             /** @description The fork whose resolution this message publishes. */
             fork_id?: components["schemas"]["ForkId"];
+            /** @description Color of the bar beside a bot's message: `#rrggbb`. */
+            color?: string;
+            /** @description Name and emoji under which a bot posted this message. */
+            shown_as?: components["schemas"]["ShownAs"];
             /** @description Users who are notified of a resolution message as if it mentioned them. */
             notify_user_ids?: components["schemas"]["UserId"][];
         };
@@ -8844,6 +9063,11 @@ export interface components {
             /** @description First task of the collaboration; present if `collaborators` were given. */
             task?: components["schemas"]["Task"];
         };
+        /** @description A webhook with its address, which is shown only once. */
+        NewHook: components["schemas"]["Hook"] & {
+            /** @description Address for programs. Whoever knows it can post in the channel. */
+            url: string;
+        };
         /** @description An invite with its link, which is shown only once. */
         NewInviteAnswer: components["schemas"]["Invite"] & {
             token: string;
@@ -9123,7 +9347,7 @@ export interface components {
             name: string;
         };
         /** @enum {string} */
-        ParticipantKind: "human" | "agent";
+        ParticipantKind: "human" | "agent" | "bot";
         Passkey: {
             id: components["schemas"]["PasskeyId"];
             name: string;
@@ -10902,6 +11126,11 @@ export interface components {
             /** @description True if the server sends email, so that a forgotten password can be reset. */
             mail: boolean;
         };
+        /** @description Name and emoji of one message of a bot. */
+        ShownAs: {
+            name: string | null;
+            emoji: string | null;
+        };
         /** @description A tool, and whether replies can use it. */
         ShownTool: {
             /** @description 1 to 64 letters, digits, `_`, or `-`. With `registry_id`, the registered name by default. */
@@ -11382,6 +11611,8 @@ export interface components {
          *
          *     `message`: A person's message, or a text with a person's words.
          *
+         *     `bot`: A message that a program posted through a bot.
+         *
          *     `reply`: A reply whose sources were not recorded.
          *
          *     `title`: A title or a description, which anyone with write access can change.
@@ -11391,7 +11622,7 @@ export interface components {
          *     `author`: A text that shapes an agent, such as its instructions.
          * @enum {string}
          */
-        TaintKind: "message" | "reply" | "title" | "key" | "memory" | "file" | "page" | "mcp" | "code" | "import" | "author";
+        TaintKind: "message" | "bot" | "reply" | "title" | "key" | "memory" | "file" | "page" | "mcp" | "code" | "import" | "author";
         /** @description A unit of work for an agent, or for a model without an agent. */
         Task: {
             id: components["schemas"]["TaskId"];
@@ -17530,6 +17761,126 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_bots: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only objects created after the one with this ID. */
+                after?: string;
+                /** @description Only objects created before the one with this ID. */
+                before?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "about": null,
+                     *           "avatar_url": null,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "handle": "ada",
+                     *           "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_used_at": null,
+                     *           "name": "Ada",
+                     *           "object": "bot",
+                     *           "status": "active",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Bot"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_bot: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "about": "Posts alerts of the servers."
+                 *     }
+                 */
+                "application/json": components["schemas"]["BotPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "about": null,
+                     *       "avatar_url": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "handle": "ada",
+                     *       "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_used_at": null,
+                     *       "name": "Ada",
+                     *       "object": "bot",
+                     *       "status": "active",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Bot"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     get_budgets: {
         parameters: {
             query?: {
@@ -18754,6 +19105,7 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -18770,6 +19122,10 @@ export interface operations {
                      *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "shown_as": {
+                     *             "emoji": null,
+                     *             "name": null
+                     *           },
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -18931,6 +19287,7 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -18947,6 +19304,10 @@ export interface operations {
                      *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "shown_as": {
+                     *             "emoji": null,
+                     *             "name": null
+                     *           },
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -20985,6 +21346,7 @@ export interface operations {
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -21001,6 +21363,10 @@ export interface operations {
                      *               "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             },
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "shown_as": {
+                     *               "emoji": null,
+                     *               "name": null
+                     *             },
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -21127,6 +21493,7 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -21143,6 +21510,10 @@ export interface operations {
                      *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "shown_as": {
+                     *             "emoji": null,
+                     *             "name": null
+                     *           },
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -21273,6 +21644,7 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -21289,6 +21661,10 @@ export interface operations {
                      *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "shown_as": {
+                     *             "emoji": null,
+                     *             "name": null
+                     *           },
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -21586,6 +21962,7 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -21602,6 +21979,10 @@ export interface operations {
                      *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "shown_as": {
+                     *             "emoji": null,
+                     *             "name": null
+                     *           },
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -22299,6 +22680,248 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_hooks: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only objects created after the one with this ID. */
+                after?: string;
+                /** @description Only objects created before the one with this ID. */
+                before?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_used_at": null,
+                     *           "may_notify": "nobody",
+                     *           "object": "hook"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Hook"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_hook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel_id": "chan_01h455vb4pex5vsknk084sn02q",
+                 *       "name": "Alertmanager"
+                 *     }
+                 */
+                "application/json": components["schemas"]["HookForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_used_at": null,
+                     *       "may_notify": "nobody",
+                     *       "object": "hook",
+                     *       "url": "https://chat.example.org/invite/…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewHook"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_hook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+                id: components["schemas"]["HookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_hook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+                id: components["schemas"]["HookId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "may_notify": "nobody"
+                 *     }
+                 */
+                "application/json": components["schemas"]["HookPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_used_at": null,
+                     *       "may_notify": "nobody",
+                     *       "object": "hook"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Hook"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    rotate_hook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+                id: components["schemas"]["HookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_used_at": null,
+                     *       "may_notify": "nobody",
+                     *       "object": "hook",
+                     *       "url": "https://chat.example.org/invite/…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewHook"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_inbox: {
         parameters: {
             query?: {
@@ -22444,6 +23067,7 @@ export interface operations {
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -22460,6 +23084,10 @@ export interface operations {
                      *               "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             },
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "shown_as": {
+                     *               "emoji": null,
+                     *               "name": null
+                     *             },
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24333,6 +24961,7 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -24349,6 +24978,10 @@ export interface operations {
                      *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "shown_as": {
+                     *           "emoji": null,
+                     *           "name": null
+                     *         },
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24462,6 +25095,7 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -24478,6 +25112,10 @@ export interface operations {
                      *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "shown_as": {
+                     *           "emoji": null,
+                     *           "name": null
+                     *         },
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24602,6 +25240,7 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -24618,6 +25257,10 @@ export interface operations {
                      *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "shown_as": {
+                     *           "emoji": null,
+                     *           "name": null
+                     *         },
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24739,6 +25382,7 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -24755,6 +25399,10 @@ export interface operations {
                      *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "shown_as": {
+                     *           "emoji": null,
+                     *           "name": null
+                     *         },
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24875,6 +25523,7 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -24891,6 +25540,10 @@ export interface operations {
                      *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "shown_as": {
+                     *           "emoji": null,
+                     *           "name": null
+                     *         },
                      *         "sources": [
                      *           {
                      *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -27736,6 +28389,7 @@ export interface operations {
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -27752,6 +28406,10 @@ export interface operations {
                      *               "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             },
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "shown_as": {
+                     *               "emoji": null,
+                     *               "name": null
+                     *             },
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -30262,6 +30920,7 @@ export interface operations {
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -30278,6 +30937,10 @@ export interface operations {
                      *               "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             },
                      *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "shown_as": {
+                     *               "emoji": null,
+                     *               "name": null
+                     *             },
                      *             "sources": [
                      *               {
                      *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -30404,6 +31067,7 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -30420,6 +31084,10 @@ export interface operations {
                      *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "shown_as": {
+                     *             "emoji": null,
+                     *             "name": null
+                     *           },
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -30550,6 +31218,7 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -30566,6 +31235,10 @@ export interface operations {
                      *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "shown_as": {
+                     *             "emoji": null,
+                     *             "name": null
+                     *           },
                      *           "sources": [
                      *             {
                      *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",

@@ -90,6 +90,7 @@ export function sourcesText(a: Action): string {
   const others = new Set<string>();
   for (const { kind, label } of a.sources) {
     if (kind === 'message' || kind === 'reply' || kind === 'key') by[kind].add(labelText(label));
+    else if (kind === 'bot') others.add(`${labelText(label)} (bot)`);
     else if (kind === 'file') others.add(`${labelText(label)} (file)`);
     else if (kind === 'page') others.add(`${labelText(label)} (web page)`);
     else if (kind === 'mcp') others.add(`${labelText(label)} (tool)`);

@@ -255,6 +255,26 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Someone else’s run resumed',
     describe: () => 'resumed a run that someone else started',
   },
+  'hook.created': {
+    name: 'Webhook created',
+    describe: () => 'created a webhook',
+  },
+  'hook.updated': {
+    name: 'Webhook changed',
+    describe: () => 'changed a webhook',
+  },
+  'hook.rotated': {
+    name: 'Webhook address changed',
+    describe: () => 'gave a webhook a new address',
+  },
+  'hook.deleted': {
+    name: 'Webhook deleted',
+    describe: () => 'deleted a webhook',
+  },
+  'bot.updated': {
+    name: 'Bot changed',
+    describe: (e) => `changed the bot${quoted(e.data, 'name')}`,
+  },
   'server.backup_started': {
     name: 'Backup started',
     describe: () => 'started a backup of the server',
