@@ -132,6 +132,53 @@ test('a key is created with scopes, shown once, used, and revoked', async () => 
   assert.equal((await fetch(`${server.base}/v1/channels`, asKey)).status, 401);
 });
 
+test('a webhook is created, shows its first message, gets a new address, and is deleted', async () => {
+  await open(bo, 'integrations');
+  const region = bo.page.getByRole('region', { name: 'Webhooks' });
+  await region.getByText('No integrations yet.').waitFor();
+  await button(bo.page, 'Add webhook').click();
+  await box(bo.page, 'Name').fill('Nightly build');
+  await dialog(bo).getByLabel('Channel').selectOption({ label: '#general' });
+  await inspect(bo, 'admin-webhook-new');
+  await button(bo.page, 'Create').click();
+  await dialog(bo).getByText('Waiting for the first message…').waitFor();
+  const address = await dialog(bo).getByLabel('Address').inputValue();
+  await dialog(bo).getByText(`curl -d 'Hello' ${address}`).waitFor();
+  const post = async (to, body) => {
+    const headers = { 'content-type': body.startsWith('{') ? 'application/json' : 'text/plain' };
+    const answer = await fetch(`${server.base}${new URL(to).pathname}`, { method: 'POST', headers, body });
+    return [answer.status, await answer.text()];
+  };
+  const sent = JSON.stringify({ text: 'Build 7 failed', username: 'Jenkins', attachments: [] });
+  assert.deepEqual(await post(address, sent), [200, 'ok']);
+  await dialog(bo).getByText('Received from Jenkins, ').waitFor();
+  await inspect(bo, 'admin-webhook-made');
+  await button(bo.page, 'Done').click();
+  const line = row(bo, 'Webhooks', 'Nightly build');
+  await line.getByText('last used').waitFor();
+  await inspect(bo, 'admin-webhooks');
+  await button(bo.page, 'New address of Nightly build').click();
+  await dialog(bo).getByRole('button', { name: 'New address' }).click();
+  const second = await dialog(bo).getByLabel('Address').inputValue();
+  assert.notEqual(second, address);
+  assert.deepEqual(await post(address, 'Hello'), [404, 'no_service']);
+  assert.deepEqual(await post(second, 'Hello'), [200, 'ok']);
+  await dialog(bo).getByText('Received from Nightly build, ').waitFor();
+  await button(bo.page, 'Done').click();
+  await button(bo.page, 'Delete Nightly build').click();
+  await button(bo.page, 'Delete webhook').click();
+  await region.getByText('No integrations yet.').waitFor();
+  assert.deepEqual(await post(second, 'Hello'), [404, 'no_service']);
+  await bo.page.goto('/northwind/c/general');
+  await bo.page.getByRole('link', { name: 'Build 7 failed' }).click();
+  const shown = bo.page.getByRole('article', { name: 'Jenkins' });
+  await shown.getByText('BOT', { exact: true }).waitFor();
+  assert.equal(
+    await shown.getByText('BOT', { exact: true }).getAttribute('title'),
+    'Posted by Nightly build',
+  );
+});
+
 test('a member’s key is offered only the scopes of a member', async () => {
   await open(bo, 'keys');
   await button(bo.page, 'New key').click();

@@ -14,6 +14,7 @@ test.each([
   ['devices', 'sign-in'],
   ['sessions', 'sign-in'],
   ['keys', 'sign-in'],
+  ['integrations', 'sign-in'],
   ['invites', 'members'],
   ['context', 'told'],
   ['about-us', 'told'],

@@ -91,13 +91,14 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
     ],
   },
 ];
-/** Pages of earlier versions, with the page that contains them now. */
+/** Pages of earlier versions and other names, with the page that contains them now. */
 const MOVED: Partial<Record<string, SettingsPage>> = {
   password: 'sign-in',
   data: 'profile',
   devices: 'sign-in',
   sessions: 'sign-in',
   keys: 'sign-in',
+  integrations: 'sign-in',
   invites: 'members',
   context: 'told',
   'about-us': 'told',

@@ -159,7 +159,8 @@ export class Incoming {
         mentionsMe(m, this.#ws.myId),
         e.seq,
       );
-    if (m.author.type === 'human' && !mine && m.kind !== 'notice') this.#inbox(m);
+    if ((m.author.type === 'human' || m.author.type === 'bot') && !mine && m.kind !== 'notice')
+      this.#inbox(m);
     this.#notify(mentionNotification(m, this.#ws));
     this.#notify(replyNotification(m, this.#ws));
   }
