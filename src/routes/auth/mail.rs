@@ -56,7 +56,7 @@ async fn send_confirmation(
 
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ConfirmForm {
+struct ConfirmAddressForm {
     /// Token from the link.
     token: String,
 }
@@ -64,12 +64,12 @@ struct ConfirmForm {
 /// Confirm an email address with the link that was sent to it
 #[utoipa::path(post, path = "/v1/mail/confirm", tag = "accounts",
     security(()),
-    request_body(content = ConfirmForm, example = json!({"token": "Zm9yIGV4YW1wbGU"})),
+    request_body(content = ConfirmAddressForm, example = json!({"token": "Zm9yIGV4YW1wbGU"})),
     responses((status = 204),
         (status = 404, description = "The link was used, or has expired", body = ErrorBody)))]
 async fn confirm_address(
     axum::extract::State(state): St,
-    Body(form): Body<ConfirmForm>,
+    Body(form): Body<ConfirmAddressForm>,
 ) -> Result<StatusCode, ApiError> {
     addresses::confirm(&state.db, form.token).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -6137,6 +6137,10 @@ export interface components {
             /** @description Next step if the condition does not hold: a later step, or `end`. */
             else: string;
         };
+        ConfirmAddressForm: {
+            /** @description Token from the link. */
+            token: string;
+        };
         ConfirmForm: {
             password?: string | null;
             /** @description Six digits of the authenticator app. */
@@ -23675,7 +23679,7 @@ export interface operations {
                  *       "token": "Zm9yIGV4YW1wbGU"
                  *     }
                  */
-                "application/json": components["schemas"]["ConfirmForm"];
+                "application/json": components["schemas"]["ConfirmAddressForm"];
             };
         };
         responses: {
