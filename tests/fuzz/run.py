@@ -52,7 +52,8 @@ NEEDS_MODEL = {
     "GET /v1/tasks/{id}/replay", "POST /v1/threads/{id}/catch-up",
 }
 
-# Operations that fail without a certificate that the server orders, a mail server, or a link from an email.
+# Operations that fail without a certificate that the server orders, a mail server, a link from an email or of the operator, an
+# authenticator app, or a passkey.
 NEEDS_SURROUNDINGS = {
     "POST /v1/server/certificate",
     "POST /v1/server/mail-test",
@@ -61,6 +62,14 @@ NEEDS_SURROUNDINGS = {
     "POST /v1/auth/reset",
     "POST /v1/auth/reset/confirm",
     "POST /v1/invites/{id}/send",
+    "POST /v1/auth/sign-in-link",
+    "POST /v1/auth/second-factor",
+    "POST /v1/auth/totp/confirm",
+    "POST /v1/auth/recovery-codes",
+    "POST /v1/auth/passkey",
+    "POST /v1/auth/passkeys",
+    "PATCH /v1/auth/passkeys/{id}",
+    "DELETE /v1/auth/passkeys/{id}",
 }
 
 # Operations that fail without a tool server.
