@@ -209,7 +209,7 @@ fn native(members: &Map<String, Value>, out: &mut Rendered) -> Result<(), HookFa
     Ok(())
 }
 
-/// The name and emoji of one message. A name that could be taken for a label in prompts is ignored.
+/// Returns the valid part of the name and emoji of a message. A name that could be taken for a label in prompts is ignored.
 fn shown_as(name: Option<String>, emoji: Option<String>, out: &mut Rendered) -> ShownAs {
     let name = name.filter(|name| !name.trim().is_empty());
     let valid = name

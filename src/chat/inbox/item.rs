@@ -17,8 +17,8 @@ use crate::{
     },
     db::{Conn, DbError, dialect::hexadecimal_ids},
     ids::{
-        ActionId, ActionItemId, AgentId, ChannelId, ForkId, InboxItemId, MessageId, RunId,
-        ScheduleId, ThreadId, ToolId, UserId, WorkflowId,
+        ActionId, ActionItemId, ChannelId, ForkId, InboxItemId, MessageId, RunId, ScheduleId,
+        ThreadId, ToolId, WorkflowId,
     },
     inbox::{InboxReason, InboxState, InboxSubjectKind},
     sql_with_ids,
@@ -85,25 +85,12 @@ struct MessageRow {
 
 impl MessageRow {
     fn author(&self) -> MessageAuthor {
-        let nobody = match self.author_type {
-            AuthorKind::System => "OpenVibe",
-            AuthorKind::Agent => "Deleted agent",
-            AuthorKind::Human => "Deleted account",
-            AuthorKind::Bot => "Deleted bot",
-        };
-        MessageAuthor {
-            kind: self.author_type,
-            id: self.author_id.map(|id| match self.author_type {
-                AuthorKind::Agent => AgentId(id).to_string(),
-                AuthorKind::Bot => crate::ids::BotId(id).to_string(),
-                _ => UserId(id).to_string(),
-            }),
-            name: self
-                .author_name
-                .clone()
-                .unwrap_or_else(|| nobody.to_owned()),
-            avatar_url: self.avatar_url.clone(),
-        }
+        MessageAuthor::new(
+            self.author_type,
+            self.author_id,
+            self.author_name.clone(),
+            self.avatar_url.clone(),
+        )
     }
 }
 
@@ -203,25 +190,14 @@ async fn load(c: &mut Conn, reader: Reader, rows: &[Row]) -> Result<Sources, DbE
         conversations: titles.into_iter().chain(forks).collect(),
         actors: actors
             .into_iter()
-            .map(|(id, kind, name, avatar_url)| (id, author(id, kind, name, avatar_url)))
+            .map(|(id, kind, name, avatar_url)| {
+                let author = MessageAuthor::new(kind, Some(id), Some(name), avatar_url);
+                (id, author)
+            })
             .collect(),
         subjects: subjects::load(c, rows).await?,
         handle: handle.map(|(handle,)| handle).unwrap_or_default(),
     })
-}
-
-fn author(id: Uuid, kind: AuthorKind, name: String, avatar_url: Option<String>) -> MessageAuthor {
-    let id = match kind {
-        AuthorKind::Agent => AgentId(id).to_string(),
-        AuthorKind::Bot => crate::ids::BotId(id).to_string(),
-        _ => UserId(id).to_string(),
-    };
-    MessageAuthor {
-        kind,
-        id: Some(id),
-        name,
-        avatar_url,
-    }
 }
 
 fn item(sources: &Sources, row: &Row, count: i64) -> InboxItem {

@@ -88,9 +88,8 @@ async fn insert_counted(
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
          returning case messages.author_type when 'agent' then (select coalesce(a.summary ->> 'display_name', a.name) from agents a where a.id = messages.author_id) \
            when 'system' then null else (select u.name from users u where u.id = messages.author_id) end, \
-           case messages.author_type when 'human' then (select u.avatar_url from users u where u.id = messages.author_id) \
-           when 'bot' then (select u.avatar_url from users u where u.id = messages.author_id) \
-           when 'agent' then (select '/v1/files/' || (a.summary -> 'avatar' ->> 'file_id') from agents a where a.id = messages.author_id) end")
+           case messages.author_type when 'agent' then (select '/v1/files/' || (a.summary -> 'avatar' ->> 'file_id') from agents a where a.id = messages.author_id) \
+           when 'system' then null else (select u.avatar_url from users u where u.id = messages.author_id) end")
         .bind(new.id)
         .bind(new.workspace)
         .bind(new.channel)

@@ -6,7 +6,7 @@ use crate::{
     chat::{ChatError, emoji},
     db::{Conn, DbError, Json},
     files::{Attachment, File},
-    ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, BotId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
     text_enum::text_enum,
     time::Timestamp,
@@ -59,6 +59,34 @@ pub struct MessageAuthor {
     pub id: Option<String>,
     pub name: String,
     pub avatar_url: Option<String>,
+}
+
+impl MessageAuthor {
+    /// Author with a stored ID and name. The system has no ID, and a deleted author has no name.
+    pub(in crate::chat) fn new(
+        kind: AuthorKind,
+        id: Option<uuid::Uuid>,
+        name: Option<String>,
+        avatar_url: Option<String>,
+    ) -> Self {
+        let nobody = match kind {
+            AuthorKind::System => "OpenVibe",
+            AuthorKind::Agent => "Deleted agent",
+            AuthorKind::Human => "Deleted account",
+            AuthorKind::Bot => "Deleted bot",
+        };
+        let id = id.map(|id| match kind {
+            AuthorKind::Agent => AgentId(id).to_string(),
+            AuthorKind::Bot => BotId(id).to_string(),
+            AuthorKind::Human | AuthorKind::System => UserId(id).to_string(),
+        });
+        Self {
+            kind,
+            id,
+            name: name.unwrap_or_else(|| nobody.to_owned()),
+            avatar_url,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -193,7 +221,7 @@ pub struct MessageMetadata {
     pub notify_user_ids: Vec<UserId>,
 }
 
-/// Name and emoji of one message of a bot.
+/// Name and emoji under which a bot posted a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ShownAs {
     pub name: Option<String>,
@@ -268,17 +296,6 @@ pub(in crate::chat) struct Row {
 
 impl From<Row> for Message {
     fn from(row: Row) -> Self {
-        let id = row.author_id.map(|id| match row.author_type {
-            AuthorKind::Agent => crate::ids::AgentId(id).to_string(),
-            AuthorKind::Bot => crate::ids::BotId(id).to_string(),
-            _ => UserId(id).to_string(),
-        });
-        let nobody = match row.author_type {
-            AuthorKind::System => "OpenVibe",
-            AuthorKind::Agent => "Deleted agent",
-            AuthorKind::Human => "Deleted account",
-            AuthorKind::Bot => "Deleted bot",
-        };
         Self {
             id: row.id,
             workspace_id: row.workspace_id,
@@ -287,12 +304,12 @@ impl From<Row> for Message {
             fork_id: row.fork_id,
             parent_id: row.parent_id,
             seq: row.seq,
-            author: MessageAuthor {
-                kind: row.author_type,
-                id,
-                name: row.author_name.unwrap_or_else(|| nobody.to_owned()),
-                avatar_url: row.avatar_url,
-            },
+            author: MessageAuthor::new(
+                row.author_type,
+                row.author_id,
+                row.author_name,
+                row.avatar_url,
+            ),
             kind: row.kind,
             state: row.state,
             content: row.content,

@@ -11130,7 +11130,7 @@ export interface components {
             /** @description True if the server sends email, so that a forgotten password can be reset. */
             mail: boolean;
         };
-        /** @description Name and emoji of one message of a bot. */
+        /** @description Name and emoji under which a bot posted a message. */
         ShownAs: {
             name: string | null;
             emoji: string | null;
