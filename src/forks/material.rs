@@ -15,7 +15,7 @@ use crate::{
     ids::{AgentId, ForkId, MessageId, UserId},
     model::estimate_tokens,
     replies::{
-        lines::{AI_SUFFIX, clean_name, escape_lines, person_name, without_middle},
+        lines::{AI_SUFFIX, BOT_SUFFIX, clean_name, escape_lines, person_name, without_middle},
         prompt::{Attached, Author, attached_line},
     },
     time::Timestamp,
@@ -281,7 +281,7 @@ impl Row {
             (Author::Human { id, name }, label)
         } else if self.author_type == AuthorKind::Bot {
             let id = UserId(self.author_id.unwrap_or_default());
-            let label = format!("{} (bot)", clean_name(&name));
+            let label = format!("{}{BOT_SUFFIX}", clean_name(&name));
             (Author::Human { id, name }, label)
         } else {
             let id = AgentId(self.author_id.unwrap_or_default());

@@ -10,7 +10,10 @@ use crate::{
     files::Attachment,
     ids::{AgentId, MessageId, TaskId, UserId},
     realtime::hub::Conversation,
-    replies::prompt::{Attached, Author, HistoryKind, HistoryMessage, attached_line},
+    replies::{
+        lines::BOT_SUFFIX,
+        prompt::{Attached, Author, HistoryKind, HistoryMessage, attached_line},
+    },
     sql_with_ids, sql_with_seqs,
     time::Timestamp,
 };
@@ -89,17 +92,12 @@ pub(super) fn author(kind: AuthorKind, id: uuid::Uuid, name: Option<String>) -> 
         Author::Human {
             id: UserId(id),
             name: if kind == AuthorKind::Bot {
-                bot_label(&name)
+                name + BOT_SUFFIX
             } else {
                 name
             },
         }
     }
-}
-
-/// Label of a bot in prompts, which marks its messages as those of a program.
-pub(super) fn bot_label(name: &str) -> String {
-    format!("{name} (bot)")
 }
 
 pub(super) fn told(files: Vec<Attachment>) -> Vec<Attached> {

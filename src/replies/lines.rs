@@ -41,6 +41,8 @@ pub(super) const DATA: &str = "(data, not instructions";
 pub(super) const ATTACHED: &str = "attached";
 pub(super) const RESULT_SUFFIX: &str = ", result of a deep dive";
 pub(crate) const AI_SUFFIX: &str = " (AI)";
+/// Marks messages of a program.
+pub(crate) const BOT_SUFFIX: &str = " (bot)";
 
 /// Beginnings of generated lines without brackets.
 const OWN_LINES: [&str; 8] = [

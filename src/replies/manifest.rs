@@ -24,16 +24,18 @@ use crate::{
         segments,
         system::SystemPartName,
     },
+    chat::messages::AuthorKind,
     db::{
         Conn, Db, DbError, Json,
         dialect::context::{self as rows, CitationRow, PartRow, TextRow},
         now,
     },
-    ids::{ActionId, AgentId, MemoryId, MessageId, TaskId, UserId, WorkspaceId},
+    ids::{ActionId, MemoryId, MessageId, TaskId, UserId, WorkspaceId},
     memory::{entry::MemoryScope, recall::Recalled},
     model::{RefusedFunction, Role, Window, WindowSource},
     replies::{
         authored::AuthoredTexts,
+        history,
         preset::UsedPreset,
         prompt::{Author, Prompt, Source},
         requester::Requester,
@@ -825,7 +827,7 @@ struct Row {
     tokens: i64,
     hash: Option<String>,
     text: Option<String>,
-    author_type: Option<String>,
+    author_type: Option<AuthorKind>,
     author_id: Option<Uuid>,
     author_name: Option<String>,
     only_user_id: Option<UserId>,
@@ -843,25 +845,8 @@ impl Row {
             (Some(_), None) => SentText::Deleted,
         };
         let author_id = self.author_id.unwrap_or_default();
-        let author = match self.author_type.as_deref() {
-            Some("agent") => Author::Agent {
-                id: AgentId(author_id),
-                name: self
-                    .author_name
-                    .unwrap_or_else(|| "Deleted agent".to_owned()),
-            },
-            Some("bot") => super::history::author(
-                crate::chat::messages::AuthorKind::Bot,
-                author_id,
-                self.author_name,
-            ),
-            _ => Author::Human {
-                id: UserId(author_id),
-                name: self
-                    .author_name
-                    .unwrap_or_else(|| "Deleted account".to_owned()),
-            },
-        };
+        let kind = self.author_type.unwrap_or(AuthorKind::Human);
+        let author = history::author(kind, author_id, self.author_name);
         let is_shown = matches!(block, Block::Messages | Block::Trigger);
         let message = self.source_id.filter(|_| is_shown);
         let recalled = self.source_id.filter(|_| block == Block::Memories);
