@@ -39,10 +39,6 @@ impl DisplayName {
     /// # Errors
     /// Same as `parse`.
     pub fn check_new(&self, param: &'static str) -> Result<(), AuthError> {
-        if self.0.to_lowercase().ends_with("(bot)") {
-            let problem = "a name cannot end with `(bot)`, which marks bots";
-            return Err(AuthError::Invalid(problem.to_owned(), param));
-        }
         match look_alikes::problem(&self.0) {
             Some(problem) => Err(AuthError::Invalid(problem.to_owned(), param)),
             None => Ok(()),
