@@ -154,14 +154,14 @@ async fn a_key_answers_its_newest_thread_for_30_days() {
         .patch(&archive, json!({"status": "archived"}))
         .await
         .is(200);
-    let anew = posted(&t, &path, alert("firing again")).await;
-    assert_ne!(first["thread_id"], anew["thread_id"]);
+    let newer = posted(&t, &path, alert("firing again")).await;
+    assert_ne!(first["thread_id"], newer["thread_id"]);
     t.ada
-        .delete(&format!("/v1/messages/{}", text(&anew, "/message_id")))
+        .delete(&format!("/v1/messages/{}", text(&newer, "/message_id")))
         .await
         .is(200);
     let after_deletion = posted(&t, &path, alert("and again")).await;
-    assert_ne!(anew["thread_id"], after_deletion["thread_id"]);
+    assert_ne!(newer["thread_id"], after_deletion["thread_id"]);
     let old = now() - Duration::from_hours(24 * 31);
     let age = async move |c: &mut openvibe::db::Conn| {
         c.q("update hook_threads set created_at = $1")
