@@ -118,7 +118,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(axum::Extension(bounds.bodies.upload_pace))
         .layer(axum::Extension(upload_bytes))
         .layer(axum::Extension(Pool::<crate::ids::WorkspaceId>::new(
-            bounds.bodies.member_bytes,
+            bounds.bodies.hook_bytes,
         )))
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(encoding::compress))

@@ -43,6 +43,8 @@ pub struct BodyBounds {
     /// Limits for the bytes of request bodies sent with a session or key, in total and per member.
     pub member_bytes: PoolBounds,
     pub member_within: Duration,
+    /// Limits for the bytes of messages to incoming webhooks, in total and per workspace.
+    pub hook_bytes: PoolBounds,
     /// Limits for concurrent uploads, in total and per member. Their bytes go to disk.
     pub uploads: PoolBounds,
     /// Limits for the bytes of uploads that are not committed yet, in total and per member.
@@ -75,6 +77,11 @@ impl Default for BodyBounds {
                 share: 8 * MIB,
             },
             member_within: Duration::from_secs(30),
+            // A body has at most 1 MiB.
+            hook_bytes: PoolBounds {
+                total: 32 * MIB,
+                share: 8 * MIB,
+            },
             uploads: PoolBounds {
                 total: 1024,
                 // Equal to the burst of the rate limit.
