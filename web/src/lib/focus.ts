@@ -14,6 +14,15 @@ export const focusComposer = (from: Element | null = document.activeElement): vo
 };
 
 const SEARCH_MS = 3000;
+/** Focuses the composer with a draft key as soon as it appears. */
+export function focusComposerOf(place: string, until = performance.now() + SEARCH_MS): void {
+  const box = document.querySelector<HTMLTextAreaElement>(`textarea[data-composer="${CSS.escape(place)}"]`);
+  if (box) {
+    box.focus();
+    box.setSelectionRange(box.value.length, box.value.length);
+  } else if (performance.now() < until) requestAnimationFrame(() => focusComposerOf(place, until));
+}
+
 /** Focuses a resolution message that is about to appear, or its row if the content does not load. */
 export function focusCard(message: string, until = performance.now() + SEARCH_MS): void {
   const row = document.getElementById(`m-${message}`);

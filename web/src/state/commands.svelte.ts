@@ -14,6 +14,7 @@ export const TITLES: Record<PageName, string> = {
   search: 'Search',
   inbox: 'Inbox',
   conversations: 'Conversations',
+  drafts: 'Drafts',
   schedules: 'Schedules',
   runs: 'History',
   workflows: 'Workflows',

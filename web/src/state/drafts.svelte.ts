@@ -18,6 +18,16 @@ export const isDraft = (x: unknown): x is StoredDraft =>
 const isLegacy = (x: unknown): x is Record<string, string> =>
   typeof x === 'object' && x !== null && Object.values(x).every((v) => typeof v === 'string');
 
+/** Draft of a message: its text, or files alone. */
+export interface MessageDraft {
+  /** Draft key of the composer: `c:`, `t:`, or `d:`, and the ID. */
+  place: string;
+  text: string;
+  /** Time of the last change, in ms since 1970. */
+  at: number;
+}
+const isMessagePlace = (key: string): boolean => /^[ctd]:/.test(key);
+
 /**
  * Unsent text by composer (`c:` channel, `t:` thread, `d:` fork, `e:` edit, `n:` new object), stored on the device;
  * also the agent chosen for a channel's next thread (`a:`), and attached files (`f:` plus the key).
@@ -25,7 +35,7 @@ const isLegacy = (x: unknown): x is Record<string, string> =>
  * change.
  */
 export class Drafts {
-  readonly #map = new SvelteMap<string, string>();
+  readonly #map = new SvelteMap<string, StoredDraft>();
   #store: KeyValueStore;
   #prefix: string;
   /** Writes that the browser rejected; retried with the next change. */
@@ -43,20 +53,23 @@ export class Drafts {
     this.#migrate(`openvibe.drafts.${scope}`);
     for (const stored of store.keys(this.#prefix)) {
       const draft = readJson(store, stored, isDraft);
-      if (draft && draft.at > now() - KEEP_MS) this.#map.set(stored.slice(this.#prefix.length), draft.text);
+      if (draft && draft.at > now() - KEEP_MS) this.#map.set(stored.slice(this.#prefix.length), draft);
       else store.remove(stored);
     }
     this.#unwatch = store.watch((stored) => this.#changedElsewhere(stored));
   }
 
   get(key: string): string {
-    return this.#map.get(key) ?? '';
+    return this.#map.get(key)?.text ?? '';
   }
   has(key: string): boolean {
     return this.#map.has(key);
   }
   set(key: string, text: string): void {
-    if (text.trim()) this.#map.set(key, text);
+    this.#put(key, text.trim() ? { text, at: this.#now() } : null);
+  }
+  #put(key: string, draft: StoredDraft | null): void {
+    if (draft) this.#map.set(key, draft);
     else this.#map.delete(key);
     this.#unsaved.add(key);
     this.flush();
@@ -80,6 +93,26 @@ export class Drafts {
   files(key: string): boolean {
     return this.#map.has(`f:${key}`);
   }
+  /** Drafts of messages on this device, last changed first. */
+  get messages(): MessageDraft[] {
+    const found = new Map<string, MessageDraft>();
+    for (const [key, { text, at }] of this.#map) {
+      const place = key.startsWith('f:') ? key.slice(2) : key;
+      if (!isMessagePlace(place)) continue;
+      const known = found.get(place);
+      const own = place === key ? text : (known?.text ?? '');
+      found.set(place, { place, text: own, at: Math.max(at, known?.at ?? 0) });
+    }
+    return [...found.values()].sort((a, b) => b.at - a.at);
+  }
+  /** Deletes the draft of a message with its files. Returns a function that restores it, unless a new one was begun. */
+  remove(place: string): () => void {
+    const removed = [place, `f:${place}`].map((key) => [key, this.#map.get(key) ?? null] as const);
+    for (const [key] of removed) this.clear(key);
+    return () => {
+      for (const [key, draft] of removed) if (draft && !this.#map.has(key)) this.#put(key, draft);
+    };
+  }
   /** Stores pending writes. */
   flush(): void {
     for (const key of this.#unsaved) if (this.#persist(key)) this.#unsaved.delete(key);
@@ -90,13 +123,10 @@ export class Drafts {
   }
 
   #persist(key: string): boolean {
-    const text = this.#map.get(key);
-    if (text !== undefined) return this.#store.set(this.#prefix + key, this.#entry(text));
+    const draft = this.#map.get(key);
+    if (draft) return this.#store.set(this.#prefix + key, JSON.stringify(draft));
     this.#store.remove(this.#prefix + key);
     return true;
-  }
-  #entry(text: string): string {
-    return JSON.stringify({ text, at: this.#now() } satisfies StoredDraft);
   }
   /** Reads the stored value, not the event's: events of two windows may cross. */
   #changedElsewhere(stored: string): void {
@@ -104,7 +134,7 @@ export class Drafts {
     const key = stored.slice(this.#prefix.length);
     if (this.#unsaved.has(key)) return; // the value here was never stored
     const draft = readJson(this.#store, stored, isDraft);
-    if (draft) this.#map.set(key, draft.text);
+    if (draft) this.#map.set(key, draft);
     else this.#map.delete(key);
   }
   /** Until version 0.1, all drafts were one entry. It is removed once each draft is stored separately. */
@@ -114,7 +144,7 @@ export class Drafts {
     const stored = Object.entries(old).map(
       ([key, text]) =>
         this.#store.get(this.#prefix + key) !== null ||
-        this.#store.set(this.#prefix + key, this.#entry(text)),
+        this.#store.set(this.#prefix + key, JSON.stringify({ text, at: this.#now() } satisfies StoredDraft)),
     );
     if (stored.every(Boolean)) this.#store.remove(legacy);
   }

@@ -87,3 +87,44 @@ test('a draft that the browser rejects stays in the window, is reported, and is 
   d.set('t:2', 'y');
   expect([new Drafts(browser.open().store, 'u.w').get('t:1'), store.failing]).toEqual(['x', false]);
 });
+
+test('drafts of messages are listed by their last change; files alone are one, and other entries are not', () => {
+  const kept = store();
+  let now = 1000;
+  const d = new Drafts(kept, 'u.w', () => now);
+  d.set('t:1', 'first');
+  now = 2000;
+  d.set('c:2', 'second');
+  d.set('a:2', 'agent_x');
+  d.set('e:message_1', 'an edit');
+  d.set('n:agent', 'an agent');
+  now = 3000;
+  d.set('f:d:3', '[{"id":"file_1"}]');
+  expect(d.messages).toEqual([
+    { place: 'd:3', text: '', at: 3000 },
+    { place: 'c:2', text: 'second', at: 2000 },
+    { place: 't:1', text: 'first', at: 1000 },
+  ]);
+  now = 4000;
+  d.set('f:t:1', '[{"id":"file_2"}]');
+  expect(d.messages[0]).toEqual({ place: 't:1', text: 'first', at: 4000 });
+  expect(new Drafts(kept, 'u.w', () => now).messages).toEqual(d.messages);
+});
+test('a deleted draft can be restored with its files and time, unless a new one was begun', () => {
+  const kept = store();
+  let now = 1000;
+  const d = new Drafts(kept, 'u.w', () => now);
+  d.set('t:1', 'half a th');
+  d.set('f:t:1', '[{"id":"file_1"}]');
+  now = 2000;
+  const restore = d.remove('t:1');
+  expect([d.messages, kept.kept.size]).toEqual([[], 0]);
+  restore();
+  expect(d.messages).toEqual([{ place: 't:1', text: 'half a th', at: 1000 }]);
+  expect(new Drafts(kept, 'u.w', () => now).messages).toEqual(d.messages);
+  expect(d.files('t:1')).toBe(true);
+  const again = d.remove('t:1');
+  d.set('t:1', 'something else');
+  again();
+  expect(d.get('t:1')).toBe('something else');
+});
