@@ -5,8 +5,7 @@ import { accessible, box, button, message, person, PHONE, WIDE } from './lib/bro
 import { composer, dialog, inspect, main, messageList, side } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
-const { server, browser, ada, bo } = await startTeam();
-for (const p of [ada, bo]) p.page.setDefaultTimeout(6000); // DEV
+const { server, browser, ada, bo } = await startTeam({ ada: { layout: 'split' } });
 const { channelId, member } = await known(bo);
 const general = channelId('general');
 const handle = member('Ada Lindholm').handle;
@@ -40,7 +39,7 @@ const until = async (check, what) => {
 };
 /** A second window of Ada. */
 const second = async () => {
-  const p = await person(browser, server.base);
+  const p = await person(browser, server.base, { layout: 'split' });
   await p.context.addCookies((await ada.context.storageState()).cookies);
   return p;
 };

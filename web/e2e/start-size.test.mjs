@@ -19,7 +19,7 @@ const state = await ada.context.storageState();
 
 /** Scripts that were requested before the first rows, in bytes as received. */
 async function load(path) {
-  const visitor = await person(browser, server.base, {});
+  const visitor = await person(browser, server.base, { layout: 'split' });
   try {
     await visitor.context.addCookies(state.cookies);
     await visitor.page.addInitScript((rows) => {

@@ -40,11 +40,14 @@ export async function launch() {
 // Logged by the browser for requests that a test aborts or that are rejected on purpose.
 const EXPECTED = /Failed to load resource|WebSocket connection|net::ERR/;
 
-/** One person in one window. Errors that the page logs are recorded and fail the suite at the end. */
+/**
+ * One person in one window. Errors that the page logs are recorded and fail the suite at the end. Names in tests are those of one
+ * conversation at a time, as in a window of a laptop: `layout: 'split'` is the default of the client on wide screens.
+ */
 export async function person(
   browser,
   base,
-  { theme = 'dark', viewport = WIDE, touch = false, serviceWorkers = 'block' } = {},
+  { theme = 'dark', viewport = WIDE, touch = false, serviceWorkers = 'block', layout = 'single' } = {},
 ) {
   const context = await browser.newContext({
     baseURL: base,
@@ -55,6 +58,10 @@ export async function person(
     serviceWorkers, // `allow` only in tests of the service worker: its requests cannot be routed
     permissions: ['clipboard-read', 'clipboard-write'],
   });
+  if (layout === 'single')
+    await context.addInitScript(() => {
+      if (!localStorage.getItem('openvibe.layout')) localStorage.setItem('openvibe.layout', 'single');
+    });
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
   const errors = [];

@@ -9,7 +9,8 @@ export function zoneOf(el: Element | null): HTMLElement | null {
 /** The composer of the conversation in which the user is. */
 export const focusComposer = (from: Element | null = document.activeElement): void => {
   const box = 'textarea[data-composer]';
-  const own = zoneOf(from)?.querySelector<HTMLElement>(box);
+  const near = from?.closest('.composer') ?? zoneOf(from);
+  const own = near?.querySelector<HTMLElement>(box);
   (own ?? document.querySelector<HTMLElement>(`main ${box}`))?.focus();
 };
 

@@ -1,4 +1,4 @@
-import { focusComposer } from '../lib/focus';
+import { focusComposer, focusComposerOf } from '../lib/focus';
 import { commandFor, type Command } from '../lib/keys';
 import { isPage, to, type PageName, type Router } from '../lib/router.svelte';
 import { focusAdjacentThread, focusThread } from '../lib/focus-adjacent';
@@ -74,7 +74,7 @@ export class Commands {
         return this.#find();
       case 'next-message':
       case 'previous-message':
-        return this.listsThreads && focusAdjacentThread(command === 'next-message' ? 1 : -1);
+        return this.#stepRow(command === 'next-message' ? 1 : -1, target);
       case 'next-unread-thread':
       case 'previous-unread-thread':
         return this.#stepThread(command === 'next-unread-thread' ? 1 : -1);
@@ -95,7 +95,8 @@ export class Commands {
         focusComposer();
         return true;
       case 'new-thread':
-        if (this.channel) {
+        if (this.channel && ui.threadList) focusComposerOf(`c:${this.channel.id}`);
+        else if (this.channel) {
           this.#router.go(to.channel(this.#ws.slug, this.#ws.channels.segment(this.channel)));
           setTimeout(focusComposer);
         }
@@ -113,6 +114,14 @@ export class Commands {
   /** True if the main column shows the threads of a channel. */
   get listsThreads(): boolean {
     return this.#router.route.name === 'channel' && this.channel?.kind !== 'direct';
+  }
+  /** Moves to the next or previous thread of a list; in a conversation, the list of its messages handles the key. */
+  #stepRow(way: 1 | -1, target: Element): boolean {
+    const list = this.#ui.threadList;
+    if (!list) return this.listsThreads && focusAdjacentThread(way);
+    if (target.closest('[data-zone]')) return false;
+    list.move(way);
+    return true;
   }
   /** Command for an arrow key on a focused row. */
   #inThreadList(e: KeyboardEvent, target: Element): Command | null {
@@ -148,7 +157,9 @@ export class Commands {
       const start = from < 0 && way < 0 ? all.length : from;
       const next = all[(start + way * i + all.length * 2) % all.length]!;
       if (next.id === now || !(next.unread_count ?? 0)) continue;
-      if (!this.listsThreads || !focusThread(next.id))
+      const column = this.#ui.threadList;
+      if (column) column.open(next.id);
+      else if (!this.listsThreads || !focusThread(next.id))
         this.#router.go(to.thread(this.#ws.slug, this.#ws.channels.segment(c), next.id));
       return true;
     }

@@ -1,3 +1,4 @@
+import { MediaQuery } from 'svelte/reactivity';
 import { ENTER_CHOICES, enterSends, type EnterChoice } from '../lib/enter';
 import { device } from '../lib/storage';
 import type { Message } from '../api/types';
@@ -7,6 +8,19 @@ export type Theme = 'dark' | 'light';
 /** `system` follows the device, even while the page is open. */
 export type ThemeChoice = Theme | 'system';
 const LIGHT = '(prefers-color-scheme: light)';
+/** `single`: a list or a conversation, never both. */
+export type Layout = 'split' | 'single';
+/** Minimum width for a list beside a conversation. */
+const COLUMNS = 'min-width: 1180px';
+/** Minimum width for a panel beside both. */
+const PANEL_BESIDE_COLUMNS = 'min-width: 1600px';
+/** Threads beside the open one. */
+export interface ThreadColumn {
+  /** Opens the next or previous thread, and keeps the focus in the list. */
+  move(way: 1 | -1): void;
+  /** Opens a thread of the list. */
+  open(thread: string): void;
+}
 export type Dialog =
   | { name: 'new-channel' }
   | { name: 'new-direct' }
@@ -46,6 +60,15 @@ export class Ui {
   themeChoice = $state<ThemeChoice>('system');
   clock = $state<Clock>('24');
   enterChoice = $state<EnterChoice>('auto');
+  layout = $state<Layout>('split');
+  readonly #wide = new MediaQuery(COLUMNS);
+  /** True if lists are beside their conversations. */
+  readonly columns = $derived(this.layout === 'split' && this.#wide.current);
+  readonly #widest = new MediaQuery(PANEL_BESIDE_COLUMNS);
+  /** True if a panel takes the place of a list beside a conversation. */
+  readonly panelReplaces = $derived(this.columns && !this.#widest.current);
+  /** The list beside the conversation, if both are on screen. */
+  threadList: ThreadColumn | null = null;
   /** True if Enter sends a message; otherwise it is a line break. */
   readonly enterSends = $derived(enterSends(this.enterChoice));
   sidebar = $state(false);
@@ -86,6 +109,7 @@ export class Ui {
     const kept = device.get('openvibe.theme');
     if (kept === 'dark' || kept === 'light') this.themeChoice = kept;
     if (device.get('openvibe.clock') === '12') this.setClock('12');
+    if (device.get('openvibe.layout') === 'single') this.layout = 'single';
     const enter = device.get('openvibe.enter');
     this.enterChoice = ENTER_CHOICES.find((choice) => choice === enter) ?? 'auto';
     matchMedia(LIGHT).addEventListener('change', () => {
@@ -95,6 +119,10 @@ export class Ui {
   setEnter(choice: EnterChoice): void {
     this.enterChoice = choice;
     device.set('openvibe.enter', choice);
+  }
+  setLayout(layout: Layout): void {
+    this.layout = layout;
+    device.set('openvibe.layout', layout);
   }
   setClock(clock: Clock): void {
     this.clock = clock;
