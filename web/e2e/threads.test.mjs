@@ -193,7 +193,11 @@ test('each conversation with an agent is in its menu; the switcher lists them un
   await page.getByRole('dialog').getByRole('button', { name: /Vibe/ }).click();
   const write = box(page, 'Message Vibe');
   for (const text of ['First conversation', 'Second conversation', 'Third conversation']) {
-    if (text !== 'First conversation') await button(page, 'New conversation').click();
+    if (text === 'Second conversation') await button(page, 'New chat').click();
+    if (text === 'Third conversation') {
+      await page.keyboard.press('Control+Shift+O');
+      await page.getByText('Vibe will reply in a new thread').waitFor();
+    }
     await write.fill(text);
     await page.keyboard.press('Enter');
     await message(page, text).first().waitFor();
@@ -210,6 +214,13 @@ test('each conversation with an agent is in its menu; the switcher lists them un
   await accessible(page, 'Conversations at 390 px');
   await shot(page, '45-conversations-390-dark');
   await page.setViewportSize(WIDE);
+  const search = menu.getByRole('searchbox', { name: 'Search titles' });
+  await search.fill('second');
+  await menu.getByRole('link', { name: /^First conversation/ }).waitFor({ state: 'detached' });
+  assert.equal(await menu.getByRole('listitem').count(), 1);
+  await search.fill('nothing like it');
+  await menu.getByText('No matching conversations').waitFor();
+  await search.fill('');
   await button(page, 'Rename First conversation').click();
   await box(page, 'Title').fill('About the beginning');
   await button(page, 'Save').click();

@@ -5,6 +5,7 @@ export const KEY_LIST: [string[], string][] = [
   [['/'], 'Focus the composer'],
   [['I'], 'Inbox'],
   [['C'], 'New thread'],
+  [['Ctrl', 'Shift', 'O'], 'New chat with an agent'],
   [['R'], 'Reply'],
   [['J'], 'Next message or thread'],
   [['K'], 'Previous message or thread'],

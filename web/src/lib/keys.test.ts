@@ -24,6 +24,8 @@ test('plain shortcuts do nothing while typing, those with a modifier do', () => 
   expect(commandFor(key('j'), true)).toBeNull();
   expect(commandFor(key('k', { ctrlKey: true }), true)).toBe('switcher');
   expect(commandFor(key('F', { metaKey: true, shiftKey: true }), true)).toBe('search');
+  expect(commandFor(key('O', { ctrlKey: true, shiftKey: true }), true)).toBe('new-chat');
+  expect(commandFor(key('o', { ctrlKey: true }), true)).toBeNull();
   expect(commandFor(key('f', { ctrlKey: true }), true)).toBe('find');
   expect(commandFor(key(']'), false)).toBe('next-unread-thread');
   expect(commandFor(key('N'), false)).toBe('next-unread-thread');

@@ -15,6 +15,7 @@ export type Command =
   | 'next-unread'
   | 'previous-unread'
   | 'new-thread'
+  | 'new-chat'
   | 'reply'
   | 'edit'
   | 'mark-unread'
@@ -68,6 +69,7 @@ export function commandFor(s: Stroke, typing: boolean, apple = APPLE): Command |
   const mod = isCommandKey(s, apple);
   if (mod && !s.altKey && s.key.toLowerCase() === 'k') return 'switcher';
   if (mod && s.shiftKey && !s.altKey && s.key.toLowerCase() === 'f') return 'search';
+  if (mod && s.shiftKey && !s.altKey && s.key.toLowerCase() === 'o') return 'new-chat';
   if (mod && !s.shiftKey && !s.altKey && s.key.toLowerCase() === 'f') return 'find';
   if (s.altKey && !mod && (s.key === 'ArrowUp' || s.key === 'ArrowDown')) {
     const way = s.key === 'ArrowUp' ? 'previous' : 'next';

@@ -101,6 +101,11 @@ export class Commands {
           setTimeout(focusComposer);
         }
         return true;
+      case 'new-chat': {
+        const deps = { ws: this.#ws, router: this.#router, ui };
+        void import('./new-chat').then(({ newChat }) => newChat(this.channel, deps));
+        return true;
+      }
       case 'next-channel':
       case 'previous-channel':
         return this.#step(command === 'next-channel' ? 1 : -1, false);
