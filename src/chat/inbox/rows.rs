@@ -85,6 +85,8 @@ macro_rules! is_open_for_member {
     };
 }
 
+pub(super) use is_open_for_member;
+
 /// Items of the channels of the person `$1` in the workspace `$2`.
 macro_rules! channel_sql {
     ($tail:literal) => {

@@ -4,7 +4,10 @@ use std::{collections::HashSet, time::Duration};
 
 use serde::Serialize;
 
-use super::snippet::{TEXT_UNITS_MAX, around_handle, beginning};
+use super::{
+    rows::is_open_for_member,
+    snippet::{TEXT_UNITS_MAX, around_handle, beginning},
+};
 use crate::{
     auth::{Actor, Scope},
     chat::{
@@ -112,9 +115,13 @@ async fn unread_threads(
     channel: Option<ChannelId>,
 ) -> Result<Vec<UnreadThread>, DbError> {
     let most = i64::try_from(THREADS_MAX).unwrap_or(i64::MAX);
-    c.q("select u.id, u.mark, u.unread, exists (select 1 from inbox_items i where i.recipient_id = $1 and i.thread_id = u.id \
-           and i.state = 'open') as wants_you from (\
-         select t.id, t.last_seq, case when coalesce(r.seq, cm.read_seq) > cm.joined_seq then coalesce(r.seq, cm.read_seq) \
+    c.q(concat!("select u.id, u.mark, u.unread, (exists (select 1 from inbox_items i where i.recipient_id = $1 and i.thread_id = u.id \
+           and i.state = 'open') or exists (select 1 from inbox_items i \
+           join channel_members cm on cm.channel_id = i.recipient_id and cm.user_id = $1 \
+           left join reads r on r.conversation_id = i.conversation_id and r.user_id = $1 \
+           left join follows f on f.conversation_id = i.conversation_id and f.user_id = $1 \
+           where i.recipient_id = u.channel_id and i.thread_id = u.id and i.state = 'open' and ", is_open_for_member!(), ")) as wants_you from (\
+         select t.id, t.channel_id, t.last_seq, case when coalesce(r.seq, cm.read_seq) > cm.joined_seq then coalesce(r.seq, cm.read_seq) \
            else cm.joined_seq end as mark, (select count(*) from (select 1 from messages m where m.conversation_id = t.id \
              and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq and m.kind <> 'notice' and m.deleted_at is null \
              and m.author_id <> $1 limit $6) n) as unread \
@@ -123,7 +130,7 @@ async fn unread_threads(
          where cm.user_id = $1 and t.workspace_id = $2 and ($3 is null or t.channel_id = $3) and t.last_activity_at > $4 \
          and t.last_seq > coalesce(r.seq, cm.read_seq) and t.last_seq > cm.joined_seq \
          and not exists (select 1 from follows f where f.user_id = $1 and f.conversation_id = t.id and f.level = 'none') \
-         order by t.last_seq desc limit $5) u where u.unread > 0 order by u.last_seq desc")
+         order by t.last_seq desc limit $5) u where u.unread > 0 order by u.last_seq desc"))
         .bind(actor.user)
         .bind(actor.workspace)
         .bind(channel)

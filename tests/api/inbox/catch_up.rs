@@ -78,6 +78,48 @@ async fn each_unread_thread_has_one_line_in_the_first_group_that_fits() {
 }
 
 #[tokio::test]
+async fn a_thread_that_wants_the_whole_channel_wants_each_member_until_they_have_read_it() {
+    let t = team().await;
+    let call = t
+        .ada
+        .thread(&t.general, "@channel the fair is on Friday")
+        .await;
+    t.ada.thread(&t.general, "Quiet news").await;
+    let found = lines(&t.bo, "/v1/inbox/catch-up").await;
+    assert_eq!(
+        found,
+        [
+            "wants_you: Ada: @channel the fair is on Friday (1)",
+            "quiet: Ada: Quiet news (1)"
+        ]
+    );
+    // At the level `all`, each new thread wants them too; at `none`, nothing of the channel does.
+    let path = format!("/v1/channels/{}/level", t.general);
+    t.bo.put(&path, json!({"level": "all"})).await.ok();
+    t.ada.thread(&t.general, "Loud news").await;
+    let found = lines(&t.bo, "/v1/inbox/catch-up").await;
+    let loud = "wants_you: Ada: Loud news (1)".to_owned();
+    assert!(found.contains(&loud), "{found:?}");
+    t.bo.put(&path, json!({"level": "none"})).await.ok();
+    let found = lines(&t.bo, "/v1/inbox/catch-up").await;
+    assert!(
+        found.iter().all(|line| line.starts_with("quiet: ")),
+        "{found:?}"
+    );
+    t.bo.put(&path, json!({"level": "mentions"})).await.ok();
+    let read = json!({"seq": i64::from(u32::MAX)});
+    t.bo.put(&format!("/v1/threads/{call}/read"), read)
+        .await
+        .ok();
+    let found = lines(&t.bo, "/v1/inbox/catch-up").await;
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found.iter().all(|line| line.starts_with("quiet: ")),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_catch_up_has_nothing_of_channels_that_a_person_cannot_read() {
     let t = team().await;
     let channel = t.ada.private_channel("board", &[]).await;
