@@ -582,3 +582,397 @@ async fn bots_and_their_messages_stay_when_their_creator_is_erased() {
     let shown = t.ada.get("/v1/hooks").await.ok();
     assert!(!shown.to_string().contains(&t.bo.id), "{shown}");
 }
+
+async fn send_event(t: &Team, path: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
+    let all = [&[("content-type", "application/json")], headers].concat();
+    let body = Some(body.to_string().into_bytes());
+    visitor(&t.app.base)
+        .send(Method::POST, path, &all, body)
+        .await
+}
+
+/// Sends an event to a webhook, and returns the message's text.
+async fn shown(t: &Team, path: &str, headers: &[(&str, &str)], body: Value) -> (String, Value) {
+    let made = send_event(t, &format!("{path}?answer=json"), headers, &body)
+        .await
+        .is(200);
+    let message = t.ada.message(&text(&made, "/message_id")).await;
+    assert_eq!(made["notes"], json!([]), "{made}");
+    (text(&message, "/content"), message)
+}
+
+async fn requests_of(by: &Person, hook: &str) -> Vec<Value> {
+    list(
+        &by.get(&format!("/v1/hooks/{hook}/requests")).await.ok(),
+        "/data",
+    )
+}
+
+/// Creates a webhook; returns its ID and path.
+async fn new_hook(by: &Person, channel: &str, name: &str) -> (String, String) {
+    let made = by
+        .post("/v1/hooks", json!({"name": name, "channel_id": channel}))
+        .await
+        .is(201);
+    let url = text(&made, "/url");
+    (id(&made), url[url.find("/hooks/").unwrap()..].to_owned())
+}
+
+#[tokio::test]
+async fn events_of_known_products_become_short_messages_in_threads() {
+    let t = team().await;
+    let (path, _) = hook(&t.bo, &t.general, json!({})).await;
+    let repository = json!({"full_name": "acme/shop", "html_url": "https://git.example/acme/shop"});
+    let sender = json!({"login": "mia"});
+    let push = json!({"ref": "refs/heads/main", "compare": "https://git.example/compare/1", "repository": repository, "sender": sender,
+        "commits": [{"message": "Fix *rounding*", "url": "https://git.example/c/1", "author": {"name": "Mia"}},
+            {"message": "Add test", "url": "https://git.example/c/2", "author": {"name": "Olu"}}]});
+    let (content, _) = shown(&t, &path, &[("x-github-event", "push")], push).await;
+    assert_eq!(
+        content,
+        "**[mia pushed to refs/heads/main of acme/shop](<https://git.example/compare/1>)**\n\n\
+         - [Fix \\*rounding\\*](<https://git.example/c/1>) (Mia)\n- [Add test](<https://git.example/c/2>) (Olu)"
+    );
+    let pull = |action: &str, merged: bool| {
+        json!({"action": action, "repository": repository, "sender": sender,
+            "pull_request": {"number": 7, "title": "Round prices", "html_url": "https://git.example/p/7", "merged": merged, "body": "Adds **cents**."}})
+    };
+    let (content, opened) = shown(
+        &t,
+        &path,
+        &[
+            ("x-gitea-event", "pull_request"),
+            ("x-github-event", "pull_request"),
+        ],
+        pull("opened", false),
+    )
+    .await;
+    assert_eq!(
+        content,
+        "**[Pull request #7 opened: Round prices](<https://git.example/p/7>)**\n\nBy mia in acme/shop\n\nAdds **cents**."
+    );
+    let (content, merged) = shown(
+        &t,
+        &path,
+        &[("x-forgejo-event", "pull_request")],
+        pull("closed", true),
+    )
+    .await;
+    assert_eq!(
+        content,
+        "**[Pull request #7 merged: Round prices](<https://git.example/p/7>)**\n\nBy mia in acme/shop"
+    );
+    assert_eq!(merged["thread_id"], opened["thread_id"]);
+    assert_eq!(merged["metadata"]["color"], "#2eb67d");
+    let (content, _) = shown(
+        &t,
+        &path,
+        &[("x-github-event", "star")],
+        json!({"action": "created", "repository": repository, "sender": sender}),
+    )
+    .await;
+    assert_eq!(
+        content,
+        "**[acme/shop: star created](<https://git.example/acme/shop>)**\n\nBy mia"
+    );
+
+    let pipeline = json!({"object_kind": "pipeline", "project": {"path_with_namespace": "acme/shop"}, "commit": {"title": "Fix", "url": "https://lab.example/c"},
+        "object_attributes": {"id": 3, "status": "failed", "ref": "main", "url": "https://lab.example/3"}, "builds": [{"stage": "test", "name": "unit", "status": "failed"}]});
+    let (content, message) =
+        shown(&t, &path, &[("x-gitlab-event", "Pipeline Hook")], pipeline).await;
+    assert_eq!(
+        content,
+        "**[Pipeline failed: acme/shop, main](<https://lab.example/3>)**\n\n[Fix](<https://lab.example/c>)\n- test / unit: failed"
+    );
+    assert_eq!(message["metadata"]["color"], "#e01e5a");
+
+    let alert = |status: &str| {
+        json!({"version": "4", "groupKey": format!("{{}}:{{alertname=\"Disk\"}}{}", "x".repeat(300)), "status": status, "receiver": "chat",
+            "externalURL": "http://alerts.example", "commonLabels": {"alertname": "Disk"}, "groupLabels": {"alertname": "Disk"}, "commonAnnotations": {},
+            "alerts": [{"status": status, "labels": {"alertname": "Disk", "host": "db_1"}, "annotations": {"summary": "90 %"}, "generatorURL": "http://p.example/g"}]})
+    };
+    let (content, firing) = shown(&t, &path, &[], alert("firing")).await;
+    assert_eq!(
+        content,
+        "**[firing: Disk](<http://alerts.example>)**\n\n- **firing** alertname=Disk, host=db\\_1 [90 %](<http://p.example/g>)"
+    );
+    let (content, resolved) = shown(&t, &path, &[], alert("resolved")).await;
+    assert!(content.starts_with("**[resolved: Disk]"), "{content}");
+    assert_eq!(
+        resolved["thread_id"], firing["thread_id"],
+        "“resolved” answers “firing”"
+    );
+    assert_eq!(resolved["metadata"]["color"], "#2eb67d");
+
+    let grafana = json!({"version": "1", "orgId": 1, "title": "[FIRING:1] CPU", "groupKey": "{}", "status": "firing", "externalURL": "https://graf.example/",
+        "commonAnnotations": {"summary": "CPU is high"}, "alerts": [{"status": "firing", "labels": {"host": "a"}, "valueString": "[ value=93 ]"}]});
+    let (content, _) = shown(&t, &path, &[], grafana).await;
+    assert_eq!(
+        content,
+        "**[\\[FIRING:1\\] CPU](<https://graf.example/>)**\n\nCPU is high\n\n- **firing** host=a  \\[ value=93 \\]"
+    );
+
+    let issue = json!({"action": "created", "data": {"issue": {"id": "5", "title": "KeyError", "web_url": "https://sentry.example/5", "level": "error",
+        "culprit": "cart.py", "project": {"name": "shop"}}}});
+    let (content, message) = shown(&t, &path, &[("sentry-hook-resource", "issue")], issue).await;
+    assert_eq!(
+        content,
+        "**[Issue created: KeyError](<https://sentry.example/5>)**\n\nshop, error\ncart.py"
+    );
+    assert_eq!(message["metadata"]["color"], "#e01e5a");
+}
+
+#[tokio::test]
+async fn a_template_of_the_webhook_makes_messages_from_any_json() {
+    let t = team().await;
+    let (hook, path) = new_hook(&t.bo, &t.general, "Deploy robot").await;
+    let address = format!("/v1/hooks/{hook}");
+    for wrong in [
+        json!({"text": "{{}}"}),
+        json!({"url": "{{a}}"}),
+        json!({"text": "{{a[].b}} {{c[].d}}"}),
+        json!({"text": "x".repeat(9000)}),
+    ] {
+        t.bo.patch(&address, json!({"template": wrong}))
+            .await
+            .refused(422);
+    }
+    let template = json!({"title": "{{service}} is {{state}}", "url": "{{links.self}}", "text": "- {{checks[].name}}: {{checks[].result}}",
+        "color": "{{state}}", "thread_key": "{{service}}"});
+    let changed =
+        t.bo.patch(&address, json!({"template": template}))
+            .await
+            .is(200);
+    assert_eq!(changed["template"], template);
+    let event = |state: &str| json!({"service": "shop", "state": state, "links": {"self": "https://ops.example/1"}, "checks": [{"name": "db", "result": state}]});
+    let (content, down) = shown(&t, &path, &[], event("down")).await;
+    assert_eq!(
+        content,
+        "**[shop is down](<https://ops.example/1>)**\n\n- db: down"
+    );
+    let (_, up) = shown(&t, &path, &[("x-github-event", "push")], event("up")).await;
+    assert_eq!(up["thread_id"], down["thread_id"]);
+    // A document without these values is shown, with a note.
+    let made = posted(&t, &path, json!({"other": 1})).await;
+    let message = t.ada.message(&text(&made, "/message_id")).await;
+    assert!(text(&message, "/content").contains("\"other\": 1"));
+    assert_eq!(made["notes"].as_array().unwrap().len(), 2, "{made}");
+    let changed =
+        t.bo.patch(&address, json!({"template": null}))
+            .await
+            .is(200);
+    assert_eq!(changed["template"], Value::Null);
+    assert_eq!(posted(&t, &path, json!({"text": "x"})).await["ok"], true);
+}
+
+#[tokio::test]
+async fn a_webhook_with_a_secret_takes_only_signed_requests() {
+    let t = team().await;
+    let (hook, path) = new_hook(&t.bo, &t.general, "Robot").await;
+    let address = format!("/v1/hooks/{hook}/secret");
+    for wrong in [json!({"value": "short"}), json!({"value": "x".repeat(201)})] {
+        t.bo.put(&address, wrong).await.refused(422);
+    }
+    t.bo.put(&address, json!({"value": "a long random text"}))
+        .await
+        .is(204);
+    assert_eq!(
+        t.app.place.places_of("a long random text").await,
+        Vec::<String>::new()
+    );
+    let shown = t.bo.get("/v1/hooks").await.ok();
+    assert_eq!(shown["data"][0]["secret_set"], true);
+    let said = json!({"text": "Hello"});
+    refused(&t, &path, said.clone(), 401, "invalid_token").await;
+    let sent =
+        async |header: &str, value: &str| send_event(&t, &path, &[(header, value)], &said).await;
+    assert_eq!(sent("x-gitlab-token", "wrong").await.status, 401);
+    assert_eq!(
+        sent("x-gitlab-token", "a long random text").await.status,
+        200
+    );
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"a long random text");
+    let tag = hex::encode(ring::hmac::sign(&key, said.to_string().as_bytes()));
+    assert_eq!(
+        sent("x-hub-signature-256", &format!("sha256={tag}"))
+            .await
+            .status,
+        200
+    );
+    assert_eq!(sent("sentry-hook-signature", &tag).await.status, 200);
+    assert_eq!(
+        sent("sentry-hook-signature", &tag.replace(&tag[..1], "g"))
+            .await
+            .status,
+        401
+    );
+    let found = requests_of(&t.bo, &hook).await;
+    let errors: Vec<&Value> = found.iter().map(|request| &request["error"]).collect();
+    let refused_one = json!("invalid_token");
+    assert_eq!(
+        errors,
+        [
+            &refused_one,
+            &Value::Null,
+            &Value::Null,
+            &Value::Null,
+            &refused_one,
+            &refused_one
+        ]
+    );
+    t.bo.put(&address, json!({"value": null})).await.is(204);
+    assert_eq!(posted(&t, &path, said.clone()).await["ok"], true);
+    t.ada
+        .put(&address, json!({"value": "another long text"}))
+        .await
+        .is(204);
+    t.bo.delete(&format!("/v1/hooks/{hook}")).await.is(204);
+    t.bo.put(&address, json!({"value": null}))
+        .await
+        .refused(404);
+}
+
+#[tokio::test]
+async fn requests_show_what_was_received_and_can_be_posted_again() {
+    let t = team().await;
+    let (hook, path) = new_hook(&t.bo, &t.general, "Robot").await;
+    let first = posted(
+        &t,
+        &path,
+        json!({"text": "one", "client_id": "c-1", "username": "x", "icon_url": "http://i.example"}),
+    )
+    .await;
+    refused(&t, &path, json!({}), 400, "no_text").await;
+    posted(&t, &path, json!({"text": "x".repeat(9000)})).await;
+    let found = requests_of(&t.bo, &hook).await;
+    assert_eq!(found.len(), 3);
+    let (long, empty, one) = (&found[0], &found[1], &found[2]);
+    assert_eq!(
+        (&long["is_whole"], long["body"].as_str().unwrap().len()),
+        (&json!(false), 8192)
+    );
+    assert_eq!(
+        (&empty["status"], &empty["error"], &empty["message_id"]),
+        (&json!(400), &json!("no_text"), &Value::Null)
+    );
+    assert_eq!(
+        (&one["message_id"], &one["status"]),
+        (&first["message_id"], &json!(200))
+    );
+    assert_eq!(one["notes"], json!(["`icon_url` is ignored"]));
+    assert!(one["address"].is_string() && one["body"].as_str().unwrap().contains("\"one\""));
+    let again =
+        |request: &Value| format!("/v1/hooks/{hook}/requests/{}/post", text(request, "/id"));
+    t.bo.act(&again(long)).await.refused(409);
+    t.bo.act(&again(empty)).await.refused(422);
+    let repeated = t.bo.act(&again(one)).await.is(201);
+    assert_ne!(
+        repeated["message_id"], first["message_id"],
+        "a message of its own"
+    );
+    assert_eq!(repeated["address"], Value::Null);
+    let message = t.ada.message(&text(&repeated, "/message_id")).await;
+    assert_eq!(message["content"], "one");
+    // Text of a deleted message is nowhere.
+    t.ada
+        .delete(&format!("/v1/messages/{}", text(&first, "/message_id")))
+        .await
+        .is(200);
+    let found = requests_of(&t.bo, &hook).await;
+    assert_eq!(
+        (&found[3]["id"], &found[3]["body"], &found[3]["is_whole"]),
+        (&one["id"], &Value::Null, &json!(false))
+    );
+    t.bo.act(&again(one)).await.refused(409);
+    // Another webhook's request does not exist here.
+    let (other, _) = new_hook(&t.bo, &t.general, "Other").await;
+    t.bo.act(&format!(
+        "/v1/hooks/{other}/requests/{}/post",
+        text(&found[0], "/id")
+    ))
+    .await
+    .refused(404);
+    // Pages.
+    let page =
+        t.bo.get(&format!("/v1/hooks/{hook}/requests?limit=3"))
+            .await
+            .ok();
+    let rest =
+        t.bo.get(&format!(
+            "/v1/hooks/{hook}/requests?cursor={}",
+            text(&page, "/next_cursor")
+        ))
+        .await
+        .ok();
+    assert_eq!(
+        (list(&rest, "/data").len(), &rest["next_cursor"]),
+        (1, &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn only_the_newest_50_requests_are_kept_for_a_week() {
+    let t = team().await;
+    let (hook, path) = new_hook(&t.bo, &t.general, "Robot").await;
+    for n in 0..53 {
+        posted(
+            &t,
+            &path,
+            json!({"text": format!("n{n}"), "thread_key": "k"}),
+        )
+        .await;
+    }
+    let found = list(
+        &t.bo
+            .get(&format!("/v1/hooks/{hook}/requests?limit=100"))
+            .await
+            .ok(),
+        "/data",
+    );
+    assert_eq!(found.len(), 50);
+    assert!(text(&found[0], "/body").contains("n52") && text(&found[49], "/body").contains("n3"));
+    let old = now() - Duration::from_hours(24 * 8);
+    let age = async move |c: &mut openvibe::db::Conn| {
+        c.q("update hook_requests set created_at = $1")
+            .bind(old)
+            .run()
+            .await
+    };
+    t.app.db().write(uuid::Uuid::nil(), age).await.unwrap();
+    hooks::delete_old_requests(t.app.db()).await.unwrap();
+    assert_eq!(t.app.place.count("hook_requests").await, 0);
+}
+
+#[tokio::test]
+async fn a_message_can_name_another_channel_of_its_webhook() {
+    let t = team().await;
+    let ops = new_channel(&t.ada, "ops").await;
+    let hidden = t.ada.private_channel("secret", &[]).await;
+    let (hook, path) = new_hook(&t.bo, &t.general, "Robot").await;
+    let address = format!("/v1/hooks/{hook}");
+    t.bo.patch(&address, json!({"other_channel_ids": [hidden]}))
+        .await
+        .refused(404);
+    t.bo.patch(&address, json!({"other_channel_ids": vec![&ops; 21]}))
+        .await
+        .refused(422);
+    let changed =
+        t.bo.patch(&address, json!({"other_channel_ids": [ops]}))
+            .await
+            .is(200);
+    assert_eq!(changed["other_channel_ids"], json!([ops]));
+    let place = async |channel: &str| {
+        let made = posted(&t, &path, json!({"text": "x", "channel": channel})).await;
+        let message = t.ada.message(&text(&made, "/message_id")).await;
+        (text(&message, "/channel_id"), list(&made, "/notes").len())
+    };
+    assert_eq!(place("#ops").await, (ops.clone(), 0));
+    assert_eq!(place(&ops).await, (ops.clone(), 0));
+    assert_eq!(place("general").await, (t.general.clone(), 0));
+    assert_eq!(place("#secret").await, (t.general.clone(), 1));
+    t.ada
+        .act(&format!("/v1/channels/{ops}/archive"))
+        .await
+        .is(200);
+    assert_eq!(place("#ops").await, (t.general.clone(), 1));
+}

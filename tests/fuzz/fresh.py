@@ -153,6 +153,8 @@ FRESH = {
     "PATCH /v1/hooks/{id}": _of("hook"),
     "DELETE /v1/hooks/{id}": _of("hook"),
     "POST /v1/hooks/{id}/rotate": _of("hook"),
+    "PUT /v1/hooks/{id}/secret": _of("hook"),
+    "POST /v1/hooks/{id}/requests/{request_id}/post": lambda t: t.received(),
     "POST /v1/schedules": _scheduled,
     "PATCH /v1/schedules/{id}": _of("schedule"),
     "DELETE /v1/schedules/{id}": _of("schedule"),

@@ -97,7 +97,7 @@ KIND_OF_PATH = {
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",
     "fork_id": "fork", "channel_id": "channel", "agent_id": "agent", "author_id": "user", "actor_id": "user", "owner_id": "user",
-    "message_id": "message", "parent_id": "message", "X-Workspace-Id": "workspace", "action": "action", "from": "month",
+    "message_id": "message", "request_id": "request", "parent_id": "message", "X-Workspace-Id": "workspace", "action": "action", "from": "month",
     "to": "month", "around": "message", "against": "version", "target_version": "version", "cursor": "cursor",
     "base_profile_id": "agent", "channel_ids": "channel", "bot_id": "bot", "sandbox_policy_id": "sandbox", "persona_id": "persona", "member_ids": "user", "attachments": "file",
     "previous_response_id": "response", "task_id": "task", "default_agent_id": "agent", "workflow_id": "flow",

@@ -18,7 +18,7 @@ PREFIXES = {
     "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
     "response": "resp", "audit": "audit", "memory": "mem",
     "compaction": "comp", "persona": "persona", "tool": "tool", "act": "act", "grant": "grant",
-    "hook": "hook", "bot": "bot",
+    "hook": "hook", "bot": "bot", "request": "request",
     "schedule": "sched", "flow": "flow", "run": "run",
 }
 # IDs that are never assigned: the largest of each kind.
@@ -342,6 +342,13 @@ class Things:
             self.call("DELETE", f"/v1/hooks/{old['id']}")
         return self.post("/v1/hooks", {"name": self.word("robot"), "channel_id": self.channel()})["id"]
 
+    def received(self):
+        """A webhook that received a request."""
+        made = self.post("/v1/hooks", {"name": self.word("robot"), "channel_id": self.channel()})
+        path = made["url"][made["url"].index("/hooks/") :]
+        self.post(path + "?answer=json", {"text": "Disk full"})
+        return {"id": made["id"], "request_id": self.get(f"/v1/hooks/{made['id']}/requests")["data"][0]["id"]}
+
     def schedule(self):
         """A schedule that does not fire during a run. A person can have 20: older ones go first."""
         own = [found for found in self.get("/v1/schedules")["data"] if found["owner_id"] == self.me["id"]]
@@ -414,6 +421,9 @@ def fill(things):
         keep("file", things.file(), things.attached())
     keep("schedule", things.schedule())
     keep("hook", things.hook())
+    received = things.received()
+    keep("hook", received["id"])
+    keep("request", received["request_id"])
     keep("bot", things.get("/v1/bots")["data"][0]["id"])
     keep("grant", things.grant())
     keep("act", things.waiting_action()["id"])

@@ -9,7 +9,7 @@ use super::{
     table::{Row, TestCaller, body_example, required_ids},
     world::{
         AccessFixture, compactable, compaction, dive, failed_run, hook, kept_response, newcomer,
-        persona, resolved, sandbox, schedule, workflow, workflow_form, yearly,
+        persona, received, resolved, sandbox, schedule, workflow, workflow_form, yearly,
     },
 };
 use crate::{
@@ -516,6 +516,14 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             path,
             json!({"name": format!("Robot {n}"), "channel_id": general}),
         ),
+        ("PUT /v1/hooks/{id}/secret", _) => {
+            let hook = hook(by, general).await.0;
+            Call::put(at(&hook), json!({"value": "a long random text"}))
+        }
+        ("POST /v1/hooks/{id}/requests/{request_id}/post", _) => {
+            let (hook, request) = received(by, general).await;
+            Call::act(at(&hook).replace("{request_id}", &request))
+        }
         ("POST /v1/schedules", _) => Call::post(path, yearly(general)),
         ("POST /v1/schedules/{id}/run", _) => Call::act(at(&schedule(by, general).await)),
 

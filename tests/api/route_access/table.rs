@@ -126,6 +126,7 @@ impl Row {
         let decides_nothing = [
             "POST /v1/model-test",
             "POST /v1/server/certificate",
+            "POST /v1/hooks/{id}/requests/{request_id}/post",
             "POST /v1/tools/{id}/refresh",
         ];
         let changes = self.changes()
@@ -145,6 +146,10 @@ impl Row {
             | "POST /v1/invites/{id}/send" => Some(422),
             // The link in the example does not exist.
             "POST /v1/mail/confirm" | "POST /v1/auth/reset/confirm" => Some(404),
+            // No identity provider answers.
+            "POST /v1/auth/oidc/{id}/start" | "POST /v1/identity-providers/{id}/try" => Some(503),
+            // No sign-in waits for a password.
+            "POST /v1/auth/oidc/link" => Some(401),
             _ => None,
         }
     }

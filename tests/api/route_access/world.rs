@@ -397,6 +397,18 @@ pub async fn hook(by: &Person, channel: &str) -> (String, String) {
     (id(&made), text(&made, "/bot_id"))
 }
 
+/// Creates a webhook that received a request; returns the ID of both.
+pub async fn received(by: &Person, channel: &str) -> (String, String) {
+    let form = json!({"name": "Build robot", "channel_id": channel});
+    let made = by.post("/v1/hooks", form).await.is(201);
+    let url = text(&made, "/url");
+    let path = &url[url.find("/hooks/").unwrap()..];
+    let reply = by.post(path, json!({"text": "Disk full"})).await;
+    assert_eq!(reply.status, 200);
+    let requests = by.get(&format!("/v1/hooks/{}/requests", id(&made))).await;
+    (id(&made), id(&list(&requests.ok(), "/data")[0]))
+}
+
 /// Creates a bot in the first public channel.
 async fn a_bot(by: &Person) -> String {
     let channels = by.get("/v1/channels").await.ok();
