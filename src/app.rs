@@ -1323,6 +1323,9 @@ async fn remove_contexts_forever(state: State) {
         if let Err(e) = hooks::delete_old_threads(&state.db).await {
             tracing::warn!(error = %e, "old threads of webhooks could not be forgotten; trying again tomorrow");
         }
+        if let Err(e) = hooks::delete_old_requests(&state.db).await {
+            tracing::warn!(error = %e, "old requests to webhooks could not be deleted; trying again tomorrow");
+        }
         if let Err(e) = inbox::expire::delete_old(&state.db).await {
             tracing::warn!(error = %e, "old inbox items could not be deleted; trying again tomorrow");
         }

@@ -52,7 +52,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
-    "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook",
+    "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -185,6 +185,7 @@ ids! {
     PasskeyId = "passkey", "a passkey";
     BotId = "bot", "a bot";
     HookId = "hook", "an incoming webhook";
+    HookRequestId = "request", "a request to a webhook";
 }
 
 #[cfg(test)]

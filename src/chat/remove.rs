@@ -400,6 +400,10 @@ pub async fn tombstone(
             .bind(Json(MessageMetadata::default()))
             .run()
             .await?;
+        c.q("update hook_requests set body = null where message_id = $1")
+            .bind(id)
+            .run()
+            .await?;
     }
     quota::recount_message(c, message.workspace_id, id, "", "").await?;
     c.q("delete from message_mentions where message_id = $1")

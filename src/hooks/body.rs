@@ -1,12 +1,16 @@
 //! Reads the body of a request to a webhook.
 
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
     error::HookFault,
-    rendered::{Rendered, beginning, escaped, fenced, link, one_line},
+    products,
+    rendered::{Rendered, beginning, color, escaped, fenced, link, one_line, scalar},
     slack,
+    template::{Document, HookTemplate},
 };
 use crate::{
     auth::DisplayName,
@@ -40,7 +44,7 @@ const MEMBERS: &[&str] = &[
 ];
 
 /// Query of a webhook's address.
-#[derive(Debug, Default, Clone, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct HookQuery {
     /// Same as `thread_key`.
     pub thread: Option<String>,
@@ -51,6 +55,15 @@ pub struct HookQuery {
     pub answer: Option<String>,
 }
 
+/// Request without its body.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub struct BodyHead {
+    pub content_type: String,
+    pub query: HookQuery,
+    /// Values of the headers in `event_headers`, by name.
+    pub events: BTreeMap<String, String>,
+}
+
 /// A message that a program sent.
 #[derive(Debug, Clone)]
 pub struct Incoming {
@@ -59,36 +72,56 @@ pub struct Incoming {
     pub metadata: MessageMetadata,
     pub thread_key: Option<String>,
     pub client_id: Option<String>,
+    /// Name or ID of a channel, in Slack's format.
+    pub channel: Option<String>,
+    /// Product that was recognized.
+    pub product: Option<String>,
     /// Parts that are not shown as sent.
     pub notes: Vec<String>,
 }
 
 impl Incoming {
-    /// Reads a body. Takes linear time, but up to several milliseconds.
+    /// Reads a body. `template` is that of the webhook, for all JSON. Takes linear time, but up to several milliseconds.
     ///
     /// # Errors
     /// `InvalidPayload`, `NoText`, `TooManyAttachments`.
-    pub fn read(content_type: &str, bytes: &[u8], query: &HookQuery) -> Result<Self, HookFault> {
+    pub fn read(
+        head: &BodyHead,
+        bytes: &[u8],
+        template: Option<&HookTemplate>,
+    ) -> Result<Self, HookFault> {
         let text = std::str::from_utf8(bytes).map_err(|_| HookFault::InvalidPayload)?;
         if text.contains('\0') {
             return Err(HookFault::InvalidPayload);
         }
-        let kind = content_type.split(';').next().unwrap_or_default().trim();
+        let kind = head
+            .content_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
         let kind = kind.to_ascii_lowercase();
+        let reader = Reader { head, template };
         let found = match kind.as_str() {
-            "application/x-www-form-urlencoded" => from_form(text, query)?,
+            "application/x-www-form-urlencoded" => reader.form(text)?,
             "multipart/form-data" => return Err(HookFault::InvalidPayload),
-            kind if kind.starts_with("text/") => plain(text, query),
+            kind if kind.starts_with("text/") => plain(text, &head.query),
             kind if kind == "application/json" || kind.ends_with("+json") => {
-                from_json(&parsed(text)?)?
+                reader.json(&parsed(text)?)?
             }
             _ => match looks_like_json(text).then(|| parsed(text)) {
-                Some(Ok(value)) => from_json(&value)?,
-                _ => plain(text, query),
+                Some(Ok(value)) => reader.json(&value)?,
+                _ => plain(text, &head.query),
             },
         };
-        found.finish(query)
+        found.finish(&head.query)
     }
+}
+
+/// What decides how a body is read, beside the body.
+struct Reader<'a> {
+    head: &'a BodyHead,
+    template: Option<&'a HookTemplate>,
 }
 
 /// A message before its checks.
@@ -98,6 +131,8 @@ struct Draft {
     shown_as: ShownAs,
     thread_key: Option<String>,
     client_id: Option<String>,
+    channel: Option<String>,
+    product: Option<String>,
 }
 
 fn parsed(text: &str) -> Result<Value, HookFault> {
@@ -120,30 +155,63 @@ fn plain(text: &str, query: &HookQuery) -> Draft {
     draft
 }
 
-fn from_form(text: &str, query: &HookQuery) -> Result<Draft, HookFault> {
-    // `curl -d '{"text":…}'` sends JSON as a form.
-    if looks_like_json(text)
-        && let Ok(value) = parsed(text)
-    {
-        return from_json(&value);
-    }
-    let mut members = Map::new();
-    for (name, value) in form_urlencoded::parse(text.as_bytes()).take(100) {
-        if name == "payload" {
-            return from_json(&parsed(&value)?);
+impl Reader<'_> {
+    fn form(&self, text: &str) -> Result<Draft, HookFault> {
+        // `curl -d '{"text":…}'` sends JSON as a form.
+        if looks_like_json(text)
+            && let Ok(value) = parsed(text)
+        {
+            return self.json(&value);
         }
-        if MEMBERS.contains(&name.as_ref()) {
-            members.insert(name.into_owned(), Value::String(value.into_owned()));
+        let mut members = Map::new();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()).take(100) {
+            if name == "payload" {
+                return self.json(&parsed(&value)?);
+            }
+            if MEMBERS.contains(&name.as_ref()) {
+                members.insert(name.into_owned(), Value::String(value.into_owned()));
+            }
         }
+        if members.contains_key("text") || members.contains_key("title") {
+            return from_members(&Value::Object(members));
+        }
+        // `curl -d 'text'` sends a text as a form.
+        Ok(plain(text, &self.head.query))
     }
-    if members.contains_key("text") || members.contains_key("title") {
-        return from_json(&Value::Object(members));
+
+    fn json(&self, value: &Value) -> Result<Draft, HookFault> {
+        if value.as_object().is_none_or(Map::is_empty) {
+            return from_members(value);
+        }
+        let found = products::recognize(value, &self.head.events);
+        let mut draft = Draft::default();
+        if let Some(found) = &found {
+            draft.product = Some(found.product.to_owned());
+        }
+        let event = found.as_ref().map_or("", |found| found.document.event);
+        let own = self
+            .template
+            .map(|template| (template, Document { json: value, event }));
+        let Some((template, document)) =
+            own.or(found.map(|found| (found.template, found.document)))
+        else {
+            return from_members(value);
+        };
+        draft.thread_key = template.render(document, &mut draft.rendered);
+        if draft.rendered.has_text() {
+            return Ok(draft);
+        }
+        let mut shown = unknown(value);
+        shown
+            .rendered
+            .note("the template found no values".to_owned());
+        shown.product = draft.product;
+        Ok(shown)
     }
-    // `curl -d 'text'` sends a text as a form.
-    Ok(plain(text, query))
 }
 
-fn from_json(value: &Value) -> Result<Draft, HookFault> {
+/// Reads a message in Slack's format or the native one. Other JSON is shown as code.
+fn from_members(value: &Value) -> Result<Draft, HookFault> {
     let Value::Object(members) = value else {
         return match value {
             Value::String(text) => Ok(plain(text, &HookQuery::default())),
@@ -151,7 +219,7 @@ fn from_json(value: &Value) -> Result<Draft, HookFault> {
             _ => Err(HookFault::NoText),
         };
     };
-    let text = |name: &str| members.get(name).map(slack::scalar);
+    let text = |name: &str| members.get(name).map(scalar);
     let mut draft = Draft {
         thread_key: text("thread_key").filter(|key| !key.is_empty()),
         client_id: text("client_id").or_else(|| text("client_msg_id")),
@@ -159,6 +227,7 @@ fn from_json(value: &Value) -> Result<Draft, HookFault> {
     };
     if slack::is_slack(members) {
         slack::render(value, &mut draft.rendered)?;
+        draft.channel = text("channel").filter(|name| !name.is_empty());
         draft.shown_as = shown_as(text("username"), text("icon_emoji"), &mut draft.rendered);
         return Ok(draft);
     }
@@ -175,7 +244,7 @@ fn from_json(value: &Value) -> Result<Draft, HookFault> {
 
 /// Renders a message in the native format.
 fn native(members: &Map<String, Value>, out: &mut Rendered) -> Result<(), HookFault> {
-    let text = |name: &str| members.get(name).map(slack::scalar).unwrap_or_default();
+    let text = |name: &str| members.get(name).map(scalar).unwrap_or_default();
     let list = |name: &str| match members.get(name) {
         None | Some(Value::Null) => Ok(&[] as &[Value]),
         Some(Value::Array(list)) => Ok(list.as_slice()),
@@ -196,14 +265,14 @@ fn native(members: &Map<String, Value>, out: &mut Rendered) -> Result<(), HookFa
     let shown: Vec<String> = buttons
         .iter()
         .map(|button| {
-            let of = |name: &str| button.get(name).map(slack::scalar).unwrap_or_default();
+            let of = |name: &str| button.get(name).map(scalar).unwrap_or_default();
             link(&of("text"), &of("url"))
         })
         .collect();
     out.paragraph(&shown.join(" · "));
-    let color = text("color");
-    out.color = slack::color(&color);
-    if !color.is_empty() && out.color.is_none() {
+    let sent = text("color");
+    out.color = color(&sent);
+    if !sent.is_empty() && out.color.is_none() {
         out.note("`color` is not a color: use `#rrggbb`".to_owned());
     }
     Ok(())
@@ -249,6 +318,8 @@ impl Draft {
             shown_as,
             thread_key,
             client_id,
+            channel,
+            product,
         } = self;
         let thread_key = thread_key.or_else(|| query.thread.clone());
         let thread_key = thread_key.filter(|key| !key.is_empty());
@@ -290,6 +361,8 @@ impl Draft {
             },
             thread_key,
             client_id,
+            channel,
+            product,
             notes,
         })
     }
@@ -316,7 +389,11 @@ mod tests {
     use super::*;
 
     fn read(kind: &str, body: &str) -> Result<Incoming, HookFault> {
-        Incoming::read(kind, body.as_bytes(), &HookQuery::default())
+        let head = BodyHead {
+            content_type: kind.to_owned(),
+            ..BodyHead::default()
+        };
+        Incoming::read(&head, body.as_bytes(), None)
     }
 
     fn shown(body: &Value) -> String {
@@ -411,7 +488,12 @@ mod tests {
             code: Some("sh".to_owned()),
             ..HookQuery::default()
         };
-        let sent = Incoming::read("application/x-www-form-urlencoded", b"ls -l", &query).unwrap();
+        let head = BodyHead {
+            content_type: "application/x-www-form-urlencoded".to_owned(),
+            query,
+            ..BodyHead::default()
+        };
+        let sent = Incoming::read(&head, b"ls -l", None).unwrap();
         assert_eq!(sent.content, "**Log**\n\n```sh\nls -l\n```");
     }
 

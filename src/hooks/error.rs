@@ -14,6 +14,14 @@ use crate::{
 pub enum HookError {
     #[error("the webhook does not exist, or you did not create it")]
     HookNotFound,
+    #[error("the request does not exist, or was deleted after a week")]
+    RequestNotFound,
+    #[error(
+        "the request cannot be posted again: only the first 8 KiB of it were kept, or its message was deleted"
+    )]
+    RequestCut,
+    #[error("the webhook cannot post this request: {0}")]
+    Refused(HookFault),
     #[error("the bot does not exist")]
     BotNotFound,
     #[error("a workspace can have at most {0} webhooks: delete one first")]
@@ -40,6 +48,9 @@ impl From<HookError> for ApiError {
         match error {
             E::HookNotFound => make(StatusCode::NOT_FOUND, ErrorCode::HookNotFound),
             E::BotNotFound => make(StatusCode::NOT_FOUND, ErrorCode::BotNotFound),
+            E::RequestNotFound => make(StatusCode::NOT_FOUND, ErrorCode::RequestNotFound),
+            E::RequestCut => make(StatusCode::CONFLICT, ErrorCode::RequestCut),
+            E::Refused(_) => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue),
             E::TooMany(_) | E::TooManyBots(_) => {
                 make(StatusCode::CONFLICT, ErrorCode::TooManyHooks)
             }
@@ -67,6 +78,8 @@ text_enum! {
         ChannelIsArchived = "channel_is_archived",
         PayloadTooLarge = "payload_too_large",
         RateLimited = "rate_limited",
+        /// The request has no valid signature.
+        InvalidToken = "invalid_token",
     }
 }
 
@@ -76,6 +89,7 @@ impl HookFault {
             Self::InvalidPayload | Self::NoText | Self::TooManyAttachments => {
                 StatusCode::BAD_REQUEST
             }
+            Self::InvalidToken => StatusCode::UNAUTHORIZED,
             Self::ActionProhibited => StatusCode::FORBIDDEN,
             Self::NoService => StatusCode::NOT_FOUND,
             Self::ChannelIsArchived => StatusCode::GONE,

@@ -1,24 +1,37 @@
 //! Incoming webhooks: programs post messages as bots.
 //!
-//! `body` reads what a program sends, with `slack` for the format of Slack, whose markup `mrkdwn` translates. `row` stores bots and
-//! webhooks (`object`), and `receive` posts the message.
+//! `body` reads what a program sends: with `slack` for the format of Slack, whose markup `mrkdwn` translates, and with the `template` of
+//! the webhook or of one of the `products`. `row` stores bots and webhooks (`object`), `receive` posts the message, and `requests` keeps
+//! what was received. `signature` checks who sent it.
 
 mod body;
 mod error;
 mod mrkdwn;
 mod object;
+mod products;
 mod receive;
 mod rendered;
+mod requests;
 mod row;
+mod signature;
 mod slack;
+mod template;
 
-pub use body::{HookQuery, Incoming};
+pub use body::{BodyHead, HookQuery, Incoming};
 pub use error::{HookError, HookFault};
 pub use object::{
-    Bot, BotObject, BotPatch, BotStatus, Hook, HookForm, HookObject, HookPatch, NewHook,
+    Bot, BotObject, BotPatch, BotStatus, Hook, HookForm, HookObject, HookPatch, HookSecretForm,
+    NewHook,
 };
-pub use receive::{Delivered, FoundHook, Post, delete_old_threads, find, post, slack_ts};
+pub use products::event_headers;
+pub use receive::{Delivered, FoundHook, Post, Sender, delete_old_threads, find, post, slack_ts};
+pub use rendered::fenced;
+pub use requests::{
+    Answer, Attempt, HookRequest, delete_old_requests, get_request, get_sent, list_requests, record,
+};
 pub use row::{
-    create, delete, list_bots, list_hooks, patch, patch_bot, rotate, workspace_of_bot,
-    workspace_of_hook,
+    create, delete, get_own, list_bots, list_hooks, patch, patch_bot, rotate, set_secret,
+    workspace_of_bot, workspace_of_hook,
 };
+pub use signature::{Proofs, StandardProof};
+pub use template::HookTemplate;

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::template::HookTemplate;
 use crate::{
     chat::post::MentionLimit,
+    db::Json,
     ids::{BotId, ChannelId, HookId, UserId},
-    patch::present,
+    patch::{nullable, present},
     text_enum::text_enum,
     time::Timestamp,
 };
@@ -76,7 +78,15 @@ pub struct Hook {
     pub object: HookObject,
     pub bot_id: BotId,
     pub channel_id: ChannelId,
+    /// Other channels that a message in Slack's format can name in `channel`.
+    #[schema(value_type = Vec<ChannelId>)]
+    pub other_channel_ids: Json<Vec<ChannelId>>,
     pub may_notify: MentionLimit,
+    /// Template of messages for all JSON that the webhook receives; null if products are recognized.
+    #[schema(value_type = Option<HookTemplate>)]
+    pub template: Option<Json<HookTemplate>>,
+    /// True if requests need a signature.
+    pub secret_set: bool,
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub last_used_at: Option<Timestamp>,
@@ -102,6 +112,20 @@ pub struct HookForm {
     pub bot_id: Option<BotId>,
     /// Mentions that notify someone; `people` by default.
     pub may_notify: Option<MentionLimit>,
+    /// At most 20 channels in which you can post.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    pub other_channel_ids: Vec<ChannelId>,
+    pub template: Option<HookTemplate>,
+}
+
+/// Secret that a webhook shares with a program.
+#[derive(Clone, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HookSecretForm {
+    /// 8 to 200 characters. Null removes it, and requests need no signature.
+    #[schema(min_length = 8, max_length = 200)]
+    pub value: Option<String>,
 }
 
 /// Changes of a webhook.
@@ -115,6 +139,13 @@ pub struct HookPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub may_notify: Option<MentionLimit>,
+    /// At most 20 channels in which you can post.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false, max_items = 20)]
+    pub other_channel_ids: Option<Vec<ChannelId>>,
+    /// Null removes it.
+    #[serde(default, deserialize_with = "nullable")]
+    pub template: Option<Option<HookTemplate>>,
 }
 
 /// Changes of a bot.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::{
     error::{HookError, HookFault},
     object::BotStatus,
+    requests::{Answer, Attempt, record},
+    template::HookTemplate,
 };
 use crate::{
     auth::hash_token,
@@ -13,8 +15,8 @@ use crate::{
         post::{BotPost, MentionLimit, post_as_bot},
         threads::ThreadStatus,
     },
-    db::{Conn, Db, DbError, dialect, now},
-    ids::{BotId, ChannelId, HookId, ThreadId, UserId, WorkspaceId},
+    db::{Conn, Db, DbError, Json, dialect, now},
+    ids::{BotId, ChannelId, HookId, HookRequestId, ThreadId, UserId, WorkspaceId},
 };
 
 /// Time for which messages with the same key are posted in one thread.
@@ -28,6 +30,8 @@ pub struct FoundHook {
     pub bot_id: BotId,
     /// Slug of the workspace.
     pub slug: String,
+    pub template: Option<Json<HookTemplate>>,
+    pub secret_set: bool,
 }
 
 /// Finds the webhook with this secret.
@@ -35,7 +39,7 @@ pub struct FoundHook {
 /// # Errors
 /// Only database errors.
 pub async fn find(c: &mut Conn, secret: &str) -> Result<Option<FoundHook>, DbError> {
-    c.q("select h.id, h.workspace_id, h.bot_id, w.slug from hooks h join workspaces w on w.id = h.workspace_id where h.secret_hash = $1")
+    c.q("select h.id, h.workspace_id, h.bot_id, h.template, h.secret_set, w.slug from hooks h join workspaces w on w.id = h.workspace_id where h.secret_hash = $1")
         .bind(hash_token(secret))
         .opt()
         .await
@@ -47,21 +51,38 @@ pub fn slack_ts(message: &Message) -> String {
     format!("{}.{:03}{:03}", ms / 1000, ms % 1000, message.seq % 1000)
 }
 
+/// Who sent a message.
+#[derive(Debug, Clone)]
+pub enum Sender {
+    /// A program with the secret of the webhook, which is checked again in the transaction.
+    Program { secret: String },
+    /// A person who posts a request again and whose access was checked in the same transaction.
+    Person,
+}
+
 /// A message to post.
 #[derive(Debug, Clone)]
 pub struct Post {
-    /// Secret of the webhook, which is checked again in the transaction.
-    pub secret: String,
+    pub hook: HookId,
+    pub sender: Sender,
+    /// Request, to be stored with the message.
+    pub attempt: Attempt,
     pub text: Text,
     pub metadata: MessageMetadata,
     pub thread_key: Option<String>,
     pub client_id: Option<String>,
+    /// Name or ID of one of the webhook's channels.
+    pub channel: Option<String>,
 }
 
 /// Outcome of a post.
 #[derive(Debug)]
 pub enum Delivered {
-    Posted(Box<Message>),
+    Posted {
+        message: Box<Message>,
+        request: HookRequestId,
+        notes: Vec<String>,
+    },
     Refused(HookFault),
 }
 
@@ -71,7 +92,9 @@ struct Row {
     workspace_id: WorkspaceId,
     bot_id: BotId,
     channel_id: ChannelId,
+    other_channel_ids: Json<Vec<ChannelId>>,
     may_notify: MentionLimit,
+    secret_hash: String,
     created_by: UserId,
     status: BotStatus,
 }
@@ -93,6 +116,29 @@ async fn thread_of(c: &mut Conn, hook: &Row, key: &str) -> Result<Option<ThreadI
     Ok(row.map(|row| row.0))
 }
 
+/// Chooses the channel that the message names, if the webhook can post there.
+async fn choose_channel(
+    c: &mut Conn,
+    hook: &Row,
+    wanted: &str,
+) -> Result<Option<ChannelId>, DbError> {
+    let name = wanted.trim_start_matches('#');
+    let mut all = vec![hook.channel_id];
+    all.extend(&hook.other_channel_ids.0);
+    for id in all {
+        let found: Option<(String,)> = c
+            .q("select name from channels where id = $1 and workspace_id = $2 and archived_at is null")
+            .bind(id)
+            .bind(hook.workspace_id)
+            .opt()
+            .await?;
+        if found.is_some_and(|found| found.0 == name || id.to_string() == wanted) {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
+}
+
 /// Posts a message in the webhook's channel.
 ///
 /// # Errors
@@ -104,20 +150,31 @@ pub async fn post(
 ) -> Result<Delivered, HookError> {
     dialect::lock_workspace(c, workspace.0).await?;
     let hook: Option<Row> = c
-        .q("select h.id, h.workspace_id, h.bot_id, h.channel_id, h.may_notify, h.created_by, b.status \
-            from hooks h join bots b on b.id = h.bot_id where h.secret_hash = $1 and h.workspace_id = $2")
-        .bind(hash_token(&post.secret))
+        .q("select h.id, h.workspace_id, h.bot_id, h.channel_id, h.other_channel_ids, h.may_notify, h.secret_hash, h.created_by, b.status \
+            from hooks h join bots b on b.id = h.bot_id where h.id = $1 and h.workspace_id = $2")
+        .bind(post.hook)
         .bind(workspace)
         .opt()
         .await?;
-    let Some(hook) = hook else {
+    let mut hook = hook.filter(|hook| match &post.sender {
+        Sender::Program { secret } => hash_token(secret) == hook.secret_hash,
+        Sender::Person => true,
+    });
+    let Some(hook) = hook.as_mut() else {
         return Ok(Delivered::Refused(HookFault::NoService));
     };
     if hook.status == BotStatus::Paused {
         return Ok(Delivered::Refused(HookFault::ActionProhibited));
     }
+    let mut attempt = post.attempt.clone();
+    if let Some(wanted) = &post.channel {
+        match choose_channel(c, hook, wanted).await? {
+            Some(channel) => hook.channel_id = channel,
+            None => attempt.note_channel(wanted),
+        }
+    }
     let thread = match &post.thread_key {
-        Some(key) => thread_of(c, &hook, key).await?,
+        Some(key) => thread_of(c, hook, key).await?,
         None => None,
     };
     let new = BotPost {
@@ -155,7 +212,12 @@ pub async fn post(
     ] {
         c.q(sql).bind(id).bind(at).run().await?;
     }
-    Ok(Delivered::Posted(Box::new(message)))
+    let request = record(c, hook.id, &attempt, Answer::Posted(message.id)).await?;
+    Ok(Delivered::Posted {
+        message: Box::new(message),
+        request,
+        notes: attempt.notes,
+    })
 }
 
 /// Deletes keys whose threads are too old to be answered.

@@ -1,5 +1,7 @@
 //! Markdown that is built from texts of a program, with a bounded size.
 
+use serde_json::Value;
+
 /// Size at which building stops. It is more than a message can contain, so only text that is cut anyway is left out.
 const BYTES_MAX: usize = 40 * 1024;
 
@@ -134,7 +136,7 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// A code block whose fence is longer than any in the text.
-pub(super) fn fenced(text: &str, language: &str) -> String {
+pub fn fenced(text: &str, language: &str) -> String {
     let longest = text
         .split(|c| c != '`')
         .map(str::len)
@@ -147,4 +149,33 @@ pub(super) fn fenced(text: &str, language: &str) -> String {
         .take(20)
         .collect();
     format!("{fence}{language}\n{}\n{fence}", text.trim_end())
+}
+
+/// A scalar as text.
+pub(super) fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The color of an attachment as `#rrggbb`.
+pub(super) fn color(text: &str) -> Option<String> {
+    let hex = match text {
+        "good" => "2eb67d",
+        "warning" => "ecb22e",
+        "danger" => "e01e5a",
+        other => other.strip_prefix('#').unwrap_or(other),
+    };
+    let is_hex = !hex.is_empty() && hex.chars().all(|c| c.is_ascii_hexdigit());
+    match hex.len() {
+        6 if is_hex => Some(format!("#{}", hex.to_ascii_lowercase())),
+        3 if is_hex => {
+            let doubled = hex.chars().flat_map(|c| [c, c]).collect::<String>();
+            Some(format!("#{}", doubled.to_ascii_lowercase()))
+        }
+        _ => None,
+    }
 }

@@ -3,6 +3,7 @@
 use super::{
     error::HookError,
     object::{Bot, BotPatch, BotStatus, Hook, HookForm, HookObject, HookPatch},
+    template::HookTemplate,
 };
 use crate::{
     auth::{
@@ -10,8 +11,9 @@ use crate::{
         look_alikes::Skeletons, mark_names_changed, new_token, record_audit, shown_names,
     },
     chat::{ChatError, channels::ChannelKind, post::MentionLimit},
-    db::{Conn, DbError, dialect, is_in_visible_channel, is_visible_channel, now},
+    db::{Conn, DbError, Json, dialect, is_in_visible_channel, is_visible_channel, now},
     ids::{BotId, ChannelId, HookId, WorkspaceId},
+    secrets::{self, Sealed},
     time::Timestamp,
 };
 
@@ -19,6 +21,8 @@ use crate::{
 const HOOKS_MAX: i64 = 200;
 /// Maximum number of bots of a workspace. A bot that has posted stays when its webhooks are deleted.
 const BOTS_MAX: i64 = 1000;
+/// Maximum number of other channels of a webhook.
+const OTHERS_MAX: usize = 20;
 const ABOUT_UNITS_MAX: usize = 500;
 
 macro_rules! bot_sql {
@@ -34,7 +38,7 @@ macro_rules! bot_sql {
 macro_rules! hook_sql {
     ($tail:expr) => {
         concat!(
-            "select h.id, h.bot_id, h.channel_id, h.may_notify, h.created_by, h.created_at, h.last_used_at \
+            "select h.id, h.bot_id, h.channel_id, h.other_channel_ids, h.may_notify, h.template, h.secret_set, h.created_by, h.created_at, h.last_used_at \
              from hooks h ",
             $tail
         )
@@ -111,9 +115,11 @@ async fn get_bot(c: &mut Conn, workspace: WorkspaceId, id: BotId) -> Result<Bot,
     bot.ok_or(HookError::BotNotFound)
 }
 
+/// A webhook that the actor manages.
+///
 /// # Errors
 /// `HookNotFound` unless the actor can read the channel, and created the webhook or is an admin.
-async fn get_own(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<Hook, HookError> {
+pub async fn get_own(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<Hook, HookError> {
     actor.require(Scope::ChatWrite)?;
     let hook: Option<Hook> = c
         .q(hook_sql!(concat!(
@@ -153,6 +159,26 @@ async fn check_channel(c: &mut Conn, actor: &Actor<'_>, id: ChannelId) -> Result
         return Err(HookError::Invalid(problem.to_owned(), "channel_id"));
     }
     Ok(())
+}
+
+async fn check_others(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    channels: &[ChannelId],
+) -> Result<(), HookError> {
+    if channels.len() > OTHERS_MAX {
+        let problem = format!("a webhook can have at most {OTHERS_MAX} other channels");
+        return Err(HookError::Invalid(problem, "other_channel_ids"));
+    }
+    for channel in channels {
+        check_channel(c, actor, *channel).await?;
+    }
+    Ok(())
+}
+
+fn check_template(template: Option<&HookTemplate>) -> Result<(), HookError> {
+    let checked = template.map_or(Ok(()), HookTemplate::check);
+    checked.map_err(|problem| HookError::Invalid(problem, "template"))
 }
 
 /// Inserts a bot and the account that its messages refer to, which nobody can sign in to.
@@ -234,24 +260,31 @@ pub async fn create(
             return Err(HookError::Invalid(problem.to_owned(), "name"));
         }
     };
+    check_others(c, actor, &form.other_channel_ids).await?;
+    check_template(form.template.as_ref())?;
     let secret = new_token();
     let hook = Hook {
         id: HookId::new(),
         object: HookObject::Hook,
         bot_id: bot,
         channel_id: form.channel_id,
+        other_channel_ids: Json(form.other_channel_ids.clone()),
         may_notify: form.may_notify.unwrap_or(MentionLimit::People),
+        template: form.template.clone().map(Json),
+        secret_set: false,
         created_by: actor.user,
         created_at: now(),
         last_used_at: None,
     };
-    c.q("insert into hooks (id, workspace_id, bot_id, channel_id, may_notify, secret_hash, created_by, created_at, last_used_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, null)")
+    c.q("insert into hooks (id, workspace_id, bot_id, channel_id, other_channel_ids, may_notify, template, secret_hash, created_by, created_at, last_used_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, null)")
         .bind(hook.id)
         .bind(workspace)
         .bind(bot)
         .bind(hook.channel_id)
+        .bind(hook.other_channel_ids.clone())
         .bind(hook.may_notify)
+        .bind(hook.template.clone())
         .bind(hash_token(&secret))
         .bind(actor.user)
         .bind(hook.created_at)
@@ -286,11 +319,21 @@ pub async fn patch(
         check_channel(c, actor, channel).await?;
         hook.channel_id = channel;
     }
+    if let Some(others) = &patch.other_channel_ids {
+        check_others(c, actor, others).await?;
+        hook.other_channel_ids = Json(others.clone());
+    }
     hook.may_notify = patch.may_notify.unwrap_or(hook.may_notify);
-    c.q("update hooks set channel_id = $2, may_notify = $3 where id = $1")
+    if let Some(template) = &patch.template {
+        check_template(template.as_ref())?;
+        hook.template = template.clone().map(Json);
+    }
+    c.q("update hooks set channel_id = $2, may_notify = $3, template = $4, other_channel_ids = $5 where id = $1")
         .bind(id)
         .bind(hook.channel_id)
         .bind(hook.may_notify)
+        .bind(hook.template.clone())
+        .bind(hook.other_channel_ids.clone())
         .run()
         .await?;
     let data = serde_json::json!({"bot_id": hook.bot_id, "channel_id": hook.channel_id});
@@ -319,12 +362,38 @@ pub async fn rotate(
     Ok((hook, secret))
 }
 
+/// Stores the secret with which programs sign their requests, or removes it.
+///
+/// # Errors
+/// `HookNotFound`, or an error from `Actor::require`.
+pub async fn set_secret(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: HookId,
+    sealed: Option<&Sealed>,
+) -> Result<(), HookError> {
+    let hook = get_own(c, actor, id).await?;
+    match sealed {
+        Some(sealed) => secrets::put(c, &id.to_string(), sealed).await?,
+        None => secrets::delete(c, &id.to_string()).await?,
+    }
+    c.q("update hooks set secret_set = $2 where id = $1")
+        .bind(id)
+        .bind(sealed.is_some())
+        .run()
+        .await?;
+    let data = serde_json::json!({"bot_id": hook.bot_id, "secret_set": sealed.is_some()});
+    record_audit(c, actor, AuditAction::HookUpdated, id.to_string(), data).await?;
+    Ok(())
+}
+
 /// Deletes a webhook. Its messages stay, and so does its bot if it has posted any or has other webhooks.
 ///
 /// # Errors
 /// `HookNotFound`, or an error from `Actor::require`.
 pub async fn delete(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<(), HookError> {
     let hook = get_own(c, actor, id).await?;
+    secrets::delete(c, &id.to_string()).await?;
     c.q("delete from hooks where id = $1")
         .bind(id)
         .run()

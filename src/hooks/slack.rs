@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{
     error::HookFault,
     mrkdwn,
-    rendered::{Rendered, beginning, escaped, fenced, link, one_line},
+    rendered::{Rendered, beginning, color, escaped, fenced, link, one_line, scalar},
 };
 
 const ATTACHMENTS_MAX: usize = 100;
@@ -39,16 +39,6 @@ fn string<'a>(object: &'a Value, name: &str) -> &'a str {
 fn array<'a>(object: &'a Value, name: &str) -> &'a [Value] {
     let found = object.get(name).and_then(Value::as_array);
     found.map(Vec::as_slice).unwrap_or_default()
-}
-
-/// A scalar as text.
-pub(super) fn scalar(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        Value::Bool(flag) => flag.to_string(),
-        _ => String::new(),
-    }
 }
 
 /// Renders a message.
@@ -90,29 +80,7 @@ pub(super) fn render(message: &Value, out: &mut Rendered) -> Result<(), HookFaul
             out.note(format!("`{name}` is ignored"));
         }
     }
-    if !string(message, "channel").is_empty() {
-        out.note("`channel` is ignored: the webhook's channel is used".to_owned());
-    }
     Ok(())
-}
-
-/// The color of an attachment as `#rrggbb`.
-pub(super) fn color(text: &str) -> Option<String> {
-    let hex = match text {
-        "good" => "2eb67d",
-        "warning" => "ecb22e",
-        "danger" => "e01e5a",
-        other => other.strip_prefix('#').unwrap_or(other),
-    };
-    let is_hex = !hex.is_empty() && hex.chars().all(|c| c.is_ascii_hexdigit());
-    match hex.len() {
-        6 if is_hex => Some(format!("#{}", hex.to_ascii_lowercase())),
-        3 if is_hex => {
-            let doubled = hex.chars().flat_map(|c| [c, c]).collect::<String>();
-            Some(format!("#{}", doubled.to_ascii_lowercase()))
-        }
-        _ => None,
-    }
 }
 
 fn attachment(attachment: &Value, out: &mut Rendered) {

@@ -63,6 +63,8 @@ text_enum! {
         HasChildren = "has_children",
         HelloExpected = "hello_expected",
         HookNotFound = "hook_not_found",
+        RequestNotFound = "request_not_found",
+        RequestCut = "request_cut",
         IdMissing = "id_missing",
         InheritanceCycle = "inheritance_cycle",
         InheritanceTooDeep = "inheritance_too_deep",

@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use serde::Deserialize;
 use serde_json::json;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -16,18 +17,20 @@ use super::agents::tagged;
 use crate::{
     auth::{AuthError, Caller, WorkspaceCaller},
     chat::{ChatError, messages::Text},
-    db::Conn,
+    db::{Conn, now},
     hooks::{
-        self, Bot, BotPatch, Delivered, Hook, HookError, HookFault, HookForm, HookPatch, HookQuery,
-        Incoming, NewHook,
+        self, Answer, Attempt, BodyHead, Bot, BotPatch, Delivered, Hook, HookError, HookFault,
+        HookForm, HookPatch, HookQuery, HookRequest, HookSecretForm, HookTemplate, Incoming,
+        NewHook, Proofs, StandardProof,
     },
     http::{
         ApiError,
         bodies::{MEMBER_BYTES_MAX, read, take},
         extract::{Body, IfMatch, NoFields, Path, Query, RawBody},
-        page::{LIMIT_MAX, List, PageQuery},
+        page::{LIMIT_MAX, Limit, List, PageQuery},
     },
-    ids::{BotId, HookId, UserId, WorkspaceId},
+    ids::{BotId, HookId, HookRequestId, UserId, WorkspaceId},
+    secrets::{self, SecretError},
     server::{State, caller::Address},
     share::Pool,
     tasks::slow,
@@ -47,6 +50,9 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_hooks, create_hook))
         .routes(routes!(patch_hook, delete_hook))
         .routes(routes!(rotate_hook))
+        .routes(routes!(put_hook_secret))
+        .routes(routes!(list_hook_requests))
+        .routes(routes!(post_hook_request))
 }
 
 /// Routes for programs. They are not part of the API document, because their addresses are secrets and their bodies have the formats of
@@ -229,6 +235,151 @@ async fn rotate_hook(
     Ok(Json(NewHook { hook, url }))
 }
 
+/// Set the secret with which programs sign their requests
+///
+/// A request then needs a valid `X-Hub-Signature-256`, `X-Gitlab-Token`, `Sentry-Hook-Signature`, or `webhook-signature`. Null removes the
+/// secret.
+#[utoipa::path(put, path = "/v1/hooks/{id}/secret", tag = "integrations",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = HookId, Path)),
+    request_body(content = HookSecretForm, example = json!({"value": "a long random text"})),
+    responses((status = 204)))]
+async fn put_hook_secret(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<HookId>,
+    Body(form): Body<HookSecretForm>,
+) -> Result<StatusCode, ApiError> {
+    let mut c = state.db.read().await?;
+    let workspace = hooks::workspace_of_hook(&mut c, id).await?;
+    let member = member_in(caller, workspace, HookError::HookNotFound)?;
+    // Access is checked before the secret is sealed, because sealing can create the key file.
+    let actor = member.enter(&mut c).await.map_err(HookError::from);
+    let actor = actor.map_err(|e| hide(e, HookError::HookNotFound))?;
+    hooks::get_own(&mut c, &actor, id).await?;
+    drop(c);
+    let sealed = match &form.value {
+        None => None,
+        Some(value) if (8..=200).contains(&value.chars().count()) => Some(
+            state
+                .keyring
+                .seal(&id.to_string(), value)
+                .map_err(AuthError::from)?,
+        ),
+        Some(_) => {
+            let problem = "a secret has 8 to 200 characters".to_owned();
+            return Err(HookError::Invalid(problem, "value").into());
+        }
+    };
+    member
+        .write(&state.db, async move |c, actor| {
+            hooks::set_secret(c, actor, id, sealed.as_ref()).await
+        })
+        .await
+        .map_err(|e: HookError| hide(e, HookError::HookNotFound))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct HookRequestsQuery {
+    /// 1 to 100; 20 by default.
+    #[param(inline)]
+    limit: Option<Limit>,
+    /// `next_cursor` from the previous page.
+    #[param(value_type = Option<String>)]
+    cursor: Option<HookRequestId>,
+}
+
+/// List the newest requests that a webhook received, newest first
+///
+/// The newest 50 are kept for a week. Bodies of deleted messages are deleted.
+#[utoipa::path(get, path = "/v1/hooks/{id}/requests", tag = "integrations",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = HookId, Path), HookRequestsQuery),
+    responses((status = 200, body = List<HookRequest>)))]
+async fn list_hook_requests(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<HookId>,
+    Query(query): Query<HookRequestsQuery>,
+) -> Result<Json<List<HookRequest>>, ApiError> {
+    let limit = Limit::or(query.limit, 20);
+    let mut c = state.db.read().await?;
+    let workspace = hooks::workspace_of_hook(&mut c, id).await?;
+    let member = member_in(caller, workspace, HookError::HookNotFound)?;
+    let actor = member.enter(&mut c).await.map_err(HookError::from);
+    let actor = actor.map_err(|e| hide(e, HookError::HookNotFound))?;
+    let rows = hooks::list_requests(&mut c, &actor, id, query.cursor, limit + 1).await?;
+    let list = List::new(rows, limit, false, |request| request.id.to_string());
+    let next = list.last_id.clone().filter(|_| list.has_more);
+    Ok(Json(list.continued_at(next)))
+}
+
+/// Post a received request again
+///
+/// It is read with the present template of the webhook, and becomes a message of its own.
+#[utoipa::path(post, path = "/v1/hooks/{id}/requests/{request_id}/post", tag = "integrations",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = HookId, Path), ("request_id" = HookRequestId, Path)),
+    responses((status = 201, body = HookRequest)))]
+async fn post_hook_request(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, request)): Path<(HookId, HookRequestId)>,
+    Body(_): NoFields,
+) -> Result<Response, ApiError> {
+    let hidden = |e: HookError| hide(e, HookError::HookNotFound);
+    let mut c = state.db.read().await?;
+    let workspace = hooks::workspace_of_hook(&mut c, id).await?;
+    let member = member_in(caller, workspace, HookError::HookNotFound)?;
+    let actor = member.enter(&mut c).await.map_err(HookError::from);
+    let actor = actor.map_err(hidden)?;
+    let hook = hooks::get_own(&mut c, &actor, id).await?;
+    let mut attempt = hooks::get_sent(&mut c, &actor, id, request).await?;
+    drop(c);
+    let user = member.caller.user;
+    let sent = attempt.clone();
+    let template = hook.template.map(|template| template.0);
+    let parsed = slow::run(user, move |_| {
+        parse(&sent.head, sent.body().as_bytes(), template.as_ref())
+    });
+    let parsed = parsed
+        .await
+        .map_err(|_| ApiError::from(crate::db::DbError::Closed))?;
+    let (incoming, text) = parsed.map_err(|refusal| match refusal {
+        Refusal::Fault(fault) => HookError::Refused(fault).into(),
+        Refusal::Api(error) => error,
+    })?;
+    attempt.product = incoming.product;
+    attempt.notes = incoming.notes;
+    let post = hooks::Post {
+        hook: id,
+        sender: hooks::Sender::Person,
+        attempt,
+        text,
+        metadata: incoming.metadata,
+        thread_key: incoming.thread_key,
+        // With the program's ID, the first message would be returned.
+        client_id: None,
+        channel: incoming.channel,
+    };
+    let posted = member
+        .write(&state.db, async move |c, actor| {
+            hooks::get_own(c, actor, id).await?;
+            match hooks::post(c, actor.workspace, &post).await? {
+                Delivered::Posted { request, .. } => {
+                    hooks::get_request(c, actor, id, request).await
+                }
+                Delivered::Refused(fault) => Err(HookError::Refused(fault)),
+            }
+        })
+        .await
+        .map_err(hidden)?;
+    Ok((StatusCode::CREATED, Json(posted)).into_response())
+}
+
 type BodyPool = axum::Extension<Arc<Pool<WorkspaceId>>>;
 
 async fn receive(
@@ -286,10 +437,50 @@ fn answer(outcome: Result<Response, Refusal>) -> Response {
     }
 }
 
-fn content_type(headers: &HeaderMap) -> String {
-    let value = headers.get(header::CONTENT_TYPE);
-    let text = value.and_then(|value: &HeaderValue| value.to_str().ok());
-    text.unwrap_or_default().to_owned()
+fn header_text(headers: &HeaderMap, name: &str) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?;
+    Some(value.to_owned())
+}
+
+/// Header values that decide how a body is read.
+fn head_of(headers: &HeaderMap, query: HookQuery) -> BodyHead {
+    let events = hooks::event_headers().filter_map(|name| {
+        let value = header_text(headers, name)?;
+        Some((name.to_owned(), value.chars().take(100).collect()))
+    });
+    BodyHead {
+        content_type: header_text(headers, "content-type").unwrap_or_default(),
+        query,
+        events: events.collect(),
+    }
+}
+
+fn proofs_of(headers: &HeaderMap) -> Proofs {
+    let standard = header_text(headers, "webhook-signature").map(|signatures| StandardProof {
+        id: header_text(headers, "webhook-id").unwrap_or_default(),
+        timestamp: header_text(headers, "webhook-timestamp").unwrap_or_default(),
+        signatures,
+    });
+    Proofs {
+        hub: header_text(headers, "x-hub-signature-256"),
+        gitlab: header_text(headers, "x-gitlab-token"),
+        sentry: header_text(headers, "sentry-hook-signature"),
+        standard,
+    }
+}
+
+fn parse(
+    head: &BodyHead,
+    body: &[u8],
+    template: Option<&HookTemplate>,
+) -> Result<(Incoming, Text), Refusal> {
+    let incoming = Incoming::read(head, body, template).map_err(Refusal::Fault)?;
+    let text = Text::parse(incoming.content.clone());
+    let text = text.map_err(|error| match error {
+        ChatError::Invalid(..) => Refusal::Fault(HookFault::NoText),
+        other => Refusal::Api(other.into()),
+    })?;
+    Ok((incoming, text))
 }
 
 async fn receive_body(
@@ -300,52 +491,83 @@ async fn receive_body(
     request: Request,
 ) -> Result<Response, Refusal> {
     // Only programs that know a secret can make the server read a body.
-    let found = hooks::find(&mut state.db.read().await?, &secret).await?;
-    let Some(hook) = found else {
+    let mut c = state.db.read().await?;
+    let Some(hook) = hooks::find(&mut c, &secret).await? else {
+        drop(c);
         state.limits.anonymous(address)?;
         return Err(Refusal::Fault(HookFault::NoService));
     };
+    let sealed = if hook.secret_set {
+        secrets::find(&mut c, &hook.id.to_string()).await?
+    } else {
+        None
+    };
+    drop(c);
     state.limits.hook(hook.id)?;
     let query = axum::extract::Query::<HookQuery>::try_from_uri(request.uri());
     let query = query
         .map_err(|_| Refusal::Fault(HookFault::InvalidPayload))?
         .0;
     let wants_json = query.answer.as_deref() == Some("json");
-    let kind = content_type(request.headers());
+    let headers = request.headers();
+    let agent = header_text(headers, "user-agent");
+    let head = head_of(headers, query);
+    let mut attempt = Attempt::new(Some(address.to_string()), agent.as_deref(), head.clone());
+    let proofs = proofs_of(headers);
     let room = take(pool, hook.workspace_id, RESERVED_BYTES)?;
     let within = std::time::Duration::from_secs(30);
     let (request, room) = read(request, room, MEMBER_BYTES_MAX, within).await?;
     let RawBody(bytes) = RawBody::from_request(request, state).await?;
+    attempt.keep(&bytes);
+    let known = hook.secret_set.then(|| {
+        let sealed = sealed.ok_or(SecretError::Unreadable)?;
+        state.keyring.open(&hook.id.to_string(), &sealed)
+    });
+    let known = known.transpose().map_err(AuthError::from)?;
+    let template = hook.template.map(|template| template.0);
     let parsed = slow::run(UserId(hook.bot_id.0), move |_| {
-        let incoming = Incoming::read(&kind, &bytes, &query).map_err(Refusal::Fault)?;
-        let text = Text::parse(incoming.content.clone());
-        let text = text.map_err(|error| match error {
-            ChatError::Invalid(..) => Refusal::Fault(HookFault::NoText),
-            other => Refusal::Api(other.into()),
-        })?;
-        Ok::<_, Refusal>((incoming, text))
+        if known.is_some_and(|known| !proofs.fit(&known, &bytes, now())) {
+            return Err(Refusal::Fault(HookFault::InvalidToken));
+        }
+        parse(&head, &bytes, template.as_ref())
     });
     let stopped = || ApiError::from(crate::db::DbError::Closed);
-    let (incoming, text) = parsed.await.map_err(|_| Refusal::Api(stopped()))??;
+    let parsed = parsed.await.map_err(|_| Refusal::Api(stopped()))?;
     drop(room);
+    let (workspace, id) = (hook.workspace_id, hook.id);
+    let (incoming, text) = match parsed {
+        Ok(parsed) => parsed,
+        Err(Refusal::Fault(fault)) => {
+            return Err(refuse(state, workspace, id, attempt, fault).await);
+        }
+        Err(other) => return Err(other),
+    };
+    attempt.product = incoming.product;
+    attempt.notes = incoming.notes;
     let post = hooks::Post {
-        secret,
+        hook: id,
+        sender: hooks::Sender::Program { secret },
+        attempt: attempt.clone(),
         text,
         metadata: incoming.metadata,
         thread_key: incoming.thread_key,
         client_id: incoming.client_id,
+        channel: incoming.channel,
     };
-    let workspace = hook.workspace_id;
     let write = async move |c: &mut Conn| hooks::post(c, workspace, &post).await;
-    let message = match state.db.write(workspace.0, write).await {
-        Ok(Delivered::Posted(message)) => message,
-        Ok(Delivered::Refused(fault)) => return Err(Refusal::Fault(fault)),
+    let (message, notes) = match state.db.write(workspace.0, write).await {
+        Ok(Delivered::Posted { message, notes, .. }) => (message, notes),
+        Ok(Delivered::Refused(fault)) => {
+            return Err(refuse(state, workspace, id, attempt, fault).await);
+        }
         // An error, so that nothing is stored, not even the client ID.
         Err(HookError::Chat(ChatError::ChannelArchived)) => {
-            return Err(Refusal::Fault(HookFault::ChannelIsArchived));
+            let fault = HookFault::ChannelIsArchived;
+            return Err(refuse(state, workspace, id, attempt, fault).await);
         }
         Err(error) => return Err(error.into()),
     };
+    count("posted");
     if wants_json {
         let url = format!(
             "{}/{}/c/{}/t/{}#m-{}",
@@ -353,9 +575,30 @@ async fn receive_body(
         );
         let body = json!({
             "ok": true, "message_id": message.id, "thread_id": message.thread_id, "url": url, "ts": hooks::slack_ts(&message),
-            "notes": incoming.notes,
+            "notes": notes,
         });
         return Ok(Json(body).into_response());
     }
     Ok(([(header::CONTENT_TYPE, PLAIN)], "ok").into_response())
+}
+
+/// Stores a request that posted nothing.
+async fn refuse(
+    state: &State,
+    workspace: WorkspaceId,
+    hook: HookId,
+    attempt: Attempt,
+    fault: HookFault,
+) -> Refusal {
+    count(fault.as_str());
+    let store =
+        async move |c: &mut Conn| hooks::record(c, hook, &attempt, Answer::Refused(fault)).await;
+    match state.db.write(workspace.0, store).await {
+        Ok(_) => Refusal::Fault(fault),
+        Err(error) => error.into(),
+    }
+}
+
+fn count(result: &'static str) {
+    metrics::counter!("openvibe_hook_requests_total", "result" => result).increment(1);
 }

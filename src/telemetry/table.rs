@@ -104,6 +104,14 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(&[&["sent"], &["refused"], &["later"], &["server"]]),
     metric(
+        "openvibe_hook_requests_total",
+        &["result"],
+        Kind::Counter,
+        Unit::Count,
+        "requests to webhooks; `posted`, or the text of the error",
+    )
+    .there_from_start(&[&["posted"]]),
+    metric(
         "openvibe_tls_handshakes_total",
         &["result"],
         Kind::Counter,

@@ -2312,6 +2312,50 @@ export interface paths {
         patch: operations["patch_hook"];
         trace?: never;
     };
+    "/v1/hooks/{id}/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the newest requests that a webhook received, newest first
+         * @description The newest 50 are kept for a week. Bodies of deleted messages are deleted.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        get: operations["list_hook_requests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hooks/{id}/requests/{request_id}/post": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Post a received request again
+         * @description It is read with the present template of the webhook, and becomes a message of its own.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["post_hook_request"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/hooks/{id}/rotate": {
         parameters: {
             query?: never;
@@ -2328,6 +2372,29 @@ export interface paths {
          *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["rotate_hook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hooks/{id}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the secret with which programs sign their requests
+         * @description A request then needs a valid `X-Hub-Signature-256`, `X-Gitlab-Token`, `Sentry-Hook-Signature`, or `webhook-signature`. Null removes the
+         *     secret.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        put: operations["put_hook_secret"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -6639,7 +6706,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "bot_not_found" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "bot_not_found" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "request_not_found" | "request_cut" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -7145,7 +7212,12 @@ export interface components {
             object: components["schemas"]["HookObject"];
             bot_id: components["schemas"]["BotId"];
             channel_id: components["schemas"]["ChannelId"];
+            /** @description Other channels that a message in Slack's format can name in `channel`. */
+            other_channel_ids: components["schemas"]["ChannelId"][];
             may_notify: components["schemas"]["MentionLimit"];
+            template: components["schemas"]["HookTemplate"] | null;
+            /** @description True if requests need a signature. */
+            secret_set: boolean;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
             last_used_at: components["schemas"]["Timestamp"] | null;
@@ -7157,6 +7229,9 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"];
             bot_id?: components["schemas"]["BotId"] | null;
             may_notify?: components["schemas"]["MentionLimit"] | null;
+            /** @description At most 20 channels in which you can post. */
+            other_channel_ids?: components["schemas"]["ChannelId"][];
+            template?: components["schemas"]["HookTemplate"] | null;
         };
         /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
         HookId: string;
@@ -7167,6 +7242,68 @@ export interface components {
             /** @description Another channel, in which you can post. */
             channel_id?: components["schemas"]["ChannelId"];
             may_notify?: components["schemas"]["MentionLimit"];
+            /** @description At most 20 channels in which you can post. */
+            other_channel_ids?: components["schemas"]["ChannelId"][];
+            template?: components["schemas"]["HookTemplate"] | null;
+        };
+        /** @description A request that a webhook received. */
+        HookRequest: {
+            id: components["schemas"]["HookRequestId"];
+            /** @enum {string} */
+            object: "hook_request";
+            created_at: components["schemas"]["Timestamp"];
+            /** @description Network address of the program; null if a person posted the request again. */
+            address: string | null;
+            /** @description `User-Agent` of the program. */
+            agent: string | null;
+            /** @description Product that was recognized, such as `GitHub`. */
+            product: string | null;
+            /**
+             * Format: int64
+             * @description HTTP status of the response.
+             */
+            status: number;
+            /** @description Error in the response; null if the message was posted. */
+            error: string | null;
+            /** @description Parts that are not shown as sent. */
+            notes: string[];
+            /** @description The first 8 KiB of the body; null once the message is deleted. */
+            body: string | null;
+            /** @description True if the request can be posted again. */
+            is_whole: boolean;
+            message_id: components["schemas"]["MessageId"] | null;
+        };
+        /** @description ID of a request to a webhook: `request_` and 26 base-32 characters */
+        HookRequestId: string;
+        /** @description Secret that a webhook shares with a program. */
+        HookSecretForm: {
+            /** @description 8 to 200 characters. Null removes it, and requests need no signature. */
+            value?: string | null;
+        };
+        /** @description Template of a message. A value of the JSON document is written as `{{path}}`, such as `{{repository.full_name}}`. */
+        HookTemplate: {
+            /**
+             * @description First line, which links to `url`.
+             * @example {{service}} is {{state}}
+             */
+            title?: string;
+            /**
+             * @description Markdown. A line with `{{list[].name}}` is repeated for each element of the list.
+             * @example - {{checks[].name|checks[].url}}: {{checks[].result}}
+             */
+            text?: string;
+            /** @example {{links.self}} */
+            url?: string;
+            /**
+             * @description `#rrggbb`, or a word such as `firing` or `resolved`.
+             * @example {{state}}
+             */
+            color?: string;
+            /**
+             * @description Messages with the same key are posted in one thread.
+             * @example {{incident.id}}
+             */
+            thread_key?: string;
         };
         /** @description Fields of `POST /v1/agents/import`: an export, or files in the same form. */
         Import: {
@@ -7758,6 +7895,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Hook"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_HookRequest: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["HookRequest"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -22720,7 +22872,12 @@ export interface operations {
                      *           "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_used_at": null,
                      *           "may_notify": "nobody",
-                     *           "object": "hook"
+                     *           "object": "hook",
+                     *           "other_channel_ids": [
+                     *             "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "secret_set": false,
+                     *           "template": null
                      *         }
                      *       ],
                      *       "first_id": null,
@@ -22779,6 +22936,11 @@ export interface operations {
                      *       "last_used_at": null,
                      *       "may_notify": "nobody",
                      *       "object": "hook",
+                     *       "other_channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "secret_set": false,
+                     *       "template": null,
                      *       "url": "https://chat.example.org/invite/…"
                      *     }
                      */
@@ -22863,7 +23025,12 @@ export interface operations {
                      *       "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_used_at": null,
                      *       "may_notify": "nobody",
-                     *       "object": "hook"
+                     *       "object": "hook",
+                     *       "other_channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "secret_set": false,
+                     *       "template": null
                      *     }
                      */
                     "application/json": components["schemas"]["Hook"];
@@ -22875,6 +23042,119 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_hook_requests: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `next_cursor` from the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+                id: components["schemas"]["HookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "address": null,
+                     *           "agent": null,
+                     *           "body": null,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "error": null,
+                     *           "id": "request_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_whole": false,
+                     *           "message_id": null,
+                     *           "notes": [
+                     *             "…"
+                     *           ],
+                     *           "object": "hook_request",
+                     *           "product": null,
+                     *           "status": 0
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_HookRequest"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    post_hook_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+                id: components["schemas"]["HookId"];
+                /** @description ID of a request to a webhook: `request_` and 26 base-32 characters */
+                request_id: components["schemas"]["HookRequestId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "address": null,
+                     *       "agent": null,
+                     *       "body": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "error": null,
+                     *       "id": "request_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_whole": false,
+                     *       "message_id": null,
+                     *       "notes": [
+                     *         "…"
+                     *       ],
+                     *       "object": "hook_request",
+                     *       "product": null,
+                     *       "status": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HookRequest"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -22909,6 +23189,11 @@ export interface operations {
                      *       "last_used_at": null,
                      *       "may_notify": "nobody",
                      *       "object": "hook",
+                     *       "other_channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "secret_set": false,
+                     *       "template": null,
                      *       "url": "https://chat.example.org/invite/…"
                      *     }
                      */
@@ -22920,6 +23205,46 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_hook_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+                id: components["schemas"]["HookId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "value": "a long random text"
+                 *     }
+                 */
+                "application/json": components["schemas"]["HookSecretForm"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
