@@ -11,6 +11,7 @@ mod install;
 mod nodes;
 mod output;
 mod owner;
+mod post;
 mod setup;
 mod update;
 mod users;
@@ -28,6 +29,7 @@ use self::{
     database::{index_messages, open, open_existing},
     doctor::DoctorCommand,
     install::{InstallCommand, UninstallCommand},
+    post::{PostCommand, UNREACHABLE, Unreachable},
     update::UpdateCommand,
     users::UserCommand,
 };
@@ -128,6 +130,9 @@ enum Command {
         #[command(subcommand)]
         command: AgentsCommand,
     },
+    /// Post a message, such as the output of a script, through a webhook or with an API key; ends with status 1 if the server rejects
+    /// it, and 75 if the server does not answer for 30 seconds
+    Post(PostCommand),
     /// Manage accounts on the server's machine
     User {
         #[command(subcommand)]
@@ -156,6 +161,8 @@ pub fn main() -> ExitCode {
             say_error(&format!("openvibe: {e:#}"));
             if e.is::<Incomplete>() {
                 ExitCode::from(INCOMPLETE)
+            } else if e.is::<Unreachable>() {
+                ExitCode::from(UNREACHABLE)
             } else {
                 ExitCode::FAILURE
             }
@@ -196,6 +203,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
         // Connects to a running server, whose settings may differ from this environment.
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
+        Command::Post(command) => runtime()?.block_on(post::run(command)),
         Command::Serve(options) => with_config(flags(options), serve),
         Command::Demo(options) => with_config(flags(options), demo::run),
         Command::Migrate(MigrateOptions { check: true, .. }) => {

@@ -157,6 +157,18 @@ test('a webhook is created, shows its first message, gets a new address, and is 
   const line = row(bo, 'Webhooks', 'Nightly build');
   await line.getByText('last used').waitFor();
   await inspect(bo, 'admin-webhooks');
+  assert.deepEqual(await post(address, '{}'), [400, 'no_text']);
+  await button(bo.page, 'Requests to Nightly build').click();
+  const requests = dialog(bo).getByRole('row');
+  await requests.nth(2).waitFor();
+  await requests.nth(1).getByText('no_text').waitFor();
+  await requests.nth(2).getByRole('button').click();
+  await dialog(bo).getByText('"Build 7 failed"').waitFor();
+  await inspect(bo, 'admin-webhook-requests');
+  await button(bo.page, 'Post it again').click();
+  await said(bo, 'The message is posted again');
+  await requests.nth(1).getByText('Posted again').waitFor();
+  await button(bo.page, 'Close').click();
   await button(bo.page, 'New address of Nightly build').click();
   await dialog(bo).getByRole('button', { name: 'New address' }).click();
   const second = await dialog(bo).getByLabel('Address').inputValue();
@@ -170,7 +182,7 @@ test('a webhook is created, shows its first message, gets a new address, and is 
   await region.getByText('No integrations yet.').waitFor();
   assert.deepEqual(await post(second, 'Hello'), [404, 'no_service']);
   await bo.page.goto('/northwind/c/general');
-  await bo.page.getByRole('link', { name: 'Build 7 failed' }).click();
+  await bo.page.getByRole('link', { name: 'Build 7 failed' }).first().click();
   const shown = bo.page.getByRole('article', { name: 'Jenkins' });
   await shown.getByText('BOT', { exact: true }).waitFor();
   assert.equal(
