@@ -7,6 +7,7 @@ use crate::{
     db::{
         Conn, DbError, dialect,
         dialect::nodes::{self, PresentUser},
+        now,
     },
     ids::{NodeId, UserId, WorkspaceId},
     realtime::{BusMessage, PresenceStatus, hub::PresenceChange},
@@ -37,6 +38,20 @@ pub async fn write_presence(links: &Links, c: &mut Conn) -> Result<(), DbError> 
                 },
             });
         }
+    }
+    for some in links.hub.take_active().chunks(CHANGES_AT_ONCE) {
+        let people = some.iter().map(|user| user.0);
+        c.q(crate::sql_with_ids!(
+            c,
+            "update presence set active_at = $2 where node_id = $3 and user_id in",
+            1,
+            ""
+        ))
+        .bind(dialect::hexadecimal_ids(people))
+        .bind(now())
+        .bind(links.node.id)
+        .run()
+        .await?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::{
     realtime::hub::Conversation,
 };
 
-/// A request, which has an `id` and receives one response, or a `typing` frame, which has neither.
+/// A request, which has an `id` and receives one response, or a `typing` or `active` frame, which has neither.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", deny_unknown_fields)]
 #[schema(as = ClientRequest)]
@@ -57,6 +57,10 @@ pub(super) enum Request {
     #[serde(rename = "ping")]
     #[schema(title = "PingRequest")]
     Ping {},
+    /// The person had input in a visible window; at most every 30 s.
+    #[serde(rename = "active")]
+    #[schema(title = "ActiveRequest")]
+    Active {},
     #[serde(rename = "typing")]
     #[schema(title = "TypingRequest")]
     Typing {
@@ -117,6 +121,8 @@ pub(super) enum Frame {
     Misfit { id: Value, error: ApiError },
     /// A typing frame, which has no response.
     Typing(Conversation),
+    /// The person had input; it has no response.
+    Active,
     /// A request, which gets one response with the same `id`, a string or a number.
     Request {
         id: Value,
@@ -130,7 +136,7 @@ impl Frame {
     pub(super) fn doing(&self) -> Option<RateClass> {
         match self {
             Self::NoJson(_) => None,
-            Self::Misfit { .. } | Self::Typing(_) => Some(RateClass::Reading),
+            Self::Misfit { .. } | Self::Typing(_) | Self::Active => Some(RateClass::Reading),
             Self::Request { doing, .. } => Some(*doing),
         }
     }
@@ -156,7 +162,7 @@ pub(super) fn read(text: &str) -> Frame {
     };
     let is_known = matches!(
         kind,
-        "message.send" | "subscribe" | "unsubscribe" | "read" | "ping" | "typing"
+        "message.send" | "subscribe" | "unsubscribe" | "read" | "ping" | "typing" | "active"
     );
     if !is_known {
         let kind: String = kind.chars().take(40).collect();
@@ -175,6 +181,16 @@ pub(super) fn read(text: &str) -> Frame {
         });
         return match conversation {
             Ok(conversation) => Frame::Typing(conversation),
+            Err(error) => Frame::Misfit {
+                id: Value::Null,
+                error,
+            }
+            .with_id(id),
+        };
+    }
+    if kind == "active" {
+        return match request {
+            Ok(_) => Frame::Active,
             Err(error) => Frame::Misfit {
                 id: Value::Null,
                 error,
@@ -244,6 +260,7 @@ mod tests {
             Frame::NoJson(e) => format!("null error {}", error(e)),
             Frame::Misfit { id, error: e } => format!("{id} error {}", error(e)),
             Frame::Typing(_) => "no answer: typing".to_owned(),
+            Frame::Active => "no answer: active".to_owned(),
             Frame::Request {
                 id,
                 request: Ok(request),
@@ -277,7 +294,7 @@ mod tests {
             let frame = read(&text);
             let error = match &frame {
                 Frame::NoJson(e) => Some(e),
-                Frame::Typing(_) => None,
+                Frame::Typing(_) | Frame::Active => None,
                 Frame::Misfit { id, error } => {
                     prop_assert!(id.is_null() || id.is_string() || id.is_number());
                     Some(error)

@@ -64,7 +64,7 @@ impl Connection {
             && let Err(e) = self.count(doing, text.len())
         {
             let id = match &frame {
-                Frame::Typing(_) => return Ok(()),
+                Frame::Typing(_) | Frame::Active => return Ok(()),
                 Frame::Request { id, .. } | Frame::Misfit { id, .. } => id,
                 Frame::NoJson(_) => &Value::Null,
             };
@@ -77,6 +77,11 @@ impl Connection {
             Frame::Typing(conversation) => {
                 self.malformed = 0;
                 self.typing(conversation).await;
+                return Ok(());
+            }
+            Frame::Active => {
+                self.malformed = 0;
+                self.state.hub.note_active(self.actor.user);
                 return Ok(());
             }
             Frame::Request { id, request, .. } => (id, request),
@@ -232,7 +237,7 @@ impl Connection {
                 let mark = routes::mark_read(state, caller, thread_id, seq).await?;
                 Ok(to_value::<reads::ReadMark>(&mark))
             }
-            Request::Ping {} | Request::Typing { .. } => Ok(json!({})),
+            Request::Ping {} | Request::Active {} | Request::Typing { .. } => Ok(json!({})),
         }
     }
 }

@@ -128,7 +128,7 @@ impl ToSchema for ClientFrame {
     }
 }
 
-/// Adds `id` to the schemas of requests, because it is parsed separately from the other fields. `typing` has no `id`.
+/// Adds `id` to the schemas of requests, because it is parsed separately from the other fields. `typing` and `active` have no `id`.
 fn with_ids(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     let id = || {
         OneOfBuilder::new()
@@ -138,7 +138,10 @@ fn with_ids(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     if let RefOr::T(Schema::OneOf(requests)) = &mut schema {
         for request in &mut requests.items {
             if let RefOr::T(Schema::Object(object)) = request
-                && object.title.as_deref() != Some("TypingRequest")
+                && !matches!(
+                    object.title.as_deref(),
+                    Some("TypingRequest" | "ActiveRequest")
+                )
             {
                 object.properties.insert("id".to_owned(), id().into());
                 object.required.push("id".to_owned());

@@ -13,12 +13,12 @@ mod socket;
 mod stream;
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::extract::ws::Utf8Bytes;
@@ -49,6 +49,18 @@ pub const PRESENCE_EVERY: Duration = Duration::from_millis(100);
 /// Interval at which scoped sockets are notified of activity in channels that they do not follow.
 pub const ACTIVITY_EVERY: Duration = Duration::from_secs(1);
 
+/// Number of people with input above which old entries are forgotten, and their age.
+const ACTIVE_MAX: usize = 10_000;
+const ACTIVE_KEPT: Duration = Duration::from_mins(2);
+
+/// Input of a person.
+#[derive(Debug, Clone, Copy)]
+struct Active {
+    at: Instant,
+    /// False if other nodes have to learn of it.
+    is_stored: bool,
+}
+
 #[derive(Default)]
 pub struct Hub {
     rooms: DashMap<WorkspaceId, Arc<Mutex<Room>>>,
@@ -56,6 +68,8 @@ pub struct Hub {
     next_stream: AtomicU64,
     /// Workspaces in which presence frames were sent in this tick.
     paced: Mutex<HashSet<WorkspaceId>>,
+    /// Times of the latest input of people with visible windows on this node.
+    active: Mutex<HashMap<UserId, Active>>,
     /// Limits the number of sockets that catch up at the same time.
     pub catch_ups: CatchUps,
     /// `None` if no other node writes to the same workspaces.
@@ -374,6 +388,38 @@ impl Hub {
         if let Some(room) = self.rooms.get(&workspace) {
             lock(&room).to_watchers(conversation.id(), &frame.encode(), Some(user));
         }
+    }
+
+    /// Notes that a person had input in a visible window. Keys count, too: a client acts for its person.
+    pub fn note_active(&self, user: UserId) {
+        let mut active = lock(&self.active);
+        if active.len() >= ACTIVE_MAX && !active.contains_key(&user) {
+            active.retain(|_, noted| noted.at.elapsed() < ACTIVE_KEPT);
+        }
+        let noted = Active {
+            at: Instant::now(),
+            is_stored: self.shared.is_none(),
+        };
+        active.insert(user, noted);
+    }
+
+    /// Checks whether a person had input on this node within a time.
+    pub fn is_active(&self, user: UserId, within: Duration) -> bool {
+        let active = lock(&self.active);
+        active
+            .get(&user)
+            .is_some_and(|noted| noted.at.elapsed() < within)
+    }
+
+    /// Takes the people whose input other nodes do not know yet.
+    pub fn take_active(&self) -> Vec<UserId> {
+        let mut active = lock(&self.active);
+        let new = active.iter_mut().filter(|(_, noted)| !noted.is_stored);
+        new.map(|(user, noted)| {
+            noted.is_stored = true;
+            *user
+        })
+        .collect()
     }
 
     /// Sends an ephemeral frame to one person's own sockets.
