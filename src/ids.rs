@@ -52,7 +52,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
-    "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request",
+    "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request", "device",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -186,6 +186,7 @@ ids! {
     BotId = "bot", "a bot";
     HookId = "hook", "an incoming webhook";
     HookRequestId = "request", "a request to a webhook";
+    DeviceId = "device", "a browser that gets notifications";
 }
 
 #[cfg(test)]

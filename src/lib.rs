@@ -42,6 +42,7 @@ pub mod patch;
 pub mod permissions;
 pub mod personal;
 pub mod providers;
+pub mod push;
 pub mod rate;
 pub mod realtime;
 pub mod registry;
