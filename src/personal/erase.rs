@@ -956,7 +956,8 @@ async fn scrub_record(
 }
 
 /// Statements that delete rows of user `$2` in workspace `$1` at the end.
-const DELETED_AT_END: [&str; 10] = [
+const DELETED_AT_END: [&str; 11] = [
+    "delete from deliveries where workspace_id = $1 and user_id = $2",
     "delete from inbox_items where workspace_id = $1 and recipient_id = $2",
     "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
     "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",

@@ -300,6 +300,25 @@ struct ExportedTask {
     completed_at: Option<Timestamp>,
 }
 
+/// A browser that gets notifications.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedPushDevice {
+    id: crate::ids::DeviceId,
+    label: String,
+    endpoint: String,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedNotificationSettings {
+    user_id: UserId,
+    push: bool,
+    preview: String,
+    quiet: Option<Json<Value>>,
+    paused_until: Option<Timestamp>,
+    timezone: String,
+}
+
 /// A webhook that the user created.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedHook {
@@ -544,9 +563,25 @@ async fn account(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
               join members m on m.user_id = f.user_id and m.workspace_id = $1 where f.id > $3 order by f.id limit $4",
         key: |row| row.id,
     };
+    let devices = Part::<ExportedPushDevice> {
+        name: "push_devices",
+        sql: "select d.id, d.label, d.endpoint, d.created_at from push_devices d \
+              join members m on m.user_id = d.user_id and m.workspace_id = $1 \
+              where d.user_id = $2 and d.id > $3 order by d.id limit $4",
+        key: |row| row.id.0,
+    };
+    let settings = Part::<ExportedNotificationSettings> {
+        name: "notification_settings",
+        sql: "select n.user_id, n.push, n.preview, n.quiet, n.paused_until, n.timezone from notification_settings n \
+              join members m on m.user_id = n.user_id and m.workspace_id = $1 \
+              where n.user_id = $2 and n.user_id > $3 order by n.user_id limit $4",
+        key: |row| row.user_id.0,
+    };
     if who.reader == ExportReader::Subject {
         part(db, out, who, &sessions).await?;
         part(db, out, who, &factors).await?;
+        part(db, out, who, &devices).await?;
+        part(db, out, who, &settings).await?;
     }
     Ok(())
 }

@@ -2,8 +2,11 @@
 
 mod client;
 mod crypto;
+pub mod device;
 mod error;
 mod origins;
+pub mod queue;
+pub mod settings;
 pub mod vapid;
 
 pub use error::PushError;
