@@ -5,6 +5,7 @@ pub mod following;
 pub mod forks;
 pub mod item;
 pub mod list;
+pub mod notified;
 mod position;
 pub(in crate::chat) mod posted;
 mod rows;
