@@ -48,6 +48,7 @@ use crate::{
     permissions,
     personal::{self, Eraser, PersonalTurns},
     providers::{self, PerWorkspace, Providers},
+    push::{self, Pusher, vapid::Subject},
     realtime::{
         ACTIVITY_EVERY, BusMessage, Close, Envelope, Hub, LiveFrame, NodeState, PRESENCE_EVERY,
         Shared, log,
@@ -615,6 +616,34 @@ async fn providers(
     Ok(providers)
 }
 
+/// The sender of notifications. Warns the operator if Apple will refuse it.
+fn pusher(
+    config: &Config,
+    public_url: &str,
+    keyring: &Arc<Keyring>,
+    hub: &Arc<Hub>,
+    own: OwnServer,
+) -> Pusher {
+    let subject = Subject::new(config.push_subject.as_deref(), public_url);
+    if !subject.is_accepted && config.public_url.is_some() {
+        tracing::warn!(
+            "push to Apple devices will be refused: set OPENVIBE_PUSH_SUBJECT to mailto:YOU@YOUR-DOMAIN"
+        );
+    }
+    let rules = Rules {
+        exempt: config.push_allow.clone(),
+        own,
+        ports: None,
+    };
+    Pusher::new(
+        Arc::clone(keyring),
+        Arc::clone(hub),
+        subject,
+        rules,
+        config.notify_pace,
+    )
+}
+
 /// Parts of the service of `/v1/responses` that it shares with replies.
 struct ResponseParts<'a> {
     providers: &'a Providers,
@@ -670,6 +699,7 @@ async fn state(
     let sending = Sending::new(config.smtp.as_ref(), config.mail_from.as_ref(), &public_url);
     let mailer = Mailer::new(sending, Arc::clone(&keyring));
     let own = OwnServer::new(address, &public_url);
+    let pusher = pusher(&config, &public_url, &keyring, &links.hub, own.clone());
     let providers = providers(&config, &calls, &keyring, own.clone()).await?;
     let registry = Arc::new(registry(&config, &calls, &keyring, own, &shutdown));
     memory::files::follow_stored(&db, &keyring)
@@ -704,6 +734,7 @@ async fn state(
         calls,
         keyring,
         mailer,
+        pusher,
         registry,
         disk: DiskSpace::new(data_directories(&config)),
         blobs,
@@ -1003,6 +1034,8 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(refresh_agents_forever(state.clone()));
     state.tracker.spawn(open_due_items_forever(state.clone()));
     state.tracker.spawn(send_mails_forever(state.clone()));
+    state.tracker.spawn(notify_forever(state.clone()));
+    state.tracker.spawn(send_pushes_forever(state.clone()));
     state.tracker.spawn(broadcast_presence_loop(state.clone()));
     state.tracker.spawn(broadcast_activity_loop(state.clone()));
     state
@@ -1263,6 +1296,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     revocations::delete_expired(&state.db).await?;
     mail::queue::delete_old(&state.db).await?;
+    push::queue::delete_old(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {
@@ -1458,6 +1492,54 @@ async fn send_mails(state: &State) -> Result<Duration, DbError> {
         return Ok(Duration::ZERO);
     }
     state.mailer.send_due(&state.db).await
+}
+
+/// Finds people who have to be notified. A restored copy notifies nobody until somebody starts it.
+async fn notify_forever(state: State) {
+    if state.config.is_quiet {
+        return;
+    }
+    while wait_for_jobs(&state).await.is_some() {
+        let notified = async {
+            if asleep::is_asleep(&mut state.db.read().await?).await? {
+                return Ok(false);
+            }
+            state.pusher.notify(&state.db).await
+        };
+        let notified = state.shutdown.run_until_cancelled(Box::pin(notified)).await;
+        match notified {
+            None => return,
+            Some(Ok(_)) => {}
+            Some(Err(e)) => {
+                let e: DbError = e;
+                tracing::warn!(error = %e, "could not look for people to notify; retrying");
+            }
+        }
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(state.pusher.pace.check_every) => {}
+        }
+    }
+}
+
+/// Sends notifications to push services.
+async fn send_pushes_forever(state: State) {
+    if state.config.is_quiet {
+        return;
+    }
+    while wait_for_jobs(&state).await.is_some() {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = state.pusher.wait() => {}
+        }
+        let may_continue = || state.nodes.node.runs_jobs();
+        let sending = Box::pin(state.pusher.send_due(&state.db, may_continue));
+        match state.shutdown.run_until_cancelled(sending).await {
+            None => return,
+            Some(Ok(())) => {}
+            Some(Err(e)) => tracing::warn!(error = %e, "could not send notifications; retrying"),
+        }
+    }
 }
 
 /// Fires the schedules that are due.

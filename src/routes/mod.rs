@@ -12,6 +12,7 @@ pub mod mcp;
 pub mod memory;
 pub mod nodes;
 pub mod personal;
+pub mod push;
 pub mod registry;
 pub mod responses;
 pub mod schedules;

@@ -17,6 +17,7 @@ use crate::{
     nodes::Links,
     personal::PersonalTurns,
     providers::Providers,
+    push::Pusher,
     realtime::Hub,
     registry::Registry,
     responses::ResponsesService,
@@ -48,6 +49,7 @@ pub struct Inner {
     pub calls: CallLog,
     pub keyring: Arc<Keyring>,
     pub mailer: Mailer,
+    pub pusher: Pusher,
     /// Registered tools of all workspaces.
     pub registry: Arc<Registry>,
     /// Functions that agents can call.

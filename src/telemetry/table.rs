@@ -112,6 +112,22 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(&[&["posted"]]),
     metric(
+        "openvibe_push_deliveries_total",
+        &["answer"],
+        Kind::Counter,
+        Unit::Count,
+        "attempts to send a notification to a device; `later`: tried again; `refused`: the push service refuses this server; `skipped`: read, muted, active, or quiet hours",
+    )
+    .there_from_start(&[
+        &["sent"],
+        &["refused"],
+        &["gone"],
+        &["throttled"],
+        &["later"],
+        &["failed"],
+        &["skipped"],
+    ]),
+    metric(
         "openvibe_tls_handshakes_total",
         &["result"],
         Kind::Counter,

@@ -2312,50 +2312,6 @@ export interface paths {
         patch: operations["patch_hook"];
         trace?: never;
     };
-    "/v1/hooks/{id}/requests": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the newest requests that a webhook received, newest first
-         * @description The newest 50 are kept for a week. Bodies of deleted messages are deleted.
-         *
-         *     **Access:** members and admins; keys need `chat:write`.
-         */
-        get: operations["list_hook_requests"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/hooks/{id}/requests/{request_id}/post": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Post a received request again
-         * @description It is read with the present template of the webhook, and becomes a message of its own.
-         *
-         *     **Access:** members and admins; keys need `chat:write`.
-         */
-        post: operations["post_hook_request"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/hooks/{id}/rotate": {
         parameters: {
             query?: never;
@@ -2372,29 +2328,6 @@ export interface paths {
          *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["rotate_hook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/hooks/{id}/secret": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /**
-         * Set the secret with which programs sign their requests
-         * @description A request then needs a valid `X-Hub-Signature-256`, `X-Gitlab-Token`, `Sentry-Hook-Signature`, or `webhook-signature`. Null removes the
-         *     secret.
-         *
-         *     **Access:** members and admins; keys need `chat:write`.
-         */
-        put: operations["put_hook_secret"];
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3080,6 +3013,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/notification-settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get your notification settings
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        get: operations["get_notification_settings"];
+        /**
+         * Replace your notification settings
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        put: operations["put_notification_settings"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/personas": {
         parameters: {
             query?: never;
@@ -3240,6 +3197,88 @@ export interface paths {
          */
         put: operations["put_prompt_profiles"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/push": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the key for push subscriptions, your devices, and your last notifications
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        get: operations["get_push"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/push/devices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add the push subscription of this session's browser
+         * @description A known subscription moves to this session. A device is removed with its session.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        post: operations["add_push_device"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/push/devices/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a device
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        delete: operations["delete_push_device"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/push/devices/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test to a device
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        post: operations["test_push_device"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5877,7 +5916,7 @@ export interface components {
         };
         /** @description A frame from a client; `hello` is the first one. */
         ClientFrame: components["schemas"]["Hello"] | components["schemas"]["ClientRequest"];
-        /** @description A request, which has an `id` and receives one response, or a `typing` frame, which has neither. */
+        /** @description A request, which has an `id` and receives one response, or a `typing` or `active` frame, which has neither. */
         ClientRequest: {
             channel_id?: components["schemas"]["ChannelId"] | null;
             thread_id?: components["schemas"]["ThreadId"] | null;
@@ -5914,6 +5953,9 @@ export interface components {
             /** @enum {string} */
             type: "ping";
             id: string | number;
+        } | {
+            /** @enum {string} */
+            type: "active";
         } | {
             thread_id?: components["schemas"]["ThreadId"] | null;
             fork_id?: components["schemas"]["ForkId"] | null;
@@ -6582,6 +6624,17 @@ export interface components {
             thread_id?: components["schemas"]["ThreadId"];
         };
         /**
+         * @description Outcome of a delivery.
+         *
+         *     `skipped`: The person no longer has to be notified, or the device is paused.
+         *
+         *     `refused`: The push service refused this server.
+         *
+         *     `gone`: The subscription has ended.
+         * @enum {string}
+         */
+        DeliveryState: "queued" | "sending" | "sent" | "skipped" | "refused" | "gone" | "failed";
+        /**
          * @description Format of the deltas of a streaming reply.
          *
          *     `full`: JSON objects.
@@ -6596,6 +6649,8 @@ export interface components {
             /** @description Note for the agent; truncated to 500 characters. */
             note?: string | null;
         };
+        /** @description ID of a browser that gets notifications: `device_` and 26 base-32 characters */
+        DeviceId: string;
         DirectForm: {
             /** @description Members besides the caller. If the caller is the only person, the list can be empty, or can be omitted if `agent_id` is set. */
             member_ids?: components["schemas"]["UserId"][] | null;
@@ -6706,7 +6761,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bare_model_off" | "base_archived" | "bot_not_found" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "request_not_found" | "request_cut" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "bot_not_found" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_devices" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -7212,12 +7267,7 @@ export interface components {
             object: components["schemas"]["HookObject"];
             bot_id: components["schemas"]["BotId"];
             channel_id: components["schemas"]["ChannelId"];
-            /** @description Other channels that a message in Slack's format can name in `channel`. */
-            other_channel_ids: components["schemas"]["ChannelId"][];
             may_notify: components["schemas"]["MentionLimit"];
-            template: components["schemas"]["HookTemplate"] | null;
-            /** @description True if requests need a signature. */
-            secret_set: boolean;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
             last_used_at: components["schemas"]["Timestamp"] | null;
@@ -7229,9 +7279,6 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"];
             bot_id?: components["schemas"]["BotId"] | null;
             may_notify?: components["schemas"]["MentionLimit"] | null;
-            /** @description At most 20 channels in which you can post. */
-            other_channel_ids?: components["schemas"]["ChannelId"][];
-            template?: components["schemas"]["HookTemplate"] | null;
         };
         /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
         HookId: string;
@@ -7242,68 +7289,6 @@ export interface components {
             /** @description Another channel, in which you can post. */
             channel_id?: components["schemas"]["ChannelId"];
             may_notify?: components["schemas"]["MentionLimit"];
-            /** @description At most 20 channels in which you can post. */
-            other_channel_ids?: components["schemas"]["ChannelId"][];
-            template?: components["schemas"]["HookTemplate"] | null;
-        };
-        /** @description A request that a webhook received. */
-        HookRequest: {
-            id: components["schemas"]["HookRequestId"];
-            /** @enum {string} */
-            object: "hook_request";
-            created_at: components["schemas"]["Timestamp"];
-            /** @description Network address of the program; null if a person posted the request again. */
-            address: string | null;
-            /** @description `User-Agent` of the program. */
-            agent: string | null;
-            /** @description Product that was recognized, such as `GitHub`. */
-            product: string | null;
-            /**
-             * Format: int64
-             * @description HTTP status of the response.
-             */
-            status: number;
-            /** @description Error in the response; null if the message was posted. */
-            error: string | null;
-            /** @description Parts that are not shown as sent. */
-            notes: string[];
-            /** @description The first 8 KiB of the body; null once the message is deleted. */
-            body: string | null;
-            /** @description True if the request can be posted again. */
-            is_whole: boolean;
-            message_id: components["schemas"]["MessageId"] | null;
-        };
-        /** @description ID of a request to a webhook: `request_` and 26 base-32 characters */
-        HookRequestId: string;
-        /** @description Secret that a webhook shares with a program. */
-        HookSecretForm: {
-            /** @description 8 to 200 characters. Null removes it, and requests need no signature. */
-            value?: string | null;
-        };
-        /** @description Template of a message. A value of the JSON document is written as `{{path}}`, such as `{{repository.full_name}}`. */
-        HookTemplate: {
-            /**
-             * @description First line, which links to `url`.
-             * @example {{service}} is {{state}}
-             */
-            title?: string;
-            /**
-             * @description Markdown. A line with `{{list[].name}}` is repeated for each element of the list.
-             * @example - {{checks[].name|checks[].url}}: {{checks[].result}}
-             */
-            text?: string;
-            /** @example {{links.self}} */
-            url?: string;
-            /**
-             * @description `#rrggbb`, or a word such as `firing` or `resolved`.
-             * @example {{state}}
-             */
-            color?: string;
-            /**
-             * @description Messages with the same key are posted in one thread.
-             * @example {{incident.id}}
-             */
-            thread_key?: string;
         };
         /** @description Fields of `POST /v1/agents/import`: an export, or files in the same form. */
         Import: {
@@ -7895,21 +7880,6 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Hook"][];
-            /** @description True if more objects follow in the requested direction. */
-            has_more: boolean;
-            first_id: string | null;
-            last_id: string | null;
-            /**
-             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
-             *     time.
-             */
-            next_cursor?: string | null;
-        };
-        /** @description A page of a list. */
-        List_HookRequest: {
-            /** @enum {string} */
-            object: "list";
-            data: components["schemas"]["HookRequest"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -9347,6 +9317,37 @@ export interface components {
              */
             file_bytes_in_database: number;
         };
+        /**
+         * @description What a notification reveals on a locked screen.
+         *
+         *     `full`: The author, the channel, and the text.
+         *
+         *     `sender`: The author and the reason.
+         *
+         *     `none`: That there is a message.
+         * @enum {string}
+         */
+        NotificationPreview: "full" | "sender" | "none";
+        /** @description Notification settings of an account. */
+        NotificationSettings: {
+            /** @description True if notifications are sent to the account's devices. */
+            push: boolean;
+            preview: components["schemas"]["NotificationPreview"];
+            quiet: components["schemas"]["QuietHours"] | null;
+            paused_until: components["schemas"]["Timestamp"] | null;
+            /** @description Time zone of the quiet hours, such as `Europe/Berlin`. */
+            timezone: string;
+            /** Format: int64 */
+            version: number;
+        };
+        NotificationSettingsForm: {
+            push: boolean;
+            preview: components["schemas"]["NotificationPreview"];
+            quiet?: components["schemas"]["QuietHours"] | null;
+            paused_until?: components["schemas"]["Timestamp"] | null;
+            /** @description Time zone such as `Europe/Berlin`. */
+            timezone: string;
+        };
         OldMessageSeen: {
             message_id: components["schemas"]["MessageId"];
             /** @description Reason for including the message, such as `3 matching words` or `after a matching message`. */
@@ -10059,6 +10060,78 @@ export interface components {
             id: string;
             name: string;
         };
+        /** @description A browser that gets notifications. */
+        PushDevice: {
+            id: components["schemas"]["DeviceId"];
+            endpoint: string;
+            label: string;
+            created_at: components["schemas"]["Timestamp"];
+            /** @description True if it belongs to the session of the request. */
+            is_current: boolean;
+            refused_until: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description A subscription, as browsers describe it. */
+        PushDeviceForm: {
+            /** @description Address at the push service; at most 1,024 characters. */
+            endpoint: string;
+            keys: components["schemas"]["PushKeys"];
+            /** @description Name in the list of devices, such as "Firefox on Linux"; at most 80 characters. */
+            label: string;
+        };
+        PushKeys: {
+            /** @description Public key of the browser, 65 bytes in base64url. */
+            p256dh: string;
+            /** @description Secret of the browser, 16 bytes in base64url. */
+            auth: string;
+        };
+        /** @description What a browser needs to subscribe, and the account's devices. */
+        PushStatus: {
+            available: boolean;
+            reason: components["schemas"]["PushUnavailable"] | null;
+            /** @description Key with which browsers subscribe, in base64url; null if the server cannot send notifications. */
+            public_key: string | null;
+            /** @description False if Apple refuses the server, because an operator has to set `OPENVIBE_PUSH_SUBJECT`. */
+            subject_ok: boolean;
+            /** @description Oldest first. */
+            devices: components["schemas"]["PushDevice"][];
+            /** @description Newest first, at most 20. */
+            recent: components["schemas"]["RecentDelivery"][];
+        };
+        /** @description Result of a test. */
+        PushTestResult: {
+            /**
+             * Format: int32
+             * @description Status of the push service's answer; null without one.
+             */
+            status: number | null;
+            /** @description The answer, or the reason why there is none; at most 200 characters. */
+            answer: string;
+            /**
+             * Format: int64
+             * @description Time that the request took, in milliseconds.
+             */
+            ms: number;
+            /** @description Advice; null if there is none. */
+            hint: string | null;
+        };
+        /**
+         * @description Reason why the server cannot send notifications.
+         *
+         *     `secret_key_missing`: An operator has to set `OPENVIBE_SECRET_KEY`.
+         * @enum {string}
+         */
+        PushUnavailable: "secret_key_missing";
+        /** @enum {string} */
+        QuietDay: "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
+        /** @description Span of a day without notifications. It ends on the next day if `to` is not after `from`. */
+        QuietHours: {
+            /** @description `HH:MM` in the time zone of the settings. */
+            from: string;
+            /** @description `HH:MM` in the time zone of the settings. */
+            to: string;
+            /** @description Days on which the span begins, 1 to 7. */
+            days: components["schemas"]["QuietDay"][];
+        };
         RankingOptions: {
             /** @description Always `auto`. */
             ranker?: string | null;
@@ -10149,6 +10222,20 @@ export interface components {
          * @enum {string}
          */
         ReasoningEffort: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
+        /** @description A notification for a device in the last week. */
+        RecentDelivery: {
+            at: components["schemas"]["Timestamp"];
+            reason: components["schemas"]["InboxReason"] | null;
+            device_id: components["schemas"]["DeviceId"];
+            state: components["schemas"]["DeliveryState"];
+            /**
+             * Format: int32
+             * @description Status of the push service's latest answer.
+             */
+            status: number | null;
+            /** @description The push service's latest answer, or the reason why nothing was sent. */
+            answer: string | null;
+        };
         /** @description New recovery codes, which are shown only once. */
         RecoveryCodes: {
             /** @description Each code replaces a second factor once. Null if the account already had a second factor, whose codes stay valid. */
@@ -22872,12 +22959,7 @@ export interface operations {
                      *           "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_used_at": null,
                      *           "may_notify": "nobody",
-                     *           "object": "hook",
-                     *           "other_channel_ids": [
-                     *             "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
-                     *           ],
-                     *           "secret_set": false,
-                     *           "template": null
+                     *           "object": "hook"
                      *         }
                      *       ],
                      *       "first_id": null,
@@ -22936,11 +23018,6 @@ export interface operations {
                      *       "last_used_at": null,
                      *       "may_notify": "nobody",
                      *       "object": "hook",
-                     *       "other_channel_ids": [
-                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
-                     *       ],
-                     *       "secret_set": false,
-                     *       "template": null,
                      *       "url": "https://chat.example.org/invite/…"
                      *     }
                      */
@@ -23025,12 +23102,7 @@ export interface operations {
                      *       "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_used_at": null,
                      *       "may_notify": "nobody",
-                     *       "object": "hook",
-                     *       "other_channel_ids": [
-                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
-                     *       ],
-                     *       "secret_set": false,
-                     *       "template": null
+                     *       "object": "hook"
                      *     }
                      */
                     "application/json": components["schemas"]["Hook"];
@@ -23042,119 +23114,6 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
-            422: components["responses"]["Error422"];
-            429: components["responses"]["Error429"];
-            500: components["responses"]["Error500"];
-            503: components["responses"]["Error503"];
-        };
-    };
-    list_hook_requests: {
-        parameters: {
-            query?: {
-                /** @description 1 to 100; 20 by default. */
-                limit?: number;
-                /** @description `next_cursor` from the previous page. */
-                cursor?: string;
-            };
-            header?: never;
-            path: {
-                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
-                id: components["schemas"]["HookId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "data": [
-                     *         {
-                     *           "address": null,
-                     *           "agent": null,
-                     *           "body": null,
-                     *           "created_at": "2026-11-20T09:30:00.000Z",
-                     *           "error": null,
-                     *           "id": "request_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "is_whole": false,
-                     *           "message_id": null,
-                     *           "notes": [
-                     *             "…"
-                     *           ],
-                     *           "object": "hook_request",
-                     *           "product": null,
-                     *           "status": 0
-                     *         }
-                     *       ],
-                     *       "first_id": null,
-                     *       "has_more": false,
-                     *       "last_id": null,
-                     *       "object": "list"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["List_HookRequest"];
-                };
-            };
-            400: components["responses"]["Error400"];
-            401: components["responses"]["Error401"];
-            403: components["responses"]["Error403"];
-            404: components["responses"]["Error404"];
-            429: components["responses"]["Error429"];
-            500: components["responses"]["Error500"];
-            503: components["responses"]["Error503"];
-        };
-    };
-    post_hook_request: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
-                id: components["schemas"]["HookId"];
-                /** @description ID of a request to a webhook: `request_` and 26 base-32 characters */
-                request_id: components["schemas"]["HookRequestId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Created */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "address": null,
-                     *       "agent": null,
-                     *       "body": null,
-                     *       "created_at": "2026-11-20T09:30:00.000Z",
-                     *       "error": null,
-                     *       "id": "request_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *       "is_whole": false,
-                     *       "message_id": null,
-                     *       "notes": [
-                     *         "…"
-                     *       ],
-                     *       "object": "hook_request",
-                     *       "product": null,
-                     *       "status": 0
-                     *     }
-                     */
-                    "application/json": components["schemas"]["HookRequest"];
-                };
-            };
-            400: components["responses"]["Error400"];
-            401: components["responses"]["Error401"];
-            403: components["responses"]["Error403"];
-            404: components["responses"]["Error404"];
-            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -23189,11 +23148,6 @@ export interface operations {
                      *       "last_used_at": null,
                      *       "may_notify": "nobody",
                      *       "object": "hook",
-                     *       "other_channel_ids": [
-                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
-                     *       ],
-                     *       "secret_set": false,
-                     *       "template": null,
                      *       "url": "https://chat.example.org/invite/…"
                      *     }
                      */
@@ -23205,46 +23159,6 @@ export interface operations {
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
-            422: components["responses"]["Error422"];
-            429: components["responses"]["Error429"];
-            500: components["responses"]["Error500"];
-            503: components["responses"]["Error503"];
-        };
-    };
-    put_hook_secret: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
-                id: components["schemas"]["HookId"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "value": "a long random text"
-                 *     }
-                 */
-                "application/json": components["schemas"]["HookSecretForm"];
-            };
-        };
-        responses: {
-            /** @description Done */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            400: components["responses"]["Error400"];
-            401: components["responses"]["Error401"];
-            403: components["responses"]["Error403"];
-            404: components["responses"]["Error404"];
-            409: components["responses"]["Error409"];
-            413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -26218,6 +26132,116 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    get_notification_settings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "paused_until": null,
+                     *       "preview": "full",
+                     *       "push": false,
+                     *       "quiet": null,
+                     *       "timezone": "…",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NotificationSettings"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_notification_settings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "paused_until": null,
+                 *       "preview": "full",
+                 *       "push": true,
+                 *       "quiet": {
+                 *         "days": [
+                 *           "mon",
+                 *           "tue",
+                 *           "wed",
+                 *           "thu",
+                 *           "fri",
+                 *           "sat",
+                 *           "sun"
+                 *         ],
+                 *         "from": "22:00",
+                 *         "to": "07:00"
+                 *       },
+                 *       "timezone": "Europe/Berlin"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NotificationSettingsForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "paused_until": null,
+                     *       "preview": "full",
+                     *       "push": false,
+                     *       "quiet": null,
+                     *       "timezone": "…",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NotificationSettings"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_personas: {
         parameters: {
             query?: {
@@ -27171,6 +27195,246 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_push: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "available": false,
+                     *       "devices": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "endpoint": "…",
+                     *           "id": "device_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_current": false,
+                     *           "label": "…",
+                     *           "refused_until": null
+                     *         }
+                     *       ],
+                     *       "public_key": null,
+                     *       "reason": null,
+                     *       "recent": [
+                     *         {
+                     *           "answer": null,
+                     *           "at": "2026-11-20T09:30:00.000Z",
+                     *           "device_id": "device_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "reason": null,
+                     *           "state": "queued",
+                     *           "status": null
+                     *         }
+                     *       ],
+                     *       "subject_ok": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PushStatus"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    add_push_device: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "endpoint": "https://updates.push.services.mozilla.com/wpush/v2/gAAAAABk",
+                 *       "keys": {
+                 *         "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+                 *         "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
+                 *       },
+                 *       "label": "Firefox on Linux"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PushDeviceForm"];
+            };
+        };
+        responses: {
+            /** @description The subscription was known */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "endpoint": "…",
+                     *       "id": "device_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_current": false,
+                     *       "label": "…",
+                     *       "refused_until": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PushDevice"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "endpoint": "…",
+                     *       "id": "device_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_current": false,
+                     *       "label": "…",
+                     *       "refused_until": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PushDevice"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            /** @description There are ten devices */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "slug_taken",
+                     *         "message": "a workspace with the slug `northwind` already exists: choose another",
+                     *         "param": "slug",
+                     *         "type": "conflict"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            413: components["responses"]["Error413"];
+            /** @description The address is not allowed, or a key is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "invalid_value",
+                     *         "message": "a title must be one line of at most 200 characters",
+                     *         "param": "title",
+                     *         "type": "unprocessable_entity"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_push_device: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a browser that gets notifications: `device_` and 26 base-32 characters */
+                id: components["schemas"]["DeviceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    test_push_device: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a browser that gets notifications: `device_` and 26 base-32 characters */
+                id: components["schemas"]["DeviceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "answer": "…",
+                     *       "hint": null,
+                     *       "ms": 0,
+                     *       "status": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PushTestResult"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
