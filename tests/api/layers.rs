@@ -43,7 +43,7 @@ const LAYERS: &[&[&str]] = &[
     &["agents"],
     &["workflows"],
     &["chat"],
-    &["hooks", "memory"],
+    &["hooks", "memory", "push"],
     &["tools"],
     &["schedules"],
     &["replies"],

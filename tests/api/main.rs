@@ -106,6 +106,7 @@ mod postgres_faults;
 mod prompts;
 mod property;
 mod publish;
+mod push;
 mod questions;
 mod queue;
 mod quiet;

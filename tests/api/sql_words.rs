@@ -56,7 +56,19 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
             ("subject_type", "InboxSubjectKind"),
         ],
     ),
+    (
+        "deliveries",
+        &[
+            ("kind", "DeliveryKind"),
+            ("reason", "InboxReason"),
+            ("state", "DeliveryState"),
+        ],
+    ),
     ("members", &[("role", "Role")]),
+    (
+        "notification_settings",
+        &[("preview", "NotificationPreview")],
+    ),
     (
         "memories",
         &[
@@ -137,6 +149,7 @@ const RESULTS: &[(&str, Option<&str>)] = &[
     ("src/memory/settings.rs", None),
     ("src/nodes/lease.rs", None),
     ("src/personal/export.rs", Some("FactorKind")),
+    ("src/push/notify.rs", Some("FollowLevel")),
     ("src/replies/context.rs", Some("LeftOutReason")),
     ("src/tasks/budgets/reserve.rs", Some("BudgetUnit")),
     ("src/workflows/run.rs", Some("RunStatus")),

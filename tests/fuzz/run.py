@@ -53,7 +53,7 @@ NEEDS_MODEL = {
 }
 
 # Operations that fail without a certificate that the server orders, a mail server, a link from an email or of the operator, an
-# authenticator app, or a passkey.
+# authenticator app, a passkey, or a push service.
 NEEDS_SURROUNDINGS = {
     "POST /v1/server/certificate",
     "POST /v1/server/mail-test",
@@ -70,6 +70,9 @@ NEEDS_SURROUNDINGS = {
     "POST /v1/auth/passkeys",
     "PATCH /v1/auth/passkeys/{id}",
     "DELETE /v1/auth/passkeys/{id}",
+    "POST /v1/push/devices",
+    "DELETE /v1/push/devices/{id}",
+    "POST /v1/push/devices/{id}/test",
 }
 
 # Operations that fail without a tool server.

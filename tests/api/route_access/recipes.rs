@@ -168,6 +168,13 @@ async fn factor_recipe(w: &AccessFixture, row: &Row, who: TestCaller) -> Call {
     }
 }
 
+/// A push subscription at an address where nothing listens.
+fn push_device(n: u64) -> Value {
+    json!({"endpoint": format!("http://127.0.0.1:9/{n}"), "label": "Phone", "keys": {
+        "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+        "auth": "BTBZMqHH6r4Tts7J_aSIgg"}})
+}
+
 /// Returns a row's request, with objects created by `by`, which is the caller if the variant starts with `own`, and otherwise Olu.
 pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) -> Call {
     let n = w.next();
@@ -229,6 +236,23 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             json!({"current_password": PASSWORD, "new_password": "another horse"}),
         )
         .by(w.double(who).await.asks),
+        ("POST /v1/push/devices", _) => {
+            Call::post(path, push_device(n)).by(w.double(who).await.asks)
+        }
+        ("DELETE /v1/push/devices/{id}" | "POST /v1/push/devices/{id}/test", variant) => {
+            let double = w.double(who).await;
+            let of = match (variant, &double.person.cookie) {
+                ("own", Some(_)) => double.person.clone(),
+                _ => sign_up(&w.app.base, &format!("Phone {n}"), None).await,
+            };
+            let device = of.post("/v1/push/devices", push_device(n)).await.is(201);
+            let method = if row.route.starts_with("POST") {
+                Method::POST
+            } else {
+                Method::DELETE
+            };
+            Call::new(method, at(&id(&device)), None).by(double.asks)
+        }
         ("DELETE /v1/auth/sessions/{id}", variant) => {
             let double = w.double(who).await;
             let of = if variant == "own" { &double.person } else { by };

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use openvibe::{
     app::App,
-    config::{Config, parse_duration},
+    config::{Config, NotifyPace, parse_duration},
     db::Db,
     http::serve::Bounds,
     nodes::bus::Bus,
@@ -129,6 +129,10 @@ impl TestApp {
             // Tests cannot wait for the shortest time that the setting permits.
             config.event_retention = parse_duration(&retention).unwrap();
         }
+        config.notify_pace = NotifyPace {
+            settled_after: Duration::ZERO,
+            check_every: Duration::from_millis(100),
+        };
         config.password_cost = argon2::ParamsBuilder::new()
             .m_cost(argon2::Params::MIN_M_COST)
             .t_cost(1)
