@@ -168,6 +168,7 @@ test('settings, each page', async () => {
   for (const [tab, sign] of [
     ['profile', 'Handle'],
     ['appearance', 'Theme'],
+    ['notifications', 'Quiet hours'],
     ['sign-in', 'This device'],
     ['workspace', 'Workspace name'],
     ['members', 'Bo Chen'],

@@ -181,6 +181,10 @@ export class Socket {
   typing(place: string): void {
     this.#send({ type: 'typing', ...named(place) });
   }
+  /** The user had input in this window. */
+  active(): void {
+    this.#send({ type: 'active' });
+  }
 
   #open(): void {
     this.#cancel();

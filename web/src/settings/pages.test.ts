@@ -9,6 +9,7 @@ test('there are five groups with at most 16 pages', () => {
   expect(new Set(PAGES.map((page) => page.key)).size).toBe(PAGES.length);
 });
 test.each([
+  ['appearance', 'profile'],
   ['password', 'sign-in'],
   ['data', 'profile'],
   ['devices', 'sign-in'],

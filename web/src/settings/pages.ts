@@ -3,7 +3,7 @@ import { archivedChannels } from '../state/channel-actions';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
 export type SettingsPage =
-  | ('profile' | 'appearance' | 'memory' | 'sign-in')
+  | ('profile' | 'notifications' | 'memory' | 'sign-in')
   | ('workspace' | 'members' | 'channels')
   | ('agents' | 'tools' | 'told' | 'styles')
   | ('model' | 'costs' | 'server' | 'nodes' | 'audit');
@@ -28,7 +28,7 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
     name: 'You',
     pages: [
       { key: 'profile', name: 'Profile', load: () => import('./Profile.svelte') },
-      { key: 'appearance', name: 'Appearance', load: () => import('./Appearance.svelte') },
+      { key: 'notifications', name: 'Notifications', load: () => import('./Notifications.svelte') },
       { key: 'memory', name: 'Memory', load: () => import('./MemoryPage.svelte') },
       { key: 'sign-in', name: 'Sign-in and keys', load: () => import('./SignInPage.svelte') },
     ],
@@ -93,6 +93,7 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
 ];
 /** Pages of earlier versions and other names, with the page that contains them now. */
 const MOVED: Partial<Record<string, SettingsPage>> = {
+  appearance: 'profile',
   password: 'sign-in',
   data: 'profile',
   devices: 'sign-in',

@@ -2,6 +2,7 @@ import { AdminApi } from '../api/admin';
 import { AgentsApi } from '../api/agents';
 import { MemoryApi } from '../api/memory';
 import { PersonasApi } from '../api/personas';
+import { PushApi } from '../api/push';
 import { ReplyStylesApi } from '../api/reply-styles';
 import { ServerApi } from '../api/server';
 import { ToolsApi } from '../api/tools';
@@ -17,8 +18,10 @@ import { monthOf } from './usage';
 /** Line below the name of a page, where the list of pages is a page of its own. */
 export const STATES: Record<SettingsPage, (ws: WorkspaceState, app: App) => string | Promise<string>> = {
   profile: (ws) => `@${ws.people.me.handle}`,
-  appearance: (_, { ui }) =>
-    `${{ system: 'System', light: 'Light', dark: 'Dark' }[ui.themeChoice]}, ${ui.clock}-hour clock`,
+  notifications: async (ws) => {
+    const { push, paused_until: until } = await ws.api.part(PushApi).settings();
+    return !push ? 'Off' : until && Date.parse(until) > Date.now() ? 'Paused' : 'On';
+  },
   memory: async (ws) => ((await ws.api.part(MemoryApi).settings()).enabled ? 'On' : 'Off'),
   'sign-in': async (ws) => {
     const api = ws.api.part(AdminApi);

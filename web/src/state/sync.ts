@@ -55,6 +55,9 @@ export class Sync {
   typing(place: string): void {
     this.#socket.typing(place);
   }
+  active(): void {
+    this.#socket.active();
+  }
   /** Subscribes to the deltas of a thread or fork, which are sent only to subscribers. Returns a function that unsubscribes. */
   watch(place: string): () => void {
     void this.#socket.subscribe(place);

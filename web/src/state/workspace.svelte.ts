@@ -56,6 +56,8 @@ export interface WorkspaceDeps {
   onNotification(notification: UserNotification): void;
 }
 
+const ACTIVE_EVERY_MS = 30_000;
+
 /**
  * State of one workspace of the user: a snapshot, kept up to date by events. All changes go through this
  * class.
@@ -109,6 +111,8 @@ export class WorkspaceState implements WorkspaceParts {
   #open = new OpenConversations(this);
   #incoming: Incoming;
   #sync: Sync;
+  /** Time of the last report that the user is active. */
+  #activeAt = -Infinity;
 
   constructor(ref: { id: string; slug: string }, user: string, api: Api, deps: WorkspaceDeps) {
     this.id = ref.id;
@@ -169,6 +173,13 @@ export class WorkspaceState implements WorkspaceParts {
     return this.#sync.start();
   }
   /** Called when the network may be back, or when the user retries. */
+  /** Reports input in this window, at most every 30 s: active people get no notifications. */
+  active(): void {
+    const now = Date.now();
+    if (now - this.#activeAt < ACTIVE_EVERY_MS) return;
+    this.#activeAt = now;
+    this.#sync.active();
+  }
   reconnect(): void {
     this.#sync.reconnect();
   }

@@ -1,0 +1,93 @@
+// Notifications: the service worker shows push messages, and the settings explain what is missing.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { accessible, button, PHONE, shot } from './lib/browser.mjs';
+import { api, startTeam } from './lib/team.mjs';
+
+const { server, ada } = await startTeam({ ada: { serviceWorkers: 'allow' }, bo: null });
+let deliver;
+
+before(async () => {
+  await ada.context.grantPermissions(['notifications'], { origin: server.base });
+  await ada.page.evaluate(() => navigator.serviceWorker.ready.then(() => true));
+  const cdp = await ada.context.newCDPSession(ada.page);
+  const registration = new Promise((resolve) => {
+    cdp.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
+      const own = registrations.find((r) => r.scopeURL.startsWith(server.base));
+      if (own) resolve(own.registrationId);
+    });
+  });
+  await cdp.send('ServiceWorker.enable');
+  const registrationId = await registration;
+  deliver = (data) =>
+    cdp.send('ServiceWorker.deliverPushMessage', { origin: server.base, registrationId, data });
+});
+
+const shown = (tag) =>
+  ada.page
+    .waitForFunction(
+      async (tag) => {
+        const registration = await navigator.serviceWorker.getRegistration();
+        const [found] = await registration.getNotifications({ tag });
+        return found && { title: found.title, body: found.body, silent: found.silent, data: found.data };
+      },
+      tag,
+      { polling: 100 },
+    )
+    .then((handle) => handle.jsonValue());
+
+test('a push message shows a notification, silent while a window is visible', async () => {
+  const push = {
+    v: 1,
+    item: 'inbox_1',
+    tag: 'aa',
+    title: 'Bo in #ops',
+    body: 'Hi',
+    url: '/northwind/inbox',
+    badge: 1,
+  };
+  await deliver(JSON.stringify(push));
+  assert.deepEqual(await shown('aa'), {
+    title: 'Bo in #ops',
+    body: 'Hi',
+    silent: true,
+    data: { url: '/northwind/inbox', item: 'inbox_1' },
+  });
+  // One of the same conversation replaces it.
+  await deliver(JSON.stringify({ ...push, body: 'Are you there?' }));
+  await ada.page.waitForFunction(async () => {
+    const registration = await navigator.serviceWorker.getRegistration();
+    const all = await registration.getNotifications({ tag: 'aa' });
+    return all.length === 1 && all[0].body === 'Are you there?';
+  });
+  await deliver('not JSON');
+  assert.equal((await shown('openvibe')).title, 'New message');
+});
+
+test('the settings are stored at once, and say why there are no notifications', async () => {
+  const { page } = ada;
+  await page.goto('/northwind/settings/notifications');
+  const preview = page.getByRole('group', { name: 'Preview' });
+  await preview.getByRole('button', { name: 'Sender' }).click();
+  await preview.getByRole('button', { name: 'Sender', pressed: true }).waitFor();
+  await page.getByRole('switch', { name: 'Quiet hours' }).click();
+  await page.getByRole('group', { name: 'Quiet hours' }).getByRole('button', { name: 'sun' }).click();
+  await button(page, '1 hour').click();
+  await button(page, 'Resume').waitFor();
+  const stored = await api(ada, 'GET', 'notification-settings');
+  assert.equal(stored.preview, 'sender');
+  assert.deepEqual(stored.quiet, {
+    from: '22:00',
+    to: '07:00',
+    days: ['mon', 'tue', 'wed', 'thu', 'fri', 'sat'],
+  });
+  assert.ok(Date.parse(stored.paused_until) > Date.now());
+  await page.getByText('Why don’t I get notifications?').click();
+  await page.getByText('This browser is not among your devices.').waitFor();
+  await page.getByText('They are paused.').waitFor();
+  await page.getByText('iPhones and Macs will refuse notifications from this server.').waitFor();
+  await accessible(page, 'the notification settings');
+  await shot(page, '140-notifications');
+  await page.setViewportSize(PHONE);
+  await accessible(page, 'the notification settings at 390 px');
+});
