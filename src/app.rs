@@ -1522,7 +1522,7 @@ async fn notify_forever(state: State) {
     }
 }
 
-/// Sends notifications to push services.
+/// Sends notifications to push services. A restored copy sends none until somebody starts it.
 async fn send_pushes_forever(state: State) {
     if state.config.is_quiet {
         return;
@@ -1532,14 +1532,24 @@ async fn send_pushes_forever(state: State) {
             () = state.shutdown.cancelled() => return,
             () = state.pusher.wait() => {}
         }
-        let may_continue = || state.nodes.node.runs_jobs();
-        let sending = Box::pin(state.pusher.send_due(&state.db, may_continue));
+        let sending = Box::pin(send_pushes(&state));
         match state.shutdown.run_until_cancelled(sending).await {
             None => return,
             Some(Ok(())) => {}
             Some(Err(e)) => tracing::warn!(error = %e, "could not send notifications; retrying"),
         }
     }
+}
+
+async fn send_pushes(state: &State) -> Result<(), push::PushError> {
+    let mut c = state.db.read().await?;
+    let is_asleep = asleep::is_asleep(&mut c).await?;
+    drop(c);
+    if is_asleep {
+        return Ok(());
+    }
+    let may_continue = || state.nodes.node.runs_jobs();
+    state.pusher.send_due(&state.db, may_continue).await
 }
 
 /// Fires the schedules that are due.
