@@ -93,6 +93,7 @@ pub(super) async fn insert(c: &mut Conn, new: &NewDelivery) -> Result<(), DbErro
 pub(super) struct DueDelivery {
     pub(super) id: Uuid,
     pub(super) item_id: InboxItemId,
+    changed_seq: i64,
     pub(super) user_id: UserId,
     pub(super) workspace_id: Option<WorkspaceId>,
     pub(super) target_id: DeviceId,
@@ -123,12 +124,22 @@ pub(super) async fn take_due(
     let at = now();
     c.q("update deliveries set state = 'sending', due_at = $4 where id in (select id from deliveries where origin = $1 \
          and due_at <= $2 order by due_at limit $3) and due_at <= $2 \
-         returning id, item_id, user_id, workspace_id, target_id, kind, origin, attempt, since, created_at")
+         returning id, item_id, changed_seq, user_id, workspace_id, target_id, kind, origin, attempt, since, created_at")
         .bind(origin.to_owned())
         .bind(at)
         .bind(max)
         .bind(at + SENT_WITHIN)
         .all()
+        .await
+}
+
+/// Checks whether the device gets a later change of the item, which says the same as this one.
+pub(super) async fn is_superseded(c: &mut Conn, delivery: &DueDelivery) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from deliveries where item_id = $1 and target_id = $2 and changed_seq > $3)")
+        .bind(delivery.item_id)
+        .bind(delivery.target_id)
+        .bind(delivery.changed_seq)
+        .value()
         .await
 }
 

@@ -266,17 +266,18 @@ impl Pusher {
         if let Some(until) = settings.blocked_until(now()) {
             return Ok(Prepared::Held(until));
         }
-        let payload = match (delivery.kind, delivery.workspace_id) {
-            (DeliveryKind::Item, Some(workspace)) => {
-                let found =
-                    notified::find_notifying(&mut c, workspace, user, delivery.item_id).await?;
-                found.map(|found| Payload::of_item(&found, settings.preview))
-            }
-            _ => {
-                let since = delivery.since.unwrap_or(delivery.created_at);
-                let held = notified::count_notifying(&mut c, user, since).await?;
-                (held > 0).then(|| Payload::of_summary(user.0, held))
-            }
+        if queue::is_superseded(&mut c, delivery).await? {
+            return Ok(Prepared::Skipped("a newer one says the same"));
+        }
+        let payload = if let (DeliveryKind::Item, Some(workspace)) =
+            (delivery.kind, delivery.workspace_id)
+        {
+            let found = notified::find_notifying(&mut c, workspace, user, delivery.item_id).await?;
+            found.map(|found| Payload::of_item(&found, settings.preview))
+        } else {
+            let since = delivery.since.unwrap_or(delivery.created_at);
+            let held = notified::count_notifying(&mut c, user, since).await?;
+            (held > 0).then(|| Payload::of_summary(user.0, held))
         };
         Ok(match payload {
             Some(payload) => Prepared::Message(Box::new((target, payload))),

@@ -27,7 +27,7 @@ const POINT: &str =
 const AUTH: &str = "BTBZMqHH6r4Tts7J_aSIgg";
 
 /// Decrypts one message with the private key of the example, in another implementation than the server's.
-const DECRYPT: &str = r#"
+const DECRYPT: &str = r"
 const c = require('crypto');
 const input = require('fs').readFileSync(0);
 const body = Buffer.from(input.toString(), 'base64url');
@@ -47,7 +47,7 @@ open.setAuthTag(record.subarray(-16));
 const plain = Buffer.concat([open.update(record.subarray(0, -16)), open.final()]);
 if (plain[plain.length - 1] !== 2) throw new Error('delimiter');
 process.stdout.write(plain.subarray(0, -1));
-"#;
+";
 
 /// How the service answers a message.
 #[derive(Debug, Clone)]
