@@ -53,6 +53,7 @@ const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
     "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request", "device",
+    "idp", "identity",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -183,6 +184,8 @@ ids! {
     NodeId = "node", "a node";
     InboxItemId = "inbox", "an inbox item";
     PasskeyId = "passkey", "a passkey";
+    IdentityProviderId = "idp", "an identity provider";
+    IdentityId = "identity", "a person's identity at a provider";
     BotId = "bot", "a bot";
     HookId = "hook", "an incoming webhook";
     HookRequestId = "request", "a request to a webhook";

@@ -16,6 +16,8 @@ text_enum! {
     /// Recorded action.
     pub enum AuditAction {
         MemberRoleChanged = "member.role_changed",
+        /// A provider wanted to demote the last admin, or an admin of the server.
+        MemberRoleKept = "member.role_kept",
         MemberHandleChanged = "member.handle_changed",
         MemberRemoved = "member.removed",
         MemberResetLinkCreated = "member.reset_link_created",
@@ -90,6 +92,15 @@ text_enum! {
         FactorAdded = "factor.added",
         FactorRemoved = "factor.removed",
         FactorReset = "factor.reset",
+        ProviderCreated = "provider.created",
+        ProviderUpdated = "provider.updated",
+        ProviderEnabled = "provider.enabled",
+        ProviderDisabled = "provider.disabled",
+        ProviderSecretChanged = "provider.secret_changed",
+        ProviderTried = "provider.tried",
+        ProviderDeleted = "provider.deleted",
+        IdentityLinked = "identity.linked",
+        IdentityRemoved = "identity.removed",
     }
 }
 
@@ -99,6 +110,8 @@ text_enum! {
         User = "user",
         /// The operator, on the command line.
         Operator = "operator",
+        /// An identity provider.
+        Provider = "provider",
     }
 }
 
@@ -136,7 +149,7 @@ pub async fn record_of(
     target: String,
     data: serde_json::Value,
 ) -> Result<(), DbError> {
-    insert(c, workspace, Some(user), action, target, data).await
+    insert(c, workspace, AuditActor::User(user), action, target, data).await
 }
 
 /// Records an action of the operator.
@@ -147,21 +160,41 @@ pub(super) async fn record_operator(
     target: String,
     data: serde_json::Value,
 ) -> Result<(), DbError> {
-    insert(c, workspace, None, action, target, data).await
+    insert(c, workspace, AuditActor::Operator, action, target, data).await
 }
 
-/// Inserts an entry; without a user, the operator is the actor.
-async fn insert(
+/// Records an action of an identity provider.
+pub(super) async fn record_provider(
     c: &mut Conn,
     workspace: WorkspaceId,
-    user: Option<UserId>,
     action: AuditAction,
     target: String,
     data: serde_json::Value,
 ) -> Result<(), DbError> {
-    let kind = match user {
-        Some(_) => AuditActorKind::User,
-        None => AuditActorKind::Operator,
+    insert(c, workspace, AuditActor::Provider, action, target, data).await
+}
+
+/// Actor of an entry.
+#[derive(Debug, Clone, Copy)]
+enum AuditActor {
+    User(UserId),
+    Operator,
+    Provider,
+}
+
+/// Inserts an entry.
+async fn insert(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    actor: AuditActor,
+    action: AuditAction,
+    target: String,
+    data: serde_json::Value,
+) -> Result<(), DbError> {
+    let (kind, user) = match actor {
+        AuditActor::User(user) => (AuditActorKind::User, Some(user)),
+        AuditActor::Operator => (AuditActorKind::Operator, None),
+        AuditActor::Provider => (AuditActorKind::Provider, None),
     };
     c.q("insert into audit_log (id, workspace_id, actor_id, actor_kind, action, target, data, created_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8)")

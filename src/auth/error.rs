@@ -31,6 +31,20 @@ pub enum AuthError {
     LastMethod,
     #[error(transparent)]
     Secret(SecretError),
+    #[error("the identity provider does not answer: try again in a moment")]
+    ProviderUnreachable,
+    #[error("the identity provider cannot be used ({0}): check its settings")]
+    ProviderMisconfigured(String),
+    #[error("the issuer must begin with https://, or with http:// on this machine")]
+    IssuerNotHttps,
+    #[error(
+        "the provider calls itself something else: enter the issuer exactly as it stands in /.well-known/openid-configuration"
+    )]
+    IssuerMismatch,
+    #[error("the present settings were not tried yet: try the provider before you turn it on")]
+    ProviderNotTried,
+    #[error("the provider has changed since it was read")]
+    StaleProvider,
     #[error("only admins of this server sign in with a password: sign in another way")]
     PasswordSignInOff,
     #[error(
@@ -157,6 +171,27 @@ impl From<AuthError> for ApiError {
             E::Secret(error) => {
                 tracing::error!(%error, "a secret could not be stored");
                 make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::SecretKeyMissing).logged()
+            }
+            E::ProviderUnreachable => make(
+                StatusCode::SERVICE_UNAVAILABLE,
+                ErrorCode::ProviderUnreachable,
+            )
+            .logged(),
+            E::ProviderMisconfigured(_) => make(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::ProviderMisconfigured,
+            ),
+            E::IssuerNotHttps => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotHttps).param("issuer")
+            }
+            E::IssuerMismatch => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::IssuerMismatch).param("issuer")
+            }
+            E::ProviderNotTried => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotTried).param("enabled")
+            }
+            E::StaleProvider => {
+                make(StatusCode::CONFLICT, ErrorCode::VersionConflict).param("If-Match")
             }
             E::PasswordSignInOff => make(StatusCode::FORBIDDEN, ErrorCode::PasswordSignInOff),
             E::ConfirmationRequired => make(StatusCode::FORBIDDEN, ErrorCode::ConfirmationRequired),

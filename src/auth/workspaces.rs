@@ -214,6 +214,16 @@ pub async fn is_server_admin(c: &mut Conn, user: UserId) -> Result<bool, AuthErr
     .await?)
 }
 
+/// Checks whether a workspace exists.
+pub(super) async fn exists(c: &mut Conn, id: WorkspaceId) -> Result<bool, AuthError> {
+    Ok(
+        c.q("select exists (select 1 from workspaces where id = $1)")
+            .bind(id)
+            .value()
+            .await?,
+    )
+}
+
 async fn has_workspace(c: &mut Conn) -> Result<bool, AuthError> {
     let any = c
         .q("select id from workspaces limit 1")

@@ -91,6 +91,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_128_050_100, "create_mails"),
     common!(20_261_128_060_100, "create_hooks"),
     common!(20_261_128_070_100, "create_push"),
+    common!(20_261_128_080_100, "create_identity_providers"),
     common!(20_261_128_100_100, "create_hook_requests"),
 ];
 
