@@ -30,6 +30,10 @@ text_enum! {
         FactorRemoved = "factor_removed",
         RecoveryCodesCreated = "recovery_codes_created",
         RecoveryCodeUsed = "recovery_code_used",
+        IdentityAdded = "identity_added",
+        IdentityRemoved = "identity_removed",
+        /// A provider reported a new address.
+        AddressChanged = "address_changed",
     }
 }
 
@@ -37,7 +41,7 @@ text_enum! {
 pub struct AuthEvent {
     pub id: AuthEventId,
     pub kind: AuthEventKind,
-    /// Name of the key or passkey.
+    /// Name of the key, passkey, or provider.
     pub detail: Option<String>,
     pub user_agent: Option<String>,
     pub address: Option<String>,

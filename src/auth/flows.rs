@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{AuthError, hash_token, new_token};
 use crate::{
-    db::{Conn, now},
+    db::{Conn, Json, now},
     ids::{InviteId, UserId},
     text_enum::text_enum,
 };
@@ -36,6 +36,12 @@ text_enum! {
         Reset = "reset",
         /// A link sets a new password. An admin got it, so it confirms nothing.
         AdminReset = "admin_reset",
+        /// An identity provider answers.
+        Oidc = "oidc",
+        /// An identity waits for the password of the account that has its address.
+        IdentityLink = "identity_link",
+        /// Marks a logout token of a provider as used.
+        LogoutToken = "logout_token",
     }
 }
 
@@ -48,6 +54,10 @@ pub(crate) struct NewFlow {
     pub invite: Option<InviteId>,
     /// Address that the secret is sent to.
     pub email: Option<String>,
+    /// Secret of the browser that must finish it.
+    pub browser: Option<String>,
+    /// What the step needs to know.
+    pub data: Option<serde_json::Value>,
     pub lifetime: Duration,
 }
 
@@ -60,8 +70,14 @@ impl NewFlow {
             user,
             invite: None,
             email: None,
+            browser: None,
+            data: None,
             lifetime: match kind {
-                FlowKind::SignInLink | FlowKind::SecondFactor => Duration::from_mins(10),
+                FlowKind::SignInLink
+                | FlowKind::SecondFactor
+                | FlowKind::Oidc
+                | FlowKind::IdentityLink
+                | FlowKind::LogoutToken => Duration::from_mins(10),
                 FlowKind::Passkey | FlowKind::PasskeyCreation => {
                     Duration::from_millis(PASSKEY_WITHIN_MS)
                 }
@@ -82,13 +98,16 @@ impl NewFlow {
 
     /// Stores the step under the hash of its secret.
     pub(crate) async fn store(&self, c: &mut Conn) -> Result<(), AuthError> {
-        c.q("insert into auth_flows (id_hash, kind, user_id, invite_id, email, expires_at) values ($1, $2, $3, $4, $5, $6)")
+        c.q("insert into auth_flows (id_hash, kind, user_id, invite_id, email, expires_at, browser_hash, data) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8)")
             .bind(hash_token(&self.secret))
             .bind(self.kind)
             .bind(self.user)
             .bind(self.invite)
             .bind(self.email.clone())
             .bind(now() + self.lifetime)
+            .bind(self.browser.as_deref().map(hash_token))
+            .bind(self.data.clone().map(Json))
             .run()
             .await?;
         Ok(())
@@ -130,6 +149,75 @@ pub(crate) async fn take(
         .opt::<(Option<UserId>,)>()
         .await?
         .map(|(user,)| user)
+        .ok_or(AuthError::FlowExpired)
+}
+
+/// A step that its browser has finished.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct BrowserFlow {
+    pub user_id: Option<UserId>,
+    pub invite_id: Option<InviteId>,
+    pub data: Option<Json<serde_json::Value>>,
+}
+
+/// Deletes a step that this browser began, so that it is used once.
+///
+/// # Errors
+/// `FlowExpired`, also for the step of another browser.
+pub(super) async fn take_in_browser(
+    c: &mut Conn,
+    secret: &str,
+    browser: &str,
+    kind: FlowKind,
+) -> Result<BrowserFlow, AuthError> {
+    c.q("delete from auth_flows where id_hash = $1 and browser_hash = $2 and kind = $3 and expires_at > $4 \
+         returning user_id, invite_id, data")
+        .bind(hash_token(secret))
+        .bind(hash_token(browser))
+        .bind(kind)
+        .bind(now())
+        .opt()
+        .await?
+        .ok_or(AuthError::FlowExpired)
+}
+
+/// Finds such a step without finishing it.
+///
+/// # Errors
+/// Same as `take_in_browser`.
+pub(super) async fn find_in_browser(
+    c: &mut Conn,
+    secret: &str,
+    browser: &str,
+    kind: FlowKind,
+) -> Result<BrowserFlow, AuthError> {
+    c.q("select user_id, invite_id, data from auth_flows where id_hash = $1 and browser_hash = $2 and kind = $3 and expires_at > $4")
+        .bind(hash_token(secret))
+        .bind(hash_token(browser))
+        .bind(kind)
+        .bind(now())
+        .opt()
+        .await?
+        .ok_or(AuthError::FlowExpired)
+}
+
+/// Marks a secret of another server as used.
+///
+/// # Errors
+/// `FlowExpired` if it was used before.
+pub(super) async fn use_once(
+    c: &mut Conn,
+    secret: &str,
+    kind: FlowKind,
+    lifetime: Duration,
+) -> Result<(), AuthError> {
+    c.q("insert into auth_flows (id_hash, kind, expires_at) values ($1, $2, $3) on conflict (id_hash) do nothing returning kind")
+        .bind(hash_token(secret))
+        .bind(kind)
+        .bind(now() + lifetime)
+        .opt::<(FlowKind,)>()
+        .await?
+        .map(|_| ())
         .ok_or(AuthError::FlowExpired)
 }
 

@@ -6,7 +6,9 @@ use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Actor, AuthError, Member, Role, flows, hash_token,
+    Actor, AuthError, Member, Role,
+    flows::{self, FlowKind},
+    hash_token,
     members::{self, Newcomer},
     names::parse_email,
     new_token,
@@ -178,6 +180,7 @@ pub(crate) async fn find_open(
 /// Finds an invite by the token of an email.
 async fn find_mailed(c: &mut Conn, token: &str) -> Result<Option<Invite>, AuthError> {
     let link = flows::find(c, token).await?;
+    let link = link.filter(|link| link.kind == FlowKind::Invite);
     let Some(id) = link.and_then(|link| link.invite_id) else {
         return Ok(None);
     };
@@ -194,6 +197,27 @@ async fn find_mailed(c: &mut Conn, token: &str) -> Result<Option<Invite>, AuthEr
         is_mailed: true,
         ..invite
     }))
+}
+
+/// Open invites for an address: those that name it, and the one that the person holds.
+pub(super) async fn open_for(
+    c: &mut Conn,
+    email: &str,
+    held: Option<InviteId>,
+    limit: i64,
+) -> Result<Vec<Invite>, AuthError> {
+    Ok(c.q(concat!(
+        "select ",
+        columns!(),
+        " from invites where (email = $1 or (id = $2 and email is null)) and (expires_at is null or expires_at > $3) \
+         and (max_uses is null or uses < max_uses) order by workspace_id, id limit $4"
+    ))
+    .bind(email.to_owned())
+    .bind(held)
+    .bind(now())
+    .bind(limit)
+    .all()
+    .await?)
 }
 
 /// # Errors

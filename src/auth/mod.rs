@@ -23,6 +23,7 @@ mod link_mail;
 pub mod look_alikes;
 pub mod members;
 mod names;
+pub mod oidc;
 pub mod operator;
 pub mod password;
 pub mod quota;

@@ -18,8 +18,9 @@ use crate::{blocking::blocking, db::Conn, ids::UserId};
 pub(super) const PASSWORD_CHARS_MIN: usize = 8;
 pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// A hash that no password matches. It is verified for unknown email addresses, so that the response takes the same time.
-const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+/// A hash that no password matches: that of accounts without a password. It is also verified for unknown email addresses, so that the
+/// response takes the same time.
+pub(super) const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// Maximum wait for a hashing slot. A sign-in waits behind other people's sign-ins, and occupies one of the server's request slots in
 /// the meantime.

@@ -15,6 +15,9 @@ pub(crate) enum SecurityChange {
     PasskeyAdded,
     PasskeyRemoved,
     RecoveryCodes,
+    IdentityAdded,
+    IdentityRemoved,
+    Address,
 }
 
 impl SecurityChange {
@@ -26,6 +29,9 @@ impl SecurityChange {
             Self::PasskeyAdded => "A passkey was added",
             Self::PasskeyRemoved => "A passkey was removed",
             Self::RecoveryCodes => "Your recovery codes were replaced",
+            Self::IdentityAdded => "An identity provider was connected",
+            Self::IdentityRemoved => "An identity provider was disconnected",
+            Self::Address => "Your email address was changed",
         }
     }
 
@@ -49,6 +55,15 @@ impl SecurityChange {
             Self::PasskeyRemoved => format!("A passkey of your account at {url} was removed."),
             Self::RecoveryCodes => format!(
                 "Your account at {url} has new recovery codes, and the old ones have ended."
+            ),
+            Self::IdentityAdded => format!(
+                "An identity provider was connected to your account at {url}. Signing in there enters your account without its password."
+            ),
+            Self::IdentityRemoved => {
+                format!("An identity provider was disconnected from your account at {url}.")
+            }
+            Self::Address => format!(
+                "Your identity provider has a new email address for your account at {url}, which replaces this one."
             ),
         }
     }

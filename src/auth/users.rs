@@ -77,7 +77,7 @@ pub async fn any_account(c: &mut Conn) -> Result<bool, AuthError> {
         .is_some())
 }
 
-async fn insert_user(
+pub(super) async fn insert_user(
     c: &mut Conn,
     email: &str,
     name: &str,

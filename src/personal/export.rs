@@ -559,7 +559,9 @@ async fn account(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         name: "second_factors",
         sql: "select f.id, f.kind, f.name, f.created_at from \
               (select id, user_id, 'passkey' as kind, name, created_at from passkeys where user_id = $2 union all \
-               select user_id, user_id, 'app', '', confirmed_at from totp_apps where user_id = $2 and confirmed_at is not null) f \
+               select user_id, user_id, 'app', '', confirmed_at from totp_apps where user_id = $2 and confirmed_at is not null union all \
+               select i.id, i.user_id, 'identity_provider', p.name, i.linked_at from identities i \
+               join identity_providers p on p.id = i.provider_id where i.user_id = $2) f \
               join members m on m.user_id = f.user_id and m.workspace_id = $1 where f.id > $3 order by f.id limit $4",
         key: |row| row.id,
     };

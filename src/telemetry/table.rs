@@ -96,6 +96,22 @@ pub const METRICS: &[Metric] = &[
         "requests, sign-ins, and sockets rejected by a limit; `connections`: closed because an address exceeded its share; `bodies`, `unsent`: 503 because a share of memory was exceeded; `upload_bytes`: 503 because too many bytes were being uploaded; `slow_readers`: connections whose client read too slowly",
     ),
     metric(
+        "openvibe_sign_ins_total",
+        &["method", "result"],
+        Kind::Counter,
+        Unit::Count,
+        "sign-ins that identity providers answered; `result` is `ok` or the code that `/sign-in` shows",
+    )
+    .there_from_start(&[&["provider", "ok"]]),
+    metric(
+        "openvibe_oidc_requests_total",
+        &["step", "result"],
+        Kind::Counter,
+        Unit::Count,
+        "requests to identity providers: `discovery`, `keys`, `token`, and `userinfo`",
+    )
+    .there_from_start(&[&["discovery", "ok"], &["token", "ok"]]),
+    metric(
         "openvibe_mails_total",
         &["result"],
         Kind::Counter,

@@ -15,10 +15,12 @@ use crate::{
 };
 
 text_enum! {
-    /// Kind of a second factor in the audit log.
+    /// Kind of a second factor in the audit log and in exports.
     pub(super) enum FactorKind {
         App = "app",
         Passkey = "passkey",
+        /// Only in exports: providers have actions of their own in the audit log.
+        IdentityProvider = "identity_provider",
     }
 }
 

@@ -14,5 +14,6 @@ pub(crate) mod webauthn;
 
 pub(crate) use second::SecondFactor;
 pub use second::delete_secrets;
-pub(super) use second::reset;
+pub(super) use second::{delete_all, reset};
+pub(super) use state::lock;
 pub(crate) use state::{SecondFactorMethod, SecondFactors};

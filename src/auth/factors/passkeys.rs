@@ -130,7 +130,7 @@ pub(crate) async fn rename(
 /// Way to sign in without passkeys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OtherWay {
-    Password,
+    Other,
     None,
 }
 

@@ -51,8 +51,8 @@ impl SecondFactor {
     }
 }
 
-/// Deletes all factors of an account, for the operator.
-pub(in crate::auth) async fn reset(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
+/// Deletes all factors of an account, and its unfinished sign-ins.
+pub(in crate::auth) async fn delete_all(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
     lock(c, user).await?;
     for sql in [
         "delete from totp_apps where user_id = $1",
@@ -62,7 +62,12 @@ pub(in crate::auth) async fn reset(c: &mut Conn, user: UserId) -> Result<(), Aut
     }
     recovery::delete(c, user).await?;
     flows::end_of(c, user).await?;
-    delete_secrets(c, user).await?;
+    delete_secrets(c, user).await
+}
+
+/// Deletes all factors of an account, for the operator.
+pub(in crate::auth) async fn reset(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
+    delete_all(c, user).await?;
     events::record(
         c,
         user,

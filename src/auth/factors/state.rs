@@ -55,7 +55,7 @@ impl SecondFactors {
 }
 
 /// Locks an account until the end of the transaction, so that changes to its factors happen one after the other.
-pub(super) async fn lock(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
+pub(in crate::auth) async fn lock(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
     let locked = c
         .q("update users set password_hash = password_hash where id = $1")
         .bind(user)

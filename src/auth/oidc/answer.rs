@@ -1,0 +1,217 @@
+//! What a provider says about a person who comes back from it.
+
+use serde_json::Value;
+
+use super::{
+    SignInFault,
+    client::{Connection, ProviderClient},
+    provider::{EmailTrust, ProviderSettings},
+    step::{Step, StepPurpose, StepSecrets},
+    token::{Claims, subject, time},
+};
+use crate::auth::names::parse_email;
+
+/// Maximum number of groups; more of them count as none.
+const GROUPS_MAX: usize = 2000;
+/// Difference of the clocks that is tolerated, in seconds.
+const LEEWAY_S: i64 = 60;
+
+/// Email address of a person, according to the provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum VouchedAddress {
+    Trusted(String),
+    /// Absent, or not confirmed.
+    NotConfirmed,
+    /// In a domain that the provider does not vouch for.
+    NotCovered,
+}
+
+/// A person, according to the provider.
+#[derive(Debug, Clone)]
+pub(crate) struct Vouched {
+    pub subject: String,
+    pub address: VouchedAddress,
+    pub name: Option<String>,
+    /// Groups; `None` if the provider does not name them.
+    pub groups: Option<Vec<String>>,
+    /// The provider's name for its session.
+    pub session: Option<String>,
+    pub claims: Claims,
+}
+
+impl VouchedAddress {
+    fn of(claims: &Claims, settings: &ProviderSettings) -> Self {
+        let email = claims.get("email").and_then(Value::as_str);
+        let Some(email) = email.and_then(|text| parse_email(text).ok()) else {
+            return Self::NotConfirmed;
+        };
+        let is_verified = match claims.get("email_verified") {
+            Some(Value::Bool(is_verified)) => *is_verified,
+            Some(Value::String(text)) => text == "true",
+            _ => false,
+        };
+        if !is_verified && settings.email_trust == EmailTrust::Claim {
+            return Self::NotConfirmed;
+        }
+        if settings.covers(&email) {
+            Self::Trusted(email)
+        } else {
+            Self::NotCovered
+        }
+    }
+}
+
+fn text(claims: &Claims, name: &str) -> Option<String> {
+    let text = claims.get(name).and_then(Value::as_str)?.trim();
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+fn groups_of(claims: &Claims, name: &str) -> Option<Vec<String>> {
+    match claims.get(name)? {
+        Value::String(one) => Some(vec![one.clone()]),
+        Value::Array(all) if all.len() <= GROUPS_MAX => {
+            let names = all.iter().filter_map(Value::as_str);
+            Some(names.map(str::to_owned).collect())
+        }
+        _ => None,
+    }
+}
+
+impl Vouched {
+    fn of(claims: Claims, subject: String, settings: &ProviderSettings) -> Self {
+        Self {
+            subject,
+            address: VouchedAddress::of(&claims, settings),
+            name: text(&claims, "name").or_else(|| text(&claims, "preferred_username")),
+            groups: groups_of(&claims, &settings.groups_claim),
+            session: text(&claims, "sid").filter(|id| id.chars().count() <= 255),
+            claims,
+        }
+    }
+}
+
+/// Exchanges the code, verifies the ID token, and reads what it lacks.
+///
+/// # Errors
+/// Every fault of a provider.
+pub(crate) async fn read(
+    client: &ProviderClient,
+    provider: &Connection,
+    settings: &ProviderSettings,
+    step: &Step,
+    secrets: &StepSecrets,
+    code: &str,
+    redirect_uri: &str,
+) -> Result<Vouched, SignInFault> {
+    let tokens = client
+        .exchange(provider, code, redirect_uri, &secrets.verifier())
+        .await?;
+    let mut claims = client.verify(provider, &tokens.id_token).await?;
+    let refuse = |code: &str| SignInFault::Refused(code.to_owned());
+    if claims.get("nonce").and_then(Value::as_str) != Some(secrets.nonce().as_str()) {
+        return Err(refuse("wrong_nonce"));
+    }
+    let name = subject(&claims).ok_or_else(|| refuse("invalid_subject"))?;
+    let name = name.to_owned();
+    if step.purpose == StepPurpose::Confirm
+        && time(&claims, "auth_time").is_none_or(|at| at < step.began_at - LEEWAY_S)
+    {
+        return Err(refuse("old_sign_in"));
+    }
+    let needs_groups = settings
+        .workspaces
+        .iter()
+        .any(|workspace| !workspace.rules.is_empty());
+    let is_incomplete = !claims.contains_key("email")
+        || !claims.contains_key("name")
+        || needs_groups && !claims.contains_key(&settings.groups_claim);
+    if let Some(token) = tokens.access_token.filter(|_| is_incomplete) {
+        let more = client.user_info(provider, &token).await?;
+        if !more.is_empty() && subject(&more) != Some(name.as_str()) {
+            return Err(refuse("wrong_subject"));
+        }
+        // An address and its confirmation come from the same source.
+        let has_email = claims.contains_key("email");
+        for (key, value) in more {
+            if !(has_email && key == "email_verified") {
+                claims.entry(key).or_insert(value);
+            }
+        }
+    }
+    Ok(Vouched::of(claims, name, settings))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn settings(domains: &[&str], trust: EmailTrust) -> ProviderSettings {
+        ProviderSettings {
+            domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
+            email_trust: trust,
+            groups_claim: "groups".to_owned(),
+            workspaces: Vec::new(),
+        }
+    }
+
+    fn address(claims: &Value, settings: &ProviderSettings) -> VouchedAddress {
+        VouchedAddress::of(claims.as_object().unwrap(), settings)
+    }
+
+    #[test]
+    fn an_address_is_trusted_if_it_is_confirmed_and_in_a_domain() {
+        let named = settings(&["example.org"], EmailTrust::Claim);
+        let trusted = || VouchedAddress::Trusted("ada@example.org".to_owned());
+        for verified in [json!(true), json!("true")] {
+            let claims = json!({"email": "Ada@Example.org", "email_verified": verified});
+            assert_eq!(address(&claims, &named), trusted());
+        }
+        for verified in [
+            json!(false),
+            json!("false"),
+            json!(1),
+            json!("yes"),
+            json!(null),
+        ] {
+            let claims = json!({"email": "ada@example.org", "email_verified": verified});
+            assert_eq!(address(&claims, &named), VouchedAddress::NotConfirmed);
+        }
+        let claims = json!({"email": "ada@example.org"});
+        assert_eq!(address(&claims, &named), VouchedAddress::NotConfirmed);
+        let by_issuer = settings(&["example.org"], EmailTrust::Issuer);
+        assert_eq!(address(&claims, &by_issuer), trusted());
+        for email in [
+            "ada@evil.org",
+            "ada@example.org.evil.org",
+            "ada@sub.example.org",
+        ] {
+            let claims = json!({"email": email, "email_verified": true});
+            assert_eq!(
+                address(&claims, &named),
+                VouchedAddress::NotCovered,
+                "{email}"
+            );
+        }
+        let all = settings(&["*"], EmailTrust::Claim);
+        let claims = json!({"email": "ada@evil.org", "email_verified": true});
+        assert!(matches!(address(&claims, &all), VouchedAddress::Trusted(_)));
+        let none = settings(&[], EmailTrust::Claim);
+        let claims = json!({"email": "ada@example.org", "email_verified": true});
+        assert_eq!(address(&claims, &none), VouchedAddress::NotCovered);
+    }
+
+    #[test]
+    fn groups_are_a_list_or_one_name() {
+        let groups = |claims: Value| groups_of(claims.as_object().unwrap(), "groups");
+        assert_eq!(groups(json!({})), None);
+        assert_eq!(groups(json!({"groups": "a"})), Some(vec!["a".to_owned()]));
+        assert_eq!(
+            groups(json!({"groups": ["a", 1]})),
+            Some(vec!["a".to_owned()])
+        );
+        assert_eq!(groups(json!({"groups": vec!["a"; 2001]})), None);
+        assert_eq!(groups(json!({"groups": {}})), None);
+    }
+}

@@ -1,0 +1,21 @@
+//! Sign-in with `OpenID` Connect: providers that vouch for people.
+//!
+//! `provider` stores providers, `client` sends requests to them (`discovery` and `keys` are what they publish), `token` verifies what they
+//! sign, `answer` is what they say about a person, `step` is the row of a sign-in that waits for its provider, `account` decides whose account it is, `membership` sets roles, and
+//! `identity` lists and removes connections. An identity is a provider and its own name for a person, never an email address.
+
+pub(crate) mod account;
+pub(crate) mod answer;
+pub(crate) mod client;
+mod discovery;
+mod fault;
+pub mod identity;
+mod keys;
+pub(crate) mod logout;
+pub(crate) mod membership;
+pub mod provider;
+pub(crate) mod step;
+mod token;
+
+pub use client::ProviderClient;
+pub(crate) use fault::SignInFault;
