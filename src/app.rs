@@ -21,6 +21,7 @@ use crate::{
     agents::{profiles, seeds},
     auth::{
         self, Hasher, Limits,
+        oidc::ProviderClient,
         revocations::{self, RevocationFeed, Revoked},
     },
     chat::{
@@ -700,6 +701,11 @@ async fn state(
     let mailer = Mailer::new(sending, Arc::clone(&keyring));
     let own = OwnServer::new(address, &public_url);
     let pusher = pusher(&config, &public_url, &keyring, &links.hub, own.clone());
+    let oidc = ProviderClient::new(Rules {
+        exempt: config.model_allow.clone(),
+        own: own.clone(),
+        ports: None,
+    });
     let providers = providers(&config, &calls, &keyring, own.clone()).await?;
     let registry = Arc::new(registry(&config, &calls, &keyring, own, &shutdown));
     memory::files::follow_stored(&db, &keyring)
@@ -733,6 +739,7 @@ async fn state(
         providers,
         calls,
         keyring,
+        oidc,
         mailer,
         pusher,
         registry,

@@ -109,6 +109,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .route("/openapi.json", get(serve_document))
         .merge(routes::server::probe::router())
         .merge(routes::hooks::receiver())
+        .merge(routes::auth::receiver())
         .fallback(assets::serve)
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(middleware::from_fn_with_state(

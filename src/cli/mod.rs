@@ -12,6 +12,7 @@ mod nodes;
 mod output;
 mod owner;
 mod post;
+mod providers;
 mod setup;
 mod update;
 mod users;
@@ -30,6 +31,7 @@ use self::{
     doctor::DoctorCommand,
     install::{InstallCommand, UninstallCommand},
     post::{PostCommand, UNREACHABLE, Unreachable},
+    providers::ProviderCommand,
     update::UpdateCommand,
     users::UserCommand,
 };
@@ -138,6 +140,11 @@ enum Command {
         #[command(subcommand)]
         command: UserCommand,
     },
+    /// List identity providers, or turn one off
+    IdentityProvider {
+        #[command(subcommand)]
+        command: ProviderCommand,
+    },
 }
 
 #[derive(Subcommand)]
@@ -241,6 +248,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         }),
         Command::User { command } => {
             with_config(others, async |config| users::run(config, command).await)
+        }
+        Command::IdentityProvider { command } => {
+            with_config(others, async |config| providers::run(config, command).await)
         }
     }
 }

@@ -261,7 +261,7 @@ impl Server<'_> {
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy().replace(['"', '\r', '\n'], "_"));
-        let boundary = Uuid::new_v4().simple().to_string();
+        let boundary = Uuid::now_v7().simple().to_string();
         let id = Uuid::now_v7();
         let mut body = format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"client_id\"\r\n\r\n{id}\r\n--{boundary}\r\n\

@@ -259,6 +259,7 @@ pub fn is_for_anonymous(path: &str) -> bool {
             | "/v1/auth/passkey"
             | "/v1/auth/passkey/options"
     ) || path.starts_with("/v1/invites/")
+        || path.starts_with("/v1/auth/oidc/")
 }
 
 /// Checks whether a route belongs to the API; other routes accept no body.

@@ -122,15 +122,18 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
         Method::GET | Method::HEAD | Method::OPTIONS
     );
     let opens = path == "/v1/ws";
+    let begins_oidc = path.starts_with("/v1/auth/oidc/") && path.ends_with("/start");
     let begins_session = changes
-        && matches!(
-            path,
-            "/v1/auth/login"
-                | "/v1/auth/signup"
-                | "/v1/auth/sign-in-link"
-                | "/v1/auth/second-factor"
-                | "/v1/auth/passkey"
-        );
+        && (begins_oidc
+            || matches!(
+                path,
+                "/v1/auth/login"
+                    | "/v1/auth/signup"
+                    | "/v1/auth/sign-in-link"
+                    | "/v1/auth/second-factor"
+                    | "/v1/auth/passkey"
+                    | "/v1/auth/oidc/link"
+            ));
     // MCP requires a check of every `Origin`; clients that are not browsers send none.
     let is_permitted = with_key && permitted(&state.config.api_origins, headers).is_some();
     let is_mcp_page = is_mcp(path) && headers.contains_key(header::ORIGIN) && !is_permitted;

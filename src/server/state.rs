@@ -7,7 +7,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{pages::PageCache, setup::FirstAccount, workspaces::WorkspaceCache};
 use crate::{
-    auth::{Hasher, Limits},
+    auth::{Hasher, Limits, oidc::ProviderClient},
     config::Config,
     db::{Db, DbError},
     disk::DiskSpace,
@@ -48,6 +48,8 @@ pub struct Inner {
     pub providers: Arc<Providers>,
     pub calls: CallLog,
     pub keyring: Arc<Keyring>,
+    /// Client of the identity providers.
+    pub oidc: ProviderClient,
     pub mailer: Mailer,
     pub pusher: Pusher,
     /// Registered tools of all workspaces.

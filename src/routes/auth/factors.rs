@@ -20,6 +20,7 @@ use crate::{
             webauthn::{PasskeyAlgorithm, Registration},
         },
         flows::{self, FlowKind, NewFlow},
+        oidc::identity,
         users, workspaces,
     },
     db::Conn,
@@ -28,7 +29,7 @@ use crate::{
         extract::{Body, NoFields, Path},
         page::List,
     },
-    ids::PasskeyId,
+    ids::{PasskeyId, UserId},
     server::{State, caller::Address},
     upkeep::choices::{Choices, PasswordSignIn},
 };
@@ -42,6 +43,13 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_passkeys, add_passkey))
         .routes(routes!(passkey_creation_options))
         .routes(routes!(rename_passkey, remove_passkey))
+}
+
+/// Checks whether a person has a password, and can sign in with it.
+pub(super) async fn can_use_password(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
+    Ok(identity::has_password(c, user).await?
+        && (Choices::read(c).await?.password_sign_in == PasswordSignIn::Everyone
+            || workspaces::is_server_admin(c, user).await?))
 }
 
 /// Makes a change to the person's factors, and tells them by email.
@@ -448,13 +456,12 @@ async fn remove_passkey(
         &caller,
         SecurityChange::PasskeyRemoved,
         async move |c: &mut Conn| {
-            let has_password = Choices::read(c).await?.password_sign_in == PasswordSignIn::Everyone
-                || workspaces::is_server_admin(c, user).await?;
-            let other_way = if has_password {
-                OtherWay::Password
-            } else {
-                OtherWay::None
-            };
+            let other_way =
+                if can_use_password(c, user).await? || identity::has_usable(c, user).await? {
+                    OtherWay::Other
+                } else {
+                    OtherWay::None
+                };
             passkeys::remove(c, user, id, other_way, &device).await
         },
     )

@@ -4,10 +4,14 @@ mod accounts;
 mod factors;
 mod keys;
 mod mail;
+mod oidc;
 mod people;
 mod session;
 mod sign_in;
 mod workspaces;
+
+pub use oidc::receiver;
+pub(super) use oidc::{ProviderUrl, Start, Starter};
 
 use axum::http::{HeaderMap, header};
 use utoipa_axum::router::OpenApiRouter;
@@ -33,6 +37,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(people::router())
         .merge(keys::router())
         .merge(mail::router())
+        .merge(oidc::router())
 }
 
 /// Browser and address of a request.

@@ -2,7 +2,7 @@
 
 use axum::{
     Json,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderName, StatusCode, header},
     response::{AppendHeaders, IntoResponse, Response},
 };
 use axum_extra::extract::{
@@ -101,7 +101,7 @@ pub(super) fn cookie(state: &State, token: &str, max_age_s: u64) -> String {
     cookie_at(state, crate::auth::SESSION_COOKIE, token, "/", max_age_s)
 }
 
-fn cookie_at(
+pub(super) fn cookie_at(
     state: &State,
     name: &'static str,
     value: &str,
@@ -165,6 +165,24 @@ impl Browser {
         sessions::start(c, user, &self.device, self.instead_of.as_deref()).await
     }
 
+    /// Device of the browser.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Cookies of a session that was just started.
+    pub(super) fn cookies(&self, state: &State, token: &str) -> [(HeaderName, String); 2] {
+        let session = cookie(state, token, sessions::SESSION_LIFETIME.as_secs());
+        let browser = cookie_at(
+            state,
+            clients::BROWSER_COOKIE,
+            self.client.browser.as_deref().unwrap_or_default(),
+            "/v1/auth",
+            clients::BROWSER_COOKIE_LIFETIME.as_secs(),
+        );
+        [(header::SET_COOKIE, session), (header::SET_COOKIE, browser)]
+    }
+
     /// Responds with the account and the cookies of a session that was just started.
     pub(super) async fn respond(
         self,
@@ -174,15 +192,7 @@ impl Browser {
         token: &str,
     ) -> Result<Response, ApiError> {
         let account = account(&mut state.db.read().await?, user).await?;
-        let session = cookie(state, token, sessions::SESSION_LIFETIME.as_secs());
-        let browser = cookie_at(
-            state,
-            clients::BROWSER_COOKIE,
-            &self.client.browser.unwrap_or_default(),
-            "/v1/auth",
-            clients::BROWSER_COOKIE_LIFETIME.as_secs(),
-        );
-        let cookies = AppendHeaders([(header::SET_COOKIE, session), (header::SET_COOKIE, browser)]);
+        let cookies = AppendHeaders(self.cookies(state, token));
         Ok((status, cookies, Json(account)).into_response())
     }
 }

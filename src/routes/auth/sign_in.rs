@@ -23,14 +23,15 @@ use crate::{
             webauthn::{Assertion, Site},
         },
         flows::{self, FlowKind, NewFlow},
+        oidc::provider,
         sessions, users,
     },
     db::Conn,
     http::{
         ApiError,
-        extract::{Body, NoFields},
+        extract::{Body, NoFields, Query},
     },
-    ids::{SessionId, UserId},
+    ids::{IdentityProviderId, SessionId, UserId},
     outbound::Url,
     server::{State, caller::Address},
     upkeep::choices::{Choices, PasswordSignIn},
@@ -66,21 +67,56 @@ struct SignInMethods {
     password: bool,
     /// False if browsers accept no passkeys for this server, because its address has no name.
     passkey: bool,
+    /// Identity providers that are turned on.
+    providers: Vec<SignInProvider>,
+}
+
+/// An identity provider with which people can sign in.
+#[derive(Serialize, utoipa::ToSchema)]
+struct SignInProvider {
+    id: IdentityProviderId,
+    name: String,
+    /// True if the provider vouches for the domain of `email`.
+    for_domain: bool,
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct MethodsQuery {
+    /// Address of the person, of which only the domain counts.
+    email: Option<String>,
 }
 
 /// Get the ways to sign in
 ///
 /// They do not depend on the account.
 #[utoipa::path(get, path = "/v1/auth/methods", tag = "accounts",
-    security(()),
+    security(()), params(MethodsQuery),
     responses((status = 200, body = SignInMethods)))]
-async fn sign_in_methods(axum::extract::State(state): St) -> Result<Json<SignInMethods>, ApiError> {
-    let choices = Choices::read(&mut state.db.read().await?).await?;
+async fn sign_in_methods(
+    axum::extract::State(state): St,
+    Query(query): Query<MethodsQuery>,
+) -> Result<Json<SignInMethods>, ApiError> {
+    let email = query.email.unwrap_or_default().trim().to_lowercase();
+    let mut c = state.db.read().await?;
+    let choices = Choices::read(&mut c).await?;
+    let providers = provider::list(&mut c).await?;
+    drop(c);
     let host = site(&state).rp_id;
     let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
     Ok(Json(SignInMethods {
         password: choices.password_sign_in == PasswordSignIn::Everyone,
         passkey: is_address.is_err(),
+        providers: providers
+            .into_iter()
+            .filter(|provider| provider.enabled)
+            .map(|provider| SignInProvider {
+                for_domain: provider.settings.names_domain_of(&email),
+                id: provider.id,
+                name: provider.name,
+            })
+            .collect(),
     }))
 }
 

@@ -8,6 +8,7 @@ mod checks;
 mod info;
 mod mail;
 pub mod probe;
+mod providers;
 
 use utoipa_axum::router::OpenApiRouter;
 
@@ -17,6 +18,7 @@ pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .merge(info::router())
         .merge(mail::router())
+        .merge(providers::router())
         .merge(certificate::router())
         .merge(backups::router())
         .merge(checks::router())

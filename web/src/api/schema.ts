@@ -850,6 +850,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/identities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the providers that are connected to your account, oldest first
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        get: operations["list_identities"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/identities/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Disconnect a provider from your account
+         * @description Needs a confirmation; 409 `last_method` if you could not sign in anymore.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        delete: operations["remove_identity"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/auth/login": {
         parameters: {
             query?: never;
@@ -930,6 +972,51 @@ export interface paths {
         get: operations["sign_in_methods"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/oidc/link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Connect a provider to the account that has its address
+         * @description Follows a sign-in that came back to `/sign-in?link=…`, because nobody had confirmed the address of the account.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["link"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/oidc/{id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin to sign in with a provider
+         * @description Send the browser to `url`. It comes back to `next`, or to `/sign-in` with `error`, `provider`, and `detail` in the query. With
+         *     `connect` or `confirm`, which need a session, errors are in the query of `next`.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["start"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2312,6 +2399,50 @@ export interface paths {
         patch: operations["patch_hook"];
         trace?: never;
     };
+    "/v1/hooks/{id}/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the newest requests that a webhook received, newest first
+         * @description The newest 50 are kept for a week. Bodies of deleted messages are deleted.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        get: operations["list_hook_requests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hooks/{id}/requests/{request_id}/post": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Post a received request again
+         * @description It is read with the present template of the webhook, and becomes a message of its own.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["post_hook_request"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/hooks/{id}/rotate": {
         parameters: {
             query?: never;
@@ -2328,6 +2459,135 @@ export interface paths {
          *     **Access:** members and admins; keys need `chat:write`.
          */
         post: operations["rotate_hook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hooks/{id}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the secret with which programs sign their requests
+         * @description A request then needs a valid `X-Hub-Signature-256`, `X-Gitlab-Token`, `Sentry-Hook-Signature`, or `webhook-signature`. Null removes the
+         *     secret.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        put: operations["put_hook_secret"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/identity-providers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the identity providers, oldest first
+         * @description Only admins of the oldest workspace can use this route. Everyone else gets 404.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        get: operations["list_providers"];
+        put?: never;
+        /**
+         * Add an identity provider
+         * @description It is off until a try was successful. Only admins of the oldest workspace can use this route, after a confirmation. Everyone else gets 404.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        post: operations["create_provider"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/identity-providers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an identity provider
+         * @description **Access:** admins; with a session only, not a key.
+         */
+        get: operations["get_provider"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an identity provider
+         * @description Its connections with accounts go with it. Accounts, memberships, and sessions stay. Needs a confirmation.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        delete: operations["delete_provider"];
+        options?: never;
+        head?: never;
+        /**
+         * Change an identity provider, or turn it on or off
+         * @description Turning it on needs a successful try with the present issuer, client ID, and secret (422 `not_tried`). Before you turn it off, see
+         *     `only_way_of`. Needs a confirmation.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        patch: operations["patch_provider"];
+        trace?: never;
+    };
+    "/v1/identity-providers/{id}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the client secret of an identity provider
+         * @description Needs a confirmation.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        put: operations["set_provider_secret"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/identity-providers/{id}/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try an identity provider with a real sign-in
+         * @description Send the browser to `url`. It comes back to `next`, with `tried` or `error` in the query. Nothing changes except for `tried_at` and
+         *     `last_try`. Needs a confirmation.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        post: operations["try_provider"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5358,9 +5618,11 @@ export interface components {
         };
         /**
          * @description Recorded action.
+         *
+         *     `member.role_kept`: A provider wanted to demote the last admin, or an admin of the server.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.handle_changed" | "member.removed" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.updated" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "factor.added" | "factor.removed" | "factor.reset";
+        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.updated" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -5368,9 +5630,11 @@ export interface components {
              * @description Kind of an actor in the audit log.
              *
              *     `operator`: The operator, on the command line.
+             *
+             *     `provider`: An identity provider.
              * @enum {string}
              */
-            actor_kind: "user" | "operator";
+            actor_kind: "user" | "operator" | "provider";
             action: components["schemas"]["AuditAction"];
             /** @description ID of the affected object. */
             target: string | null;
@@ -5382,7 +5646,7 @@ export interface components {
         AuthEvent: {
             id: components["schemas"]["AuthEventId"];
             kind: components["schemas"]["AuthEventKind"];
-            /** @description Name of the key or passkey. */
+            /** @description Name of the key, passkey, or provider. */
             detail: string | null;
             user_agent: string | null;
             address: string | null;
@@ -5394,9 +5658,11 @@ export interface components {
          * @description Security event of an account.
          *
          *     `sign_in_link_created`: The operator created a link that signs in to the account.
+         *
+         *     `address_changed`: A provider reported a new address.
          * @enum {string}
          */
-        AuthEventKind: "signed_in" | "sign_in_failed" | "password_changed" | "key_created" | "sign_in_link_created" | "factor_added" | "factor_removed" | "recovery_codes_created" | "recovery_code_used";
+        AuthEventKind: "signed_in" | "sign_in_failed" | "password_changed" | "key_created" | "sign_in_link_created" | "factor_added" | "factor_removed" | "recovery_codes_created" | "recovery_code_used" | "identity_added" | "identity_removed" | "address_changed";
         /**
          * @description Header that contains the secret.
          *
@@ -6683,6 +6949,15 @@ export interface components {
          *     model.
          */
         EffectiveModel: string | null;
+        /**
+         * @description What confirms that an email address belongs to the person.
+         *
+         *     `claim`: The claim `email_verified`.
+         *
+         *     `issuer`: All addresses in the domains, because the provider assigns them.
+         * @enum {string}
+         */
+        EmailTrust: "claim" | "issuer";
         /** @description A sentence that agents remember. */
         Entry: {
             id: components["schemas"]["MemoryId"];
@@ -6761,7 +7036,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "bot_not_found" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_devices" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "bot_not_found" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "request_not_found" | "request_cut" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_https" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_devices" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -7216,6 +7491,12 @@ export interface components {
          * @enum {string}
          */
         GroupMentions: "everyone" | "admins";
+        /** @description Role of the members of a group. */
+        GroupRule: {
+            /** @description 1 to 255 characters. */
+            group: string;
+            role: components["schemas"]["Role"];
+        };
         HandleForm: {
             name: string;
             /** @description Used if no character of the name can be part of a handle. */
@@ -7267,7 +7548,12 @@ export interface components {
             object: components["schemas"]["HookObject"];
             bot_id: components["schemas"]["BotId"];
             channel_id: components["schemas"]["ChannelId"];
+            /** @description Other channels that a message in Slack's format can name in `channel`. */
+            other_channel_ids: components["schemas"]["ChannelId"][];
             may_notify: components["schemas"]["MentionLimit"];
+            template: components["schemas"]["HookTemplate"] | null;
+            /** @description True if requests need a signature. */
+            secret_set: boolean;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
             last_used_at: components["schemas"]["Timestamp"] | null;
@@ -7279,6 +7565,9 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"];
             bot_id?: components["schemas"]["BotId"] | null;
             may_notify?: components["schemas"]["MentionLimit"] | null;
+            /** @description At most 20 channels in which you can post. */
+            other_channel_ids?: components["schemas"]["ChannelId"][];
+            template?: components["schemas"]["HookTemplate"] | null;
         };
         /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
         HookId: string;
@@ -7289,7 +7578,117 @@ export interface components {
             /** @description Another channel, in which you can post. */
             channel_id?: components["schemas"]["ChannelId"];
             may_notify?: components["schemas"]["MentionLimit"];
+            /** @description At most 20 channels in which you can post. */
+            other_channel_ids?: components["schemas"]["ChannelId"][];
+            template?: components["schemas"]["HookTemplate"] | null;
         };
+        /** @description A request that a webhook received. */
+        HookRequest: {
+            id: components["schemas"]["HookRequestId"];
+            /** @enum {string} */
+            object: "hook_request";
+            created_at: components["schemas"]["Timestamp"];
+            /** @description Network address of the program; null if a person posted the request again. */
+            address: string | null;
+            /** @description `User-Agent` of the program. */
+            agent: string | null;
+            /** @description Product that was recognized, such as `GitHub`. */
+            product: string | null;
+            /**
+             * Format: int64
+             * @description HTTP status of the response.
+             */
+            status: number;
+            /** @description Error in the response; null if the message was posted. */
+            error: string | null;
+            /** @description Parts that are not shown as sent. */
+            notes: string[];
+            /** @description The first 8 KiB of the body; null once the message is deleted. */
+            body: string | null;
+            /** @description True if the request can be posted again. */
+            is_whole: boolean;
+            message_id: components["schemas"]["MessageId"] | null;
+        };
+        /** @description ID of a request to a webhook: `request_` and 26 base-32 characters */
+        HookRequestId: string;
+        /** @description Secret that a webhook shares with a program. */
+        HookSecretForm: {
+            /** @description 8 to 200 characters. Null removes it, and requests need no signature. */
+            value?: string | null;
+        };
+        /** @description Template of a message. A value of the JSON document is written as `{{path}}`, such as `{{repository.full_name}}`. */
+        HookTemplate: {
+            /**
+             * @description First line, which links to `url`.
+             * @example {{service}} is {{state}}
+             */
+            title?: string;
+            /**
+             * @description Markdown. A line with `{{list[].name}}` is repeated for each element of the list.
+             * @example - {{checks[].name|checks[].url}}: {{checks[].result}}
+             */
+            text?: string;
+            /** @example {{links.self}} */
+            url?: string;
+            /**
+             * @description `#rrggbb`, or a word such as `firing` or `resolved`.
+             * @example {{state}}
+             */
+            color?: string;
+            /**
+             * @description Messages with the same key are posted in one thread.
+             * @example {{incident.id}}
+             */
+            thread_key?: string;
+        };
+        /** @description A connection with a provider, which signs in to the account. */
+        Identity: {
+            id: components["schemas"]["IdentityId"];
+            object: components["schemas"]["IdentityObject"];
+            provider_id: components["schemas"]["IdentityProviderId"];
+            /** @description Name of the provider. */
+            provider: string;
+            /** @description Address at the provider. */
+            email: string | null;
+            linked_at: components["schemas"]["Timestamp"];
+            used_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description ID of a person's identity at a provider: `identity_` and 26 base-32 characters */
+        IdentityId: string;
+        /** @enum {string} */
+        IdentityObject: "identity";
+        /** @description An identity provider, with which people sign in. */
+        IdentityProvider: components["schemas"]["ProviderSettings"] & {
+            id: components["schemas"]["IdentityProviderId"];
+            object: components["schemas"]["IdentityProviderObject"];
+            name: string;
+            issuer: string;
+            client_id: string;
+            /** @description True if the client secret is stored. It is never shown. */
+            secret_set: boolean;
+            enabled: boolean;
+            tried_at: components["schemas"]["Timestamp"] | null;
+            /** @description What the newest try returned: `at`, `claims`, `account`, and `roles`. */
+            last_try: Record<string, unknown> | null;
+            /** @description Address to register at the provider for its answers. */
+            redirect_uri: string;
+            /** @description Address to register at the provider for the end of its sessions (back-channel logout). */
+            logout_uri: string;
+            state: components["schemas"]["ProviderState"];
+            /** @description Cause of the newest failure, until a request succeeds. */
+            error: string | null;
+            /**
+             * Format: int64
+             * @description Number of people who could not sign in without the provider.
+             */
+            only_way_of: number;
+            /** Format: int64 */
+            version: number;
+        };
+        /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+        IdentityProviderId: string;
+        /** @enum {string} */
+        IdentityProviderObject: "identity_provider";
         /** @description Fields of `POST /v1/agents/import`: an export, or files in the same form. */
         Import: {
             object?: string | null;
@@ -7710,6 +8109,15 @@ export interface components {
             /** @description Secret of a link from `openvibe user sign-in-link`. */
             token: string;
         };
+        LinkIdentityForm: {
+            /** @description Password of the account that has the address. */
+            password?: string | null;
+            /**
+             * @description True if the person does not know it. This removes the password, the second factors, the sessions, and the keys of the account, so
+             *     that whoever registered it first cannot use it anymore.
+             */
+            unknown?: boolean;
+        };
         /** @description A page of a list. */
         List_Action: {
             /** @enum {string} */
@@ -7880,6 +8288,51 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Hook"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_HookRequest: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["HookRequest"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_Identity: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Identity"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_IdentityProvider: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["IdentityProvider"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -10037,6 +10490,25 @@ export interface components {
             /** @default null */
             compaction?: components["schemas"]["Compaction"] | null;
         };
+        /** @description Settings of a new provider. */
+        ProviderForm: {
+            /** @description 1 to 40 characters, as in "Sign in with Corp". */
+            name: string;
+            /** @description Address, exactly as the provider writes it. */
+            issuer: string;
+            client_id: string;
+            /** @description Up to 50 domains, or `*` for all, which `email_trust` `issuer` excludes. */
+            domains?: string[];
+            email_trust?: components["schemas"]["EmailTrust"];
+            groups_claim?: string;
+            /** @description Up to 50 workspaces. */
+            workspaces?: components["schemas"]["ProviderWorkspace"][];
+        };
+        /**
+         * @description People who join a workspace when they sign in.
+         * @enum {string}
+         */
+        ProviderJoin: "invited" | "everyone";
         /**
          * @description Vendor of a model server.
          *
@@ -10044,6 +10516,51 @@ export interface components {
          * @enum {string}
          */
         ProviderKind: "anthropic" | "openai" | "other";
+        /** @description Changes to a provider. Omitted fields are unchanged. */
+        ProviderPatch: {
+            name?: string;
+            /** @description A new issuer or client ID needs another try, and turns the provider off. */
+            issuer?: string;
+            client_id?: string;
+            /** @description Turning on needs a successful try. */
+            enabled?: boolean;
+            domains?: string[];
+            email_trust?: components["schemas"]["EmailTrust"];
+            groups_claim?: string;
+            workspaces?: components["schemas"]["ProviderWorkspace"][];
+        };
+        ProviderSecretForm: {
+            /** @description The client secret. It is stored encrypted, and never shown. */
+            value: string;
+        };
+        /** @description Settings that decide who can sign in. */
+        ProviderSettings: {
+            /** @description Domains whose addresses the provider vouches for; `*` stands for all. */
+            domains: string[];
+            email_trust: components["schemas"]["EmailTrust"];
+            /** @description Claim with the person's groups. */
+            groups_claim: string;
+            workspaces: components["schemas"]["ProviderWorkspace"][];
+        };
+        /**
+         * @description State of a provider, as of the newest request to it.
+         * @enum {string}
+         */
+        ProviderState: "ok" | "unreachable" | "misconfigured";
+        /** @description Where the browser goes next. */
+        ProviderUrl: {
+            /** @description Address of the provider's page. */
+            url: string;
+        };
+        /** @description A workspace that people join with the provider. */
+        ProviderWorkspace: {
+            workspace_id: components["schemas"]["WorkspaceId"];
+            join?: components["schemas"]["ProviderJoin"];
+            /** @description Role of people to whom no rule applies: `member` or `viewer`. */
+            role?: components["schemas"]["Role"];
+            /** @description Up to 100 rules; the strongest role applies. */
+            rules?: components["schemas"]["GroupRule"][];
+        };
         PublishForm: {
             resolution?: components["schemas"]["ResolutionForm"] | null;
         };
@@ -11478,6 +11995,15 @@ export interface components {
             password: boolean;
             /** @description False if browsers accept no passkeys for this server, because its address has no name. */
             passkey: boolean;
+            /** @description Identity providers that are turned on. */
+            providers: components["schemas"]["SignInProvider"][];
+        };
+        /** @description An identity provider with which people can sign in. */
+        SignInProvider: {
+            id: components["schemas"]["IdentityProviderId"];
+            name: string;
+            /** @description True if the provider vouches for the domain of `email`. */
+            for_domain: boolean;
         };
         /**
          * @description Sign-up policy.
@@ -11627,6 +12153,16 @@ export interface components {
             text: string;
             /** @description Messages of the fork, or the forked message. Empty if the source is unknown. */
             sources: components["schemas"]["MessageId"][];
+        };
+        StartForm: {
+            /** @description Token of an invite link, for people without an account. */
+            invite?: string | null;
+            /** @description Path of this server that follows the sign-in; `/` by default. */
+            next?: string | null;
+            /** @description True to connect the provider to the account of the session. Needs a confirmation. */
+            connect?: boolean;
+            /** @description True to confirm that it is you, with a new sign-in at the provider. */
+            confirm?: boolean;
         };
         /**
          * @description Authors of messages that start runs.
@@ -12587,6 +13123,10 @@ export interface components {
             escalate?: string[];
             /** @default [] */
             approval_rules?: components["schemas"]["ApprovalRule"][];
+        };
+        TryForm: {
+            /** @description Path of this server that follows; `/` by default. */
+            next?: string | null;
         };
         TurnSeen: {
             /** @enum {string} */
@@ -16774,6 +17314,82 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_identities: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "email": null,
+                     *           "id": "identity_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "linked_at": "2026-11-20T09:30:00.000Z",
+                     *           "object": "identity",
+                     *           "provider": "…",
+                     *           "provider_id": "idp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "used_at": null
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Identity"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    remove_identity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a person's identity at a provider: `identity_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     login: {
         parameters: {
             query?: never;
@@ -16977,7 +17593,10 @@ export interface operations {
     };
     sign_in_methods: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Address of the person, of which only the domain counts. */
+                email?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -16993,7 +17612,14 @@ export interface operations {
                     /**
                      * @example {
                      *       "passkey": false,
-                     *       "password": false
+                     *       "password": false,
+                     *       "providers": [
+                     *         {
+                     *           "for_domain": false,
+                     *           "id": "idp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada"
+                     *         }
+                     *       ]
                      *     }
                      */
                     "application/json": components["schemas"]["SignInMethods"];
@@ -17005,6 +17631,161 @@ export interface operations {
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
+        };
+    };
+    link: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "password": "correct horse battery"
+                 *     }
+                 */
+                "application/json": components["schemas"]["LinkIdentityForm"];
+            };
+        };
+        responses: {
+            /** @description Signed in: the session cookie is set */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "avatar_url": null,
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            /** @description The password is wrong, or the sign-in has expired */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "not_signed_in",
+                     *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
+                     *         "type": "unauthenticated"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    start: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "next": "/acme"
+                 *     }
+                 */
+                "application/json": components["schemas"]["StartForm"];
+            };
+        };
+        responses: {
+            /** @description The cookie `openvibe_flow` is set */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "url": "https://chat.example.org/invite/…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProviderUrl"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            /** @description `connect` or `confirm` without a session */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "not_signed_in",
+                     *         "message": "you are not signed in: sign in, or send an API key as `Authorization: Bearer ov_…`",
+                     *         "type": "unauthenticated"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            /** @description The provider does not answer */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "unavailable",
+                     *         "message": "the server is shutting down: try again in a moment",
+                     *         "retry_after_s": 2,
+                     *         "type": "unavailable"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     sign_in_with_passkey: {
@@ -22959,7 +23740,12 @@ export interface operations {
                      *           "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_used_at": null,
                      *           "may_notify": "nobody",
-                     *           "object": "hook"
+                     *           "object": "hook",
+                     *           "other_channel_ids": [
+                     *             "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "secret_set": false,
+                     *           "template": null
                      *         }
                      *       ],
                      *       "first_id": null,
@@ -23018,6 +23804,11 @@ export interface operations {
                      *       "last_used_at": null,
                      *       "may_notify": "nobody",
                      *       "object": "hook",
+                     *       "other_channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "secret_set": false,
+                     *       "template": null,
                      *       "url": "https://chat.example.org/invite/…"
                      *     }
                      */
@@ -23102,7 +23893,12 @@ export interface operations {
                      *       "id": "hook_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_used_at": null,
                      *       "may_notify": "nobody",
-                     *       "object": "hook"
+                     *       "object": "hook",
+                     *       "other_channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "secret_set": false,
+                     *       "template": null
                      *     }
                      */
                     "application/json": components["schemas"]["Hook"];
@@ -23114,6 +23910,119 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_hook_requests: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `next_cursor` from the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+                id: components["schemas"]["HookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "address": null,
+                     *           "agent": null,
+                     *           "body": null,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "error": null,
+                     *           "id": "request_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_whole": false,
+                     *           "message_id": null,
+                     *           "notes": [
+                     *             "…"
+                     *           ],
+                     *           "object": "hook_request",
+                     *           "product": null,
+                     *           "status": 0
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_HookRequest"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    post_hook_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+                id: components["schemas"]["HookId"];
+                /** @description ID of a request to a webhook: `request_` and 26 base-32 characters */
+                request_id: components["schemas"]["HookRequestId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "address": null,
+                     *       "agent": null,
+                     *       "body": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "error": null,
+                     *       "id": "request_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_whole": false,
+                     *       "message_id": null,
+                     *       "notes": [
+                     *         "…"
+                     *       ],
+                     *       "object": "hook_request",
+                     *       "product": null,
+                     *       "status": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HookRequest"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -23148,6 +24057,11 @@ export interface operations {
                      *       "last_used_at": null,
                      *       "may_notify": "nobody",
                      *       "object": "hook",
+                     *       "other_channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "secret_set": false,
+                     *       "template": null,
                      *       "url": "https://chat.example.org/invite/…"
                      *     }
                      */
@@ -23163,6 +24077,460 @@ export interface operations {
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
+        };
+    };
+    put_hook_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an incoming webhook: `hook_` and 26 base-32 characters */
+                id: components["schemas"]["HookId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "value": "a long random text"
+                 *     }
+                 */
+                "application/json": components["schemas"]["HookSecretForm"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_providers: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "client_id": "…",
+                     *           "domains": [
+                     *             "…"
+                     *           ],
+                     *           "email_trust": "claim",
+                     *           "enabled": false,
+                     *           "error": null,
+                     *           "groups_claim": "…",
+                     *           "id": "idp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "issuer": "…",
+                     *           "last_try": null,
+                     *           "logout_uri": "…",
+                     *           "name": "Ada",
+                     *           "object": "identity_provider",
+                     *           "only_way_of": 0,
+                     *           "redirect_uri": "…",
+                     *           "secret_set": false,
+                     *           "state": "ok",
+                     *           "tried_at": null,
+                     *           "version": 1,
+                     *           "workspaces": [
+                     *             {
+                     *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_IdentityProvider"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_provider: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "client_id": "openvibe",
+                 *       "domains": [
+                 *         "example.org"
+                 *       ],
+                 *       "issuer": "https://id.example.org",
+                 *       "name": "Corp"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProviderForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client_id": "…",
+                     *       "domains": [
+                     *         "…"
+                     *       ],
+                     *       "email_trust": "claim",
+                     *       "enabled": false,
+                     *       "error": null,
+                     *       "groups_claim": "…",
+                     *       "id": "idp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "issuer": "…",
+                     *       "last_try": null,
+                     *       "logout_uri": "…",
+                     *       "name": "Ada",
+                     *       "object": "identity_provider",
+                     *       "only_way_of": 0,
+                     *       "redirect_uri": "…",
+                     *       "secret_set": false,
+                     *       "state": "ok",
+                     *       "tried_at": null,
+                     *       "version": 1,
+                     *       "workspaces": [
+                     *         {
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["IdentityProvider"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client_id": "…",
+                     *       "domains": [
+                     *         "…"
+                     *       ],
+                     *       "email_trust": "claim",
+                     *       "enabled": false,
+                     *       "error": null,
+                     *       "groups_claim": "…",
+                     *       "id": "idp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "issuer": "…",
+                     *       "last_try": null,
+                     *       "logout_uri": "…",
+                     *       "name": "Ada",
+                     *       "object": "identity_provider",
+                     *       "only_way_of": 0,
+                     *       "redirect_uri": "…",
+                     *       "secret_set": false,
+                     *       "state": "ok",
+                     *       "tried_at": null,
+                     *       "version": 1,
+                     *       "workspaces": [
+                     *         {
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["IdentityProvider"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_provider: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_provider: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Corp"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProviderPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client_id": "…",
+                     *       "domains": [
+                     *         "…"
+                     *       ],
+                     *       "email_trust": "claim",
+                     *       "enabled": false,
+                     *       "error": null,
+                     *       "groups_claim": "…",
+                     *       "id": "idp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "issuer": "…",
+                     *       "last_try": null,
+                     *       "logout_uri": "…",
+                     *       "name": "Ada",
+                     *       "object": "identity_provider",
+                     *       "only_way_of": 0,
+                     *       "redirect_uri": "…",
+                     *       "secret_set": false,
+                     *       "state": "ok",
+                     *       "tried_at": null,
+                     *       "version": 1,
+                     *       "workspaces": [
+                     *         {
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["IdentityProvider"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    set_provider_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "value": "s3cret"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProviderSecretForm"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    try_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "next": "/"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TryForm"];
+            };
+        };
+        responses: {
+            /** @description The cookie `openvibe_flow` is set */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "url": "https://chat.example.org/invite/…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProviderUrl"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            /** @description The provider does not answer */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "unavailable",
+                     *         "message": "the server is shutting down: try again in a moment",
+                     *         "retry_after_s": 2,
+                     *         "type": "unavailable"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     list_inbox: {
