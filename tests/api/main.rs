@@ -95,6 +95,8 @@ mod model_settings;
 mod model_test;
 mod names;
 mod nodes;
+mod oidc;
+mod oidc_lies;
 mod openapi;
 mod operator;
 mod outcomes;
