@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Person, Reply, Team, id, list, number, team, team_with, text, visitor, within,
+    Person, Reply, SECRET_KEY, Team, id, list, number, team, team_with, text, visitor, within,
 };
 
 /// A webhook for a channel; returns its path and the ID of its bot.
@@ -767,7 +767,7 @@ async fn a_template_of_the_webhook_makes_messages_from_any_json() {
 
 #[tokio::test]
 async fn a_webhook_with_a_secret_takes_only_signed_requests() {
-    let t = team().await;
+    let t = team_with(&[("SECRET_KEY", SECRET_KEY)]).await;
     let (hook, path) = new_hook(&t.bo, &t.general, "Robot").await;
     let address = format!("/v1/hooks/{hook}/secret");
     for wrong in [json!({"value": "short"}), json!({"value": "x".repeat(201)})] {

@@ -58,17 +58,9 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "deliveries",
-        &[
-            ("kind", "DeliveryKind"),
-            ("reason", "InboxReason"),
-            ("state", "DeliveryState"),
-        ],
+        &[("kind", "DeliveryKind"), ("state", "DeliveryState")],
     ),
     ("members", &[("role", "Role")]),
-    (
-        "notification_settings",
-        &[("preview", "NotificationPreview")],
-    ),
     (
         "memories",
         &[

@@ -44,6 +44,7 @@ CHECKS = [
 LEFT_OUT = {
     "/v1/ws": "a WebSocket is not a request: it responds with 101",
     "/mcp": "the bodies are JSON-RPC: tests/mcp checks them",
+    "/v1/identity-providers/{id}/try": "the provider of the example does not answer: 503",
 }
 
 # Operations that fail without a model, which the server of a run does not have.
@@ -73,6 +74,13 @@ NEEDS_SURROUNDINGS = {
     "POST /v1/push/devices",
     "DELETE /v1/push/devices/{id}",
     "POST /v1/push/devices/{id}/test",
+    "POST /v1/auth/oidc/{id}/start",
+    "POST /v1/auth/oidc/link",
+    "DELETE /v1/auth/identities/{id}",
+    "GET /v1/identity-providers/{id}",
+    "PATCH /v1/identity-providers/{id}",
+    "DELETE /v1/identity-providers/{id}",
+    "PUT /v1/identity-providers/{id}/secret",
 }
 
 # Operations that fail without a tool server.
@@ -188,7 +196,7 @@ def required_query(operation):
 def values_of(method, path, name, ids):
     """Values of a parameter: IDs of the run, or an ID created for the request if it consumes the object."""
     kind = kind_of(method, path, name)
-    if f"{method} {path}" in FRESH and kind in UNUSED and name in ("id", "user_id", "path", "method"):
+    if f"{method} {path}" in FRESH and kind in UNUSED and name in ("id", "user_id", "request_id", "path", "method"):
         return [UNUSED[kind]]
     return ids.get(kind, [])
 

@@ -346,6 +346,9 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "responses" => "response",
         "files" => "file",
         "auth" if path.starts_with("/v1/auth/passkeys") => "passkey",
+        "auth" if path.starts_with("/v1/auth/identities") => "identity",
+        // Providers belong to the server.
+        "auth" if path.starts_with("/v1/auth/oidc") => "",
         "auth" => "session",
         _ => "",
     };

@@ -146,12 +146,15 @@ async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<S
     // The new workspace has its own writer, which does not wait for that of accounts.
     let is_elsewhere =
         row.route == "POST /v1/workspaces" && w.app.db().engine() == Engine::Postgres;
-    // A model call is recorded even if the caller loses access; only storing the response needs permission.
+    // A call to a model, a provider, or a push service is recorded even if the caller loses access; only storing the response needs
+    // permission.
     let is_call = [
         "POST /v1/responses",
         "POST /v1/chat/completions",
         "POST /v1/personas/{id}/compress",
         "POST /v1/agents/draft",
+        "POST /v1/identity-providers/{id}/try",
+        "POST /v1/push/devices/{id}/test",
     ]
     .contains(&row.route.as_str());
     if is_elsewhere

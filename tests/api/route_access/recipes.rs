@@ -1,8 +1,13 @@
 //! Calls of each route that can fail only because of missing permissions.
 
-use openvibe::{auth::operator, db::Conn, ids::ActionId};
+use openvibe::{
+    auth::operator,
+    db::{Conn, Json, now},
+    ids::{ActionId, IdentityId, IdentityProviderId, UserId},
+};
 use reqwest::Method;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{
     kinds_of,
@@ -207,6 +212,40 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             | "POST /v1/auth/passkey/options",
             _,
         ) => Call::act(path),
+
+        ("POST /v1/identity-providers", _) => {
+            w.app
+                .db()
+                .write(Uuid::nil(), async |c: &mut Conn| {
+                    c.q("delete from identity_providers").run().await
+                })
+                .await
+                .unwrap();
+            let form =
+                json!({"name": "Corp", "issuer": "http://127.0.0.1:9", "client_id": "openvibe"});
+            Call::post(path, form)
+        }
+        ("POST /v1/auth/oidc/{id}/start" | "POST /v1/identity-providers/{id}/try", _) => {
+            Call::post(at(&provider(w).await), json!({}))
+        }
+        ("POST /v1/auth/oidc/link", _) => Call::post(path, json!({"unknown": true})),
+        ("GET /v1/identity-providers/{id}", _) => Call::get(at(&provider(w).await)),
+        ("DELETE /v1/identity-providers/{id}", _) => Call::delete(at(&provider(w).await)),
+        ("PATCH /v1/identity-providers/{id}", _) => {
+            Call::patch(at(&provider(w).await), json!({"name": format!("Corp {n}")}))
+        }
+        ("PUT /v1/identity-providers/{id}/secret", _) => {
+            Call::put(at(&provider(w).await), json!({"value": "s3cret"}))
+        }
+        ("DELETE /v1/auth/identities/{id}", variant) => {
+            let double = w.double(who).await;
+            let of = if variant == "own" && !double.person.id.is_empty() {
+                &double.person
+            } else {
+                &w.olu
+            };
+            Call::delete(at(&identity(w, of).await)).by(double.asks)
+        }
 
         // Accounts. Calls that end a session or change a password are sent by a new user.
         ("POST /v1/auth/signup", _) => {
@@ -1051,4 +1090,38 @@ async fn unplaced(row: &Row, w: &AccessFixture, by: &Person) -> Call {
     } else {
         Call::get(path)
     }
+}
+
+/// Inserts an identity provider that does not answer.
+async fn provider(w: &AccessFixture) -> String {
+    let id = IdentityProviderId::new();
+    let insert = async move |c: &mut Conn| {
+        c.q("insert into identity_providers (id, name, issuer, client_id, settings, enabled, state, created_at, version) \
+             values ($1, 'Corp', 'http://127.0.0.1:9', 'openvibe', $2, TRUE, 'ok', $3, 1)")
+            .bind(id)
+            .bind(Json(json!({"domains": [], "email_trust": "claim", "groups_claim": "groups", "workspaces": []})))
+            .bind(now())
+            .run()
+            .await
+    };
+    w.app.db().write(Uuid::nil(), insert).await.unwrap();
+    id.to_string()
+}
+
+/// Connects a provider to an account.
+async fn identity(w: &AccessFixture, of: &Person) -> String {
+    let id = IdentityId::new();
+    let provider: IdentityProviderId = provider(w).await.parse().unwrap();
+    let user: UserId = of.id.parse().unwrap();
+    let insert = async move |c: &mut Conn| {
+        c.q("insert into identities (id, provider_id, subject, user_id, linked_at) values ($1, $2, 'sub', $3, $4)")
+            .bind(id)
+            .bind(provider)
+            .bind(user)
+            .bind(now())
+            .run()
+            .await
+    };
+    w.app.db().write(Uuid::nil(), insert).await.unwrap();
+    id.to_string()
 }
