@@ -168,7 +168,7 @@ test('a webhook is created, shows its first message, gets a new address, and is 
   await button(bo.page, 'Post it again').click();
   await said(bo, 'The message is posted again');
   await requests.nth(1).getByText('Posted again').waitFor();
-  await button(bo.page, 'Close').click();
+  await button(bo.page, 'Done').click();
   await button(bo.page, 'New address of Nightly build').click();
   await dialog(bo).getByRole('button', { name: 'New address' }).click();
   const second = await dialog(bo).getByLabel('Address').inputValue();

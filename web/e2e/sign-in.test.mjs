@@ -136,6 +136,7 @@ test('an app is set up on screen, asked for after the password, and replaced by 
   await box(setup, 'Code from your app').fill(codeOf(secret));
   await button(setup, 'Turn on').click();
   const made = dialog(ada.page, 'Your recovery codes');
+  await made.getByRole('listitem').first().waitFor();
   codes = await made.getByRole('listitem').allInnerTexts();
   assert.equal(codes.length, 10);
   await accessible(ada.page, 'the dialog of recovery codes');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, box, button, message, reply, startThread } from './lib/browser.mjs';
+import { box, button, message, reply, startThread } from './lib/browser.mjs';
 import { composer, messageList, side } from './lib/parts.mjs';
 import { startTeam } from './lib/team.mjs';
 
@@ -250,33 +250,6 @@ test('a link to a message opens its thread there', async () => {
   const id = await message(ada.page, 'I vote for Monday').getAttribute('id');
   await bo.page.goto(new URL(ada.page.url()).pathname + `#${id}`);
   await bo.page.waitForFunction((i) => document.getElementById(i)?.classList.contains('flash'), id);
-});
-
-test('notification permission is requested on the first mention, never on load', async () => {
-  const page = await bo.context.newPage();
-  await page.addInitScript(() => {
-    window.asked = 0;
-    window.Notification = class {
-      static permission = 'default';
-      static requestPermission = () => {
-        window.asked++;
-        return Promise.resolve('granted');
-      };
-    };
-  });
-  await page.goto('/northwind/c/random');
-  await box(page, 'Start a thread in #random').waitFor();
-  const ask = page.getByRole('region', { name: 'Notifications' });
-  assert.equal(await ask.count(), 0);
-  await composer(ada).fill('@bo-chen one more thing');
-  await ada.page.keyboard.press('Enter');
-  await ask.getByText('Ada Lindholm in #general wrote to you').waitFor();
-  await accessible(page, 'the question about notifications');
-  assert.equal(await page.evaluate(() => window.asked), 0);
-  await ask.getByRole('button', { name: 'Turn on' }).click();
-  await ask.waitFor({ state: 'detached' });
-  assert.equal(await page.evaluate(() => window.asked), 1);
-  await page.close();
 });
 
 test('no page logged an error', () => {

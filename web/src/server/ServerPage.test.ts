@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page, within } from '@testing-library/svelte';
 import { expect, test } from 'vitest';
+import type { IdentityProvider } from '../api/identity';
 import type { Check, ServerInfo } from '../api/server';
 import { backups, certificate, serverInfo } from '../test/make-server';
 import { Screen } from '../test/screen';
@@ -20,8 +21,17 @@ async function show(x: Partial<ServerInfo> = {}): Promise<void> {
 
 test('agents that run, and a key that was copied, need no act', async () => {
   await show();
+  await page.findByRole('region', { name: 'Sign-in providers' });
   const names = page.getAllByRole('region').map((r) => within(r).getByRole('heading').textContent);
-  expect(names).toEqual(['Version', 'Certificate', 'Backups', 'Email', 'Checks', 'Disk']);
+  expect(names).toEqual([
+    'Version',
+    'Certificate',
+    'Backups',
+    'Email',
+    'Sign-in providers',
+    'Checks',
+    'Disk',
+  ]);
   expect(page.queryByRole('button', { name: 'I have a copy' })).toBeNull();
 });
 test('an admin permits the search for updates', async () => {
@@ -95,4 +105,44 @@ test('the agents of a restored copy are started here', async () => {
   await expect.poll(() => page.queryByRole('region', { name: 'Agents' })).toBeNull();
   expect(screen.ws.agentsState).toBe('running');
   expect(screen.app.ui.toast?.text).toBe('The agents are started. 2 interrupted tasks continue.');
+});
+
+const provider = (x: Partial<IdentityProvider> = {}): IdentityProvider => ({
+  id: 'idp_1',
+  object: 'identity_provider',
+  name: 'Corp',
+  issuer: 'https://id.example.org',
+  client_id: 'openvibe',
+  secret_set: true,
+  enabled: false,
+  tried_at: null,
+  last_try: null,
+  domains: ['example.org'],
+  email_trust: 'claim',
+  groups_claim: 'groups',
+  workspaces: [],
+  redirect_uri: 'https://chat.example.org/v1/auth/oidc/idp_1/callback',
+  logout_uri: 'https://chat.example.org/v1/auth/oidc/idp_1/logout',
+  state: 'ok',
+  error: null,
+  only_way_of: 0,
+  version: 1,
+  ...x,
+});
+test('a provider is tried before it is turned on', async () => {
+  screen.scene.backend.providers = [provider()];
+  await show();
+  await within(await page.findByRole('region', { name: 'Sign-in providers' })).findByText(
+    'Corp is off: try it first',
+  );
+  expect(isDisabled('Turn on Corp')).toBe(true);
+});
+test('turning off a provider names the number of people who have no other way', async () => {
+  screen.scene.backend.providers = [provider({ enabled: true, tried_at: '2026-05-06', only_way_of: 12 })];
+  await show();
+  await fireEvent.click(await page.findByRole('button', { name: 'Turn off Corp' }));
+  await page.findByText('12 people can sign in only with Corp.');
+  await fireEvent.click(page.getByRole('button', { name: 'Turn off' }));
+  await page.findByText('Corp is off');
+  expect(screen.scene.backend.bodies).toContainEqual({ enabled: false });
 });

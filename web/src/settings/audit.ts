@@ -42,6 +42,46 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e, n) =>
       `changed the role of ${person(e, n)}${text(e.data, 'from') ? ` from ${text(e.data, 'from')}` : ''} to ${text(e.data, 'to')}`,
   },
+  'member.role_kept': {
+    name: 'Role kept',
+    describe: (e, n) => `could not change the role of ${person(e, n)} to ${text(e.data, 'to')}`,
+  },
+  'provider.created': {
+    name: 'Provider added',
+    describe: (e) => `added the provider${quoted(e.data, 'name')}`,
+  },
+  'provider.updated': {
+    name: 'Provider changed',
+    describe: (e) => `changed the provider${quoted(e.data, 'name')}`,
+  },
+  'provider.enabled': {
+    name: 'Provider on',
+    describe: (e) => `turned on the provider${quoted(e.data, 'name')}`,
+  },
+  'provider.disabled': {
+    name: 'Provider off',
+    describe: (e) => `turned off the provider${quoted(e.data, 'name')}`,
+  },
+  'provider.secret_changed': {
+    name: 'Provider secret',
+    describe: (e) => `changed the secret of the provider${quoted(e.data, 'name')}`,
+  },
+  'provider.tried': {
+    name: 'Provider tried',
+    describe: (e) => `tried the provider${quoted(e.data, 'name')}`,
+  },
+  'provider.deleted': {
+    name: 'Provider deleted',
+    describe: (e) => `deleted the provider${quoted(e.data, 'name')}`,
+  },
+  'identity.linked': {
+    name: 'Provider connected',
+    describe: (e) => `connected the provider “${text(e.data, 'provider')}” to their account`,
+  },
+  'identity.removed': {
+    name: 'Provider disconnected',
+    describe: (e) => `disconnected the provider “${text(e.data, 'provider')}” from their account`,
+  },
   'member.handle_changed': {
     name: 'Handle changed',
     describe: (e, n) =>
@@ -143,7 +183,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e, n) => `accepted what ${agent(e, n)} is told`,
   },
   'agent.status_changed': {
-    name: 'Agent turned on or off',
+    name: 'Agent on or off',
     describe: (e, n) => `${STATUS[text(e.data, 'status')] ?? 'changed the status of'} ${agent(e, n)}`,
   },
   'agent.made_default': {
@@ -181,7 +221,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
   'channel.archived': { name: 'Channel archived', describe: (e, n) => `archived ${channel(e, n)}` },
   'channel.unarchived': { name: 'Channel unarchived', describe: (e, n) => `unarchived ${channel(e, n)}` },
   'channel.member_removed': {
-    name: 'Member removed from a channel',
+    name: 'Removed from channel',
     describe: (e, n) => `removed ${other(e, 'user_id', n)} from ${channel(e, n)}`,
   },
   'task.retried': {
@@ -191,11 +231,11 @@ export const ACTIONS: Record<AuditAction, Action> = {
   'tool.created': { name: 'Tool added', describe: (e) => `added the tool${quoted(e.data, 'name')}` },
   'tool.updated': { name: 'Tool changed', describe: (e) => `changed the tool${quoted(e.data, 'name')}` },
   'tool.secret_changed': {
-    name: 'Secret of a tool changed',
+    name: 'Tool secret changed',
     describe: (e) => `changed the secret of the tool${quoted(e.data, 'name')}`,
   },
   'tool.secret_deleted': {
-    name: 'Secret of a tool deleted',
+    name: 'Tool secret deleted',
     describe: (e) => `deleted the secret of the tool${quoted(e.data, 'name')}`,
   },
   'tool.deleted': { name: 'Tool deleted', describe: (e) => `deleted the tool${quoted(e.data, 'name')}` },
@@ -280,7 +320,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: () => 'started a backup of the server',
   },
   'server.drill_started': {
-    name: 'Test of a backup started',
+    name: 'Backup test started',
     describe: () => 'started a test of the newest backup',
   },
   'server.resumed': {

@@ -4,6 +4,7 @@ import type { ListedNode } from '../api/admin-types';
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { FollowedConversation } from '../api/following';
+import type { IdentityProvider } from '../api/identity';
 import type { StylePreset } from '../api/reply-styles';
 import type { Run, Workflow } from '../api/runs';
 import type { Schedule } from '../api/schedules';
@@ -50,6 +51,7 @@ export class Backend {
   fileBytesInDatabase = 0;
   /** State of the server, as after each request. */
   server: ServerInfo | null = null;
+  providers: IdentityProvider[] = [];
   /** Threads of published resolutions. */
   decisions: { thread_id: string }[] = [];
   calls: string[] = [];
@@ -123,6 +125,12 @@ export class Backend {
     if (call === 'GET /v1/tools') return list(this.tools);
     if (call === 'GET /v1/nodes')
       return { ...list(this.nodes!), file_bytes_in_database: this.fileBytesInDatabase };
+    if (call === 'GET /v1/identity-providers') return list(this.providers);
+    if (/^PATCH \/v1\/identity-providers\/\w+$/.test(call)) {
+      this.providers = this.providers.map((p) => (p.id === id ? { ...p, ...body } : p));
+      return this.providers.find((p) => p.id === id);
+    }
+    if (call === 'GET /v1/auth/factors') return { app: false, passkeys: 0, recovery_codes: 0 };
     if (this.server && url.pathname.startsWith('/v1/server')) return this.#server(call, this.server, body);
     if (call === 'GET /v1/actions') {
       const [task, state] = [url.searchParams.get('task_id'), url.searchParams.get('state')];

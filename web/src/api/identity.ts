@@ -1,0 +1,74 @@
+import { at, type Transport } from './http';
+import type { components } from './schema';
+import type { Account } from './types';
+
+type S = components['schemas'];
+/** A connection of the account with an identity provider. */
+export type Identity = S['Identity'];
+export type SignInMethods = S['SignInMethods'];
+export type SignInProvider = S['SignInProvider'];
+export type StartForm = Partial<S['StartForm']>;
+/** An identity provider, as admins of the server see it. */
+export type IdentityProvider = S['IdentityProvider'];
+export type ProviderForm = Pick<S['ProviderForm'], 'name' | 'issuer' | 'client_id'> &
+  Partial<S['ProviderForm']>;
+
+/** API client for identity providers, `api.part(IdentityApi)`. */
+export class IdentityApi {
+  #http: Transport['http'];
+  #take: Transport['take'];
+  constructor(transport: Transport) {
+    this.#http = transport.http;
+    this.#take = transport.take;
+  }
+  /** Returns the ways to sign in; null if the server cannot be reached. */
+  methods(email = ''): Promise<SignInMethods | null> {
+    return this.#take(this.#http.GET('/v1/auth/methods', { params: { query: { email } } })).catch(() => null);
+  }
+  /** Returns the address of the provider's page. */
+  async start(id: string, form: StartForm): Promise<string> {
+    const body = { connect: false, confirm: false, ...form };
+    return (await this.#take(this.#http.POST('/v1/auth/oidc/{id}/start', { ...at({ id }), body }))).url;
+  }
+  /** Connects a provider to the account that has its address. Without a password, others lose their access to the account. */
+  link(password: string | null): Promise<Account> {
+    const body = { password, unknown: password === null };
+    return this.#take(this.#http.POST('/v1/auth/oidc/link', { body }));
+  }
+  async identities(): Promise<Identity[]> {
+    return (await this.#take(this.#http.GET('/v1/auth/identities'))).data;
+  }
+  disconnect(id: string): Promise<void> {
+    return this.#take(this.#http.DELETE('/v1/auth/identities/{id}', at({ id })));
+  }
+  async providers(): Promise<IdentityProvider[]> {
+    return (await this.#take(this.#http.GET('/v1/identity-providers'))).data;
+  }
+  addProvider(form: ProviderForm): Promise<IdentityProvider> {
+    const body = {
+      domains: [],
+      email_trust: 'claim' as const,
+      groups_claim: 'groups',
+      workspaces: [],
+      ...form,
+    };
+    return this.#take(this.#http.POST('/v1/identity-providers', { body }));
+  }
+  setSecret(id: string, value: string): Promise<void> {
+    return this.#take(
+      this.#http.PUT('/v1/identity-providers/{id}/secret', { ...at({ id }), body: { value } }),
+    );
+  }
+  turn(id: string, enabled: boolean): Promise<IdentityProvider> {
+    return this.#take(this.#http.PATCH('/v1/identity-providers/{id}', { ...at({ id }), body: { enabled } }));
+  }
+  deleteProvider(id: string): Promise<void> {
+    return this.#take(this.#http.DELETE('/v1/identity-providers/{id}', at({ id })));
+  }
+  /** Returns the address of the provider's page, from which the browser comes back to `next`. */
+  async try(id: string, next: string): Promise<string> {
+    const body = { next };
+    return (await this.#take(this.#http.POST('/v1/identity-providers/{id}/try', { ...at({ id }), body })))
+      .url;
+  }
+}
