@@ -120,6 +120,19 @@ test('a forgotten password is set with a link', async () => {
   await other.close();
 });
 
+test('a sign-in that a provider refused comes back to the form, with the reason', async () => {
+  const other = await person(team.browser, team.server.base, { viewport: PHONE });
+  await other.page.goto('/sign-in?error=refused&provider=idp_1&detail=access_denied');
+  await other.page.getByRole('alert').getByText('did not sign you in').waitFor();
+  await box(other.page, 'Email').waitFor();
+  await accessible(other.page, 'a sign-in that was refused');
+  await other.page.goto('/sign-in?password');
+  await box(other.page, 'Password').waitFor();
+  await other.page.goto('/sign-in');
+  await other.page.getByText('This link is not complete.').waitFor();
+  await other.close();
+});
+
 test('an app is set up on screen, asked for after the password, and replaced by a recovery code', async () => {
   await fill(ada.page, NEW_PASSWORD);
   await isIn(ada.page);
