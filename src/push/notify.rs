@@ -142,7 +142,7 @@ struct Held {
     until: Timestamp,
 }
 
-/// What one transaction inserts.
+/// Rows that one transaction inserts.
 #[derive(Debug, Clone, Default)]
 struct Batch {
     deliveries: Vec<NewDelivery>,
@@ -523,7 +523,8 @@ impl FollowedMessage {
     }
 }
 
-/// New messages after a message and device, and before an ID, with the devices of other people who chose to follow the conversation.
+/// New messages after a message and device, and before an ID, with the devices of other people who chose to follow the conversation
+/// before the message.
 async fn list_followers(
     c: &mut Conn,
     after: Uuid,
@@ -535,7 +536,7 @@ async fn list_followers(
          join follows f on f.conversation_id = m.conversation_id and f.cause = 'manual' and f.level = 'all' \
          join push_devices d on d.user_id = f.user_id left join notification_settings s on s.user_id = d.user_id \
          where m.id >= $1 and m.id < $3 and (m.id > $1 or d.id > $2) and m.author_type = 'human' and m.author_id <> f.user_id \
-         and m.kind <> 'notice' and m.deleted_at is null order by m.id, d.id limit $4")
+         and m.seq > f.changed_seq and m.kind <> 'notice' and m.deleted_at is null order by m.id, d.id limit $4")
         .bind(after)
         .bind(device)
         .bind(end)
