@@ -6,8 +6,10 @@ use std::{
 };
 
 use chrono::{
-    DateTime, Datelike, DurationRound, NaiveDate, SecondsFormat, SubsecRound, TimeDelta, Utc,
+    DateTime, Datelike, DurationRound, NaiveDate, NaiveDateTime, SecondsFormat, SubsecRound,
+    TimeDelta, TimeZone, Utc, offset::MappedLocalTime,
 };
+use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Offset of the clock: zero, except in tests, which set it with `OPENVIBE_CLOCK_AHEAD_MS` in debug builds.
@@ -24,6 +26,46 @@ fn clock_error() -> TimeDelta {
 #[cfg(not(test_hooks))]
 fn clock_error() -> TimeDelta {
     TimeDelta::zero()
+}
+
+/// Upper bound for the UTC offset of any time zone, in seconds.
+const OFFSET_MAX: i64 = 16 * 3_600;
+
+/// The instant at a number of seconds since 1970.
+pub fn instant(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(seconds, 0).unwrap_or_default()
+}
+
+/// Finds the first instant after `low` at which `is_past` returns true. `is_past` must return true at `high`.
+pub fn first_instant(
+    mut low: i64,
+    mut high: i64,
+    is_past: impl Fn(DateTime<Utc>) -> bool,
+) -> DateTime<Utc> {
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if is_past(instant(middle)) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    instant(high)
+}
+
+/// First instant at which the clock in a time zone shows this local time or a later one.
+pub fn instant_of(zone: Tz, local: NaiveDateTime) -> DateTime<Utc> {
+    match zone.from_local_datetime(&local) {
+        MappedLocalTime::Single(at) => at.to_utc(),
+        MappedLocalTime::Ambiguous(one, other) => one.to_utc().min(other.to_utc()),
+        MappedLocalTime::None => {
+            let about = local.and_utc().timestamp();
+            let (low, high) = (about - OFFSET_MAX, about + OFFSET_MAX);
+            first_instant(low, high, |at| {
+                at.with_timezone(&zone).naive_local() >= local
+            })
+        }
+    }
 }
 
 /// A point in time in UTC, written in RFC 3339 format with three decimals and `Z`.

@@ -1,9 +1,6 @@
 //! A person's notification settings.
 
-use chrono::{
-    DateTime, Datelike, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc, Weekday,
-    offset::MappedLocalTime,
-};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Utc, Weekday};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +9,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::UserId,
     text_enum::text_enum,
-    time::Timestamp,
+    time::{Timestamp, instant_of},
 };
 
 /// Maximum length of a pause.
@@ -21,7 +18,7 @@ const PAUSE_MAX: std::time::Duration = std::time::Duration::from_hours(366 * 24)
 const SPANS_MAX: usize = 16;
 
 text_enum! {
-    /// What a notification reveals on a locked screen.
+    /// Content of a notification on a locked screen.
     pub enum NotificationPreview {
         /// The author, the channel, and the text.
         Full = "full",
@@ -75,18 +72,6 @@ fn parse_time(text: &str) -> Option<NaiveTime> {
     (text.len() == 5).then(|| NaiveTime::parse_from_str(text, "%H:%M").ok())?
 }
 
-/// First instant at which the clock shows this local time; if it is skipped, the first one after the gap.
-fn instant(zone: Tz, local: NaiveDateTime) -> DateTime<Utc> {
-    let mut local = local;
-    loop {
-        match zone.from_local_datetime(&local) {
-            MappedLocalTime::Single(at) => return at.to_utc(),
-            MappedLocalTime::Ambiguous(one, other) => return one.to_utc().min(other.to_utc()),
-            MappedLocalTime::None => local += TimeDelta::minutes(1),
-        }
-    }
-}
-
 impl QuietHours {
     /// End of the span that contains an instant.
     fn end(&self, zone: Tz, at: DateTime<Utc>) -> Option<DateTime<Utc>> {
@@ -97,8 +82,8 @@ impl QuietHours {
             .filter(|day| self.days.contains(&QuietDay::from(day.weekday())))
             .filter_map(|day| {
                 let last: NaiveDate = if to > from { day } else { day.succ_opt()? };
-                let begin = instant(zone, day.and_time(from));
-                let end = instant(zone, last.and_time(to));
+                let begin = instant_of(zone, day.and_time(from));
+                let end = instant_of(zone, last.and_time(to));
                 (begin <= at && at < end).then_some(end)
             })
             .max()

@@ -5,19 +5,15 @@
 //! is skipped has its slot at the first instant after the gap. If the hour field is `*`, every instant whose local time matches is a
 //! slot.
 
-use chrono::{
-    DateTime, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc, offset::MappedLocalTime,
-};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc};
 use chrono_tz::Tz;
 
 use super::{cron::Cron, error::ScheduleError, row::APART_MINUTES_MIN};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, first_instant, instant, instant_of};
 
 /// Maximum number of future slots whose intervals are checked, and the number of years after which later slots are ignored.
 const CHECKED_SLOTS: usize = 1_000;
 const CHECKED_YEARS: i64 = 50;
-/// Upper bound for the UTC offset of any time zone, in seconds.
-const OFFSET_MAX: i64 = 16 * 3_600;
 /// Time within which an offset is assumed to change at most once.
 const NEAR: TimeDelta = TimeDelta::days(2);
 
@@ -39,27 +35,6 @@ pub struct PreviewedSlot {
 /// Converts a timestamp to the type with which slots are calculated.
 pub(super) fn moment(at: Timestamp) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(at.unix_ms()).unwrap_or_default()
-}
-
-fn instant(seconds: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(seconds, 0).unwrap_or_default()
-}
-
-/// Finds the first instant after `low` at which `is_past` returns true. `is_past` must return true at `high`.
-fn first_instant(
-    mut low: i64,
-    mut high: i64,
-    is_past: impl Fn(DateTime<Utc>) -> bool,
-) -> DateTime<Utc> {
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if is_past(instant(middle)) {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    instant(high)
 }
 
 impl Slots {
@@ -87,19 +62,6 @@ impl Slots {
         self.local(moment(time)).date()
     }
 
-    /// First instant at which the clock shows this local time or a later one.
-    fn slot_of(&self, local: NaiveDateTime) -> DateTime<Utc> {
-        match self.zone.from_local_datetime(&local) {
-            MappedLocalTime::Single(at) => at.to_utc(),
-            MappedLocalTime::Ambiguous(one, other) => one.to_utc().min(other.to_utc()),
-            MappedLocalTime::None => {
-                let about = local.and_utc().timestamp();
-                let (low, high) = (about - OFFSET_MAX, about + OFFSET_MAX);
-                first_instant(low, high, |at| self.local(at) >= local)
-            }
-        }
-    }
-
     /// First slot after a time; `None` if there is none within five years.
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let minute = instant(after.timestamp().div_euclid(60) * 60);
@@ -109,7 +71,7 @@ impl Slots {
         let mut local = self.local(minute);
         loop {
             local = self.cron.next(local)?;
-            let slot = self.slot_of(local);
+            let slot = instant_of(self.zone, local);
             if slot > after {
                 return Some(slot);
             }
