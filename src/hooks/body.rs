@@ -118,7 +118,7 @@ impl Incoming {
     }
 }
 
-/// What decides how a body is read, beside the body.
+/// Reader of a body, with the rest of the request and the template of the webhook.
 struct Reader<'a> {
     head: &'a BodyHead,
     template: Option<&'a HookTemplate>,

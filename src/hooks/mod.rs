@@ -24,10 +24,11 @@ pub use object::{
     NewHook,
 };
 pub use products::event_headers;
-pub use receive::{Delivered, FoundHook, Post, Sender, delete_old_threads, find, post, slack_ts};
+pub use receive::{Delivered, FoundHook, Post, PostedBy, delete_old_threads, find, post, slack_ts};
 pub use rendered::fenced;
 pub use requests::{
-    Answer, Attempt, HookRequest, delete_old_requests, get_request, get_sent, list_requests, record,
+    HookRequest, ReceivedRequest, RequestOutcome, delete_old_requests, get_request, get_sent,
+    list_requests, record,
 };
 pub use row::{
     create, delete, get_own, list_bots, list_hooks, patch, patch_bot, rotate, set_secret,

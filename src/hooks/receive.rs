@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     error::{HookError, HookFault},
     object::BotStatus,
-    requests::{Answer, Attempt, record},
+    requests::{ReceivedRequest, RequestOutcome, record},
     template::HookTemplate,
 };
 use crate::{
@@ -51,9 +51,9 @@ pub fn slack_ts(message: &Message) -> String {
     format!("{}.{:03}{:03}", ms / 1000, ms % 1000, message.seq % 1000)
 }
 
-/// Who sent a message.
+/// Origin of a message.
 #[derive(Debug, Clone)]
-pub enum Sender {
+pub enum PostedBy {
     /// A program with the secret of the webhook, which is checked again in the transaction.
     Program { secret: String },
     /// A person who posts a request again and whose access was checked in the same transaction.
@@ -64,9 +64,9 @@ pub enum Sender {
 #[derive(Debug, Clone)]
 pub struct Post {
     pub hook: HookId,
-    pub sender: Sender,
+    pub sender: PostedBy,
     /// Request, to be stored with the message.
-    pub attempt: Attempt,
+    pub attempt: ReceivedRequest,
     pub text: Text,
     pub metadata: MessageMetadata,
     pub thread_key: Option<String>,
@@ -157,8 +157,8 @@ pub async fn post(
         .opt()
         .await?;
     let mut hook = hook.filter(|hook| match &post.sender {
-        Sender::Program { secret } => hash_token(secret) == hook.secret_hash,
-        Sender::Person => true,
+        PostedBy::Program { secret } => hash_token(secret) == hook.secret_hash,
+        PostedBy::Person => true,
     });
     let Some(hook) = hook.as_mut() else {
         return Ok(Delivered::Refused(HookFault::NoService));
@@ -212,7 +212,7 @@ pub async fn post(
     ] {
         c.q(sql).bind(id).bind(at).run().await?;
     }
-    let request = record(c, hook.id, &attempt, Answer::Posted(message.id)).await?;
+    let request = record(c, hook.id, &attempt, RequestOutcome::Posted(message.id)).await?;
     Ok(Delivered::Posted {
         message: Box::new(message),
         request,

@@ -89,7 +89,7 @@ impl From<Row> for HookRequest {
 
 /// A request before it is stored.
 #[derive(Debug, Clone, Default)]
-pub struct Attempt {
+pub struct ReceivedRequest {
     pub address: Option<String>,
     pub agent: Option<String>,
     pub head: BodyHead,
@@ -100,7 +100,7 @@ pub struct Attempt {
     pub notes: Vec<String>,
 }
 
-impl Attempt {
+impl ReceivedRequest {
     pub fn new(address: Option<String>, agent: Option<&str>, head: BodyHead) -> Self {
         let agent = agent.map(|agent| beginning(agent, AGENT_BYTES_MAX).to_owned());
         Self {
@@ -131,7 +131,7 @@ impl Attempt {
 
 /// Outcome of a request.
 #[derive(Debug, Clone, Copy)]
-pub enum Answer {
+pub enum RequestOutcome {
     Posted(MessageId),
     Refused(HookFault),
 }
@@ -143,13 +143,13 @@ pub enum Answer {
 pub async fn record(
     c: &mut Conn,
     hook: HookId,
-    attempt: &Attempt,
-    answer: Answer,
+    attempt: &ReceivedRequest,
+    answer: RequestOutcome,
 ) -> Result<HookRequestId, DbError> {
     let id = HookRequestId::new();
     let (message, fault) = match answer {
-        Answer::Posted(message) => (Some(message), None),
-        Answer::Refused(fault) => (None, Some(fault)),
+        RequestOutcome::Posted(message) => (Some(message), None),
+        RequestOutcome::Refused(fault) => (None, Some(fault)),
     };
     // The webhook may have been deleted in the meantime.
     c.q("insert into hook_requests (id, hook_id, created_at, address, agent, product, status, error, notes, head, body, is_whole, message_id) \
@@ -245,7 +245,7 @@ pub async fn get_sent(
     actor: &Actor<'_>,
     hook: HookId,
     id: HookRequestId,
-) -> Result<Attempt, HookError> {
+) -> Result<ReceivedRequest, HookError> {
     let request = get_request(c, actor, hook, id).await?;
     let Some(body) = request.body.filter(|_| request.is_whole) else {
         return Err(HookError::RequestCut);
@@ -255,12 +255,12 @@ pub async fn get_sent(
         .bind(id)
         .one()
         .await?;
-    let mut attempt = Attempt::new(None, None, head);
+    let mut attempt = ReceivedRequest::new(None, None, head);
     attempt.keep(body.as_bytes());
     Ok(attempt)
 }
 
-impl Attempt {
+impl ReceivedRequest {
     pub fn body(&self) -> &str {
         &self.body
     }

@@ -7,7 +7,7 @@ use crate::{auth::hash_token, time::Timestamp};
 
 /// Allowed difference between the clocks, in seconds.
 const CLOCK_S_MAX: i64 = 300;
-/// Signatures of one request that are checked, made with old and new secrets.
+/// Maximum number of signatures of a request, which are made with old and new secrets.
 const SIGNATURES_MAX: usize = 10;
 
 /// Headers that prove knowledge of the secret. One that is present must match.

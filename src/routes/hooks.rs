@@ -15,13 +15,13 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::agents::tagged;
 use crate::{
-    auth::{AuthError, Caller, WorkspaceCaller},
+    auth::{Actor, AuthError, Caller, WorkspaceCaller},
     chat::{ChatError, messages::Text},
     db::{Conn, now},
     hooks::{
-        self, Answer, Attempt, BodyHead, Bot, BotPatch, Delivered, Hook, HookError, HookFault,
-        HookForm, HookPatch, HookQuery, HookRequest, HookSecretForm, HookTemplate, Incoming,
-        NewHook, Proofs, StandardProof,
+        self, BodyHead, Bot, BotPatch, Delivered, Hook, HookError, HookFault, HookForm, HookPatch,
+        HookQuery, HookRequest, HookSecretForm, HookTemplate, Incoming, NewHook, Proofs,
+        ReceivedRequest, RequestOutcome, StandardProof,
     },
     http::{
         ApiError,
@@ -68,7 +68,7 @@ fn address_of(state: &State, secret: &str) -> String {
     format!("{}/hooks/{secret}", state.public_url)
 }
 
-/// Returns the caller as a member of the workspace of the object.
+/// Returns the caller as a member of the workspace of an object.
 fn member_in(
     caller: Caller,
     workspace: Option<WorkspaceId>,
@@ -76,6 +76,22 @@ fn member_in(
 ) -> Result<WorkspaceCaller, HookError> {
     let workspace = workspace.ok_or(absent)?;
     Ok(WorkspaceCaller { caller, workspace })
+}
+
+/// Returns the caller as a member of the workspace of a webhook.
+async fn member_of(c: &mut Conn, caller: Caller, id: HookId) -> Result<WorkspaceCaller, HookError> {
+    let workspace = hooks::workspace_of_hook(c, id).await?;
+    member_in(caller, workspace, HookError::HookNotFound)
+}
+
+/// Enters the workspace of a webhook.
+async fn enter<'a>(c: &mut Conn, member: &'a WorkspaceCaller) -> Result<Actor<'a>, HookError> {
+    let actor = member.enter(c).await;
+    actor.map_err(|e| hide_hook(e.into()))
+}
+
+fn hide_hook(error: HookError) -> HookError {
+    hide(error, HookError::HookNotFound)
 }
 
 /// Reports an object of another workspace as absent.
@@ -180,14 +196,13 @@ async fn patch_hook(
     Path(id): Path<HookId>,
     Body(patch): Body<HookPatch>,
 ) -> Result<Json<Hook>, ApiError> {
-    let workspace = hooks::workspace_of_hook(&mut state.db.read().await?, id).await?;
-    let member = member_in(caller, workspace, HookError::HookNotFound)?;
+    let member = member_of(&mut state.db.read().await?, caller, id).await?;
     let changed = member
         .write(&state.db, async move |c, actor| {
             hooks::patch(c, actor, id, &patch).await
         })
         .await
-        .map_err(|e: HookError| hide(e, HookError::HookNotFound))?;
+        .map_err(hide_hook)?;
     Ok(Json(changed))
 }
 
@@ -200,14 +215,13 @@ async fn delete_hook(
     caller: Caller,
     Path(id): Path<HookId>,
 ) -> Result<StatusCode, ApiError> {
-    let workspace = hooks::workspace_of_hook(&mut state.db.read().await?, id).await?;
-    let member = member_in(caller, workspace, HookError::HookNotFound)?;
+    let member = member_of(&mut state.db.read().await?, caller, id).await?;
     member
         .write(&state.db, async move |c, actor| {
             hooks::delete(c, actor, id).await
         })
         .await
-        .map_err(|e: HookError| hide(e, HookError::HookNotFound))?;
+        .map_err(hide_hook)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -223,14 +237,13 @@ async fn rotate_hook(
     Path(id): Path<HookId>,
     Body(_): NoFields,
 ) -> Result<Json<NewHook>, ApiError> {
-    let workspace = hooks::workspace_of_hook(&mut state.db.read().await?, id).await?;
-    let member = member_in(caller, workspace, HookError::HookNotFound)?;
+    let member = member_of(&mut state.db.read().await?, caller, id).await?;
     let (hook, secret) = member
         .write(&state.db, async move |c, actor| {
             hooks::rotate(c, actor, id).await
         })
         .await
-        .map_err(|e: HookError| hide(e, HookError::HookNotFound))?;
+        .map_err(hide_hook)?;
     let url = address_of(&state, &secret);
     Ok(Json(NewHook { hook, url }))
 }
@@ -251,11 +264,9 @@ async fn put_hook_secret(
     Body(form): Body<HookSecretForm>,
 ) -> Result<StatusCode, ApiError> {
     let mut c = state.db.read().await?;
-    let workspace = hooks::workspace_of_hook(&mut c, id).await?;
-    let member = member_in(caller, workspace, HookError::HookNotFound)?;
+    let member = member_of(&mut c, caller, id).await?;
     // Access is checked before the secret is sealed, because sealing can create the key file.
-    let actor = member.enter(&mut c).await.map_err(HookError::from);
-    let actor = actor.map_err(|e| hide(e, HookError::HookNotFound))?;
+    let actor = enter(&mut c, &member).await?;
     hooks::get_own(&mut c, &actor, id).await?;
     drop(c);
     let sealed = match &form.value {
@@ -276,7 +287,7 @@ async fn put_hook_secret(
             hooks::set_secret(c, actor, id, sealed.as_ref()).await
         })
         .await
-        .map_err(|e: HookError| hide(e, HookError::HookNotFound))?;
+        .map_err(hide_hook)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -307,10 +318,8 @@ async fn list_hook_requests(
 ) -> Result<Json<List<HookRequest>>, ApiError> {
     let limit = Limit::or(query.limit, 20);
     let mut c = state.db.read().await?;
-    let workspace = hooks::workspace_of_hook(&mut c, id).await?;
-    let member = member_in(caller, workspace, HookError::HookNotFound)?;
-    let actor = member.enter(&mut c).await.map_err(HookError::from);
-    let actor = actor.map_err(|e| hide(e, HookError::HookNotFound))?;
+    let member = member_of(&mut c, caller, id).await?;
+    let actor = enter(&mut c, &member).await?;
     let rows = hooks::list_requests(&mut c, &actor, id, query.cursor, limit + 1).await?;
     let list = List::new(rows, limit, false, |request| request.id.to_string());
     let next = list.last_id.clone().filter(|_| list.has_more);
@@ -330,12 +339,9 @@ async fn post_hook_request(
     Path((id, request)): Path<(HookId, HookRequestId)>,
     Body(_): NoFields,
 ) -> Result<Response, ApiError> {
-    let hidden = |e: HookError| hide(e, HookError::HookNotFound);
     let mut c = state.db.read().await?;
-    let workspace = hooks::workspace_of_hook(&mut c, id).await?;
-    let member = member_in(caller, workspace, HookError::HookNotFound)?;
-    let actor = member.enter(&mut c).await.map_err(HookError::from);
-    let actor = actor.map_err(hidden)?;
+    let member = member_of(&mut c, caller, id).await?;
+    let actor = enter(&mut c, &member).await?;
     let hook = hooks::get_own(&mut c, &actor, id).await?;
     let mut attempt = hooks::get_sent(&mut c, &actor, id, request).await?;
     drop(c);
@@ -356,7 +362,7 @@ async fn post_hook_request(
     attempt.notes = incoming.notes;
     let post = hooks::Post {
         hook: id,
-        sender: hooks::Sender::Person,
+        sender: hooks::PostedBy::Person,
         attempt,
         text,
         metadata: incoming.metadata,
@@ -376,7 +382,7 @@ async fn post_hook_request(
             }
         })
         .await
-        .map_err(hidden)?;
+        .map_err(hide_hook)?;
     Ok((StatusCode::CREATED, Json(posted)).into_response())
 }
 
@@ -512,7 +518,8 @@ async fn receive_body(
     let headers = request.headers();
     let agent = header_text(headers, "user-agent");
     let head = head_of(headers, query);
-    let mut attempt = Attempt::new(Some(address.to_string()), agent.as_deref(), head.clone());
+    let mut attempt =
+        ReceivedRequest::new(Some(address.to_string()), agent.as_deref(), head.clone());
     let proofs = proofs_of(headers);
     let room = take(pool, hook.workspace_id, RESERVED_BYTES)?;
     let within = std::time::Duration::from_secs(30);
@@ -546,7 +553,7 @@ async fn receive_body(
     attempt.notes = incoming.notes;
     let post = hooks::Post {
         hook: id,
-        sender: hooks::Sender::Program { secret },
+        sender: hooks::PostedBy::Program { secret },
         attempt: attempt.clone(),
         text,
         metadata: incoming.metadata,
@@ -587,12 +594,13 @@ async fn refuse(
     state: &State,
     workspace: WorkspaceId,
     hook: HookId,
-    attempt: Attempt,
+    attempt: ReceivedRequest,
     fault: HookFault,
 ) -> Refusal {
     count(fault.as_str());
-    let store =
-        async move |c: &mut Conn| hooks::record(c, hook, &attempt, Answer::Refused(fault)).await;
+    let store = async move |c: &mut Conn| {
+        hooks::record(c, hook, &attempt, RequestOutcome::Refused(fault)).await
+    };
     match state.db.write(workspace.0, store).await {
         Ok(_) => Refusal::Fault(fault),
         Err(error) => error.into(),
