@@ -56,7 +56,7 @@ pub(crate) struct NewFlow {
     pub email: Option<String>,
     /// Secret of the browser that must finish it.
     pub browser: Option<String>,
-    /// What the step needs to know.
+    /// State that the step needs.
     pub data: Option<serde_json::Value>,
     pub lifetime: Duration,
 }
@@ -170,15 +170,9 @@ pub(super) async fn take_in_browser(
     browser: &str,
     kind: FlowKind,
 ) -> Result<BrowserFlow, AuthError> {
-    c.q("delete from auth_flows where id_hash = $1 and browser_hash = $2 and kind = $3 and expires_at > $4 \
-         returning user_id, invite_id, data")
-        .bind(hash_token(secret))
-        .bind(hash_token(browser))
-        .bind(kind)
-        .bind(now())
-        .opt()
-        .await?
-        .ok_or(AuthError::FlowExpired)
+    let taking = "delete from auth_flows where id_hash = $1 and browser_hash = $2 and kind = $3 and expires_at > $4 \
+                  returning user_id, invite_id, data";
+    in_browser(c, taking, secret, browser, kind).await
 }
 
 /// Finds such a step without finishing it.
@@ -191,7 +185,19 @@ pub(super) async fn find_in_browser(
     browser: &str,
     kind: FlowKind,
 ) -> Result<BrowserFlow, AuthError> {
-    c.q("select user_id, invite_id, data from auth_flows where id_hash = $1 and browser_hash = $2 and kind = $3 and expires_at > $4")
+    let finding = "select user_id, invite_id, data from auth_flows \
+                   where id_hash = $1 and browser_hash = $2 and kind = $3 and expires_at > $4";
+    in_browser(c, finding, secret, browser, kind).await
+}
+
+async fn in_browser(
+    c: &mut Conn,
+    sql: &'static str,
+    secret: &str,
+    browser: &str,
+    kind: FlowKind,
+) -> Result<BrowserFlow, AuthError> {
+    c.q(sql)
         .bind(hash_token(secret))
         .bind(hash_token(browser))
         .bind(kind)

@@ -522,7 +522,7 @@ pub(crate) async fn announce_address(
     Ok(())
 }
 
-/// What a sign-in would do, without doing it: the account, or the reason why there is none.
+/// Outcome that a sign-in would have, without signing in: the account, or the reason why there is none.
 ///
 /// # Errors
 /// Only database errors.

@@ -1,4 +1,4 @@
-//! What a provider says about a person who comes back from it.
+//! Claims of a provider about a person who comes back from it.
 
 use serde_json::Value;
 
@@ -7,14 +7,12 @@ use super::{
     client::{Connection, ProviderClient},
     provider::{EmailTrust, ProviderSettings},
     step::{Step, StepPurpose, StepSecrets},
-    token::{Claims, subject, time},
+    token::{Claims, LEEWAY_S, subject, time},
 };
 use crate::auth::names::parse_email;
 
 /// Maximum number of groups; more of them count as none.
 const GROUPS_MAX: usize = 2000;
-/// Difference of the clocks that is tolerated, in seconds.
-const LEEWAY_S: i64 = 60;
 
 /// Email address of a person, according to the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]

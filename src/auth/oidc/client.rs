@@ -36,7 +36,7 @@ const SEARCH_EVERY: Duration = Duration::from_mins(1);
 /// Maximum number of providers that are remembered, deleted ones among them.
 const REMEMBERED_MAX: usize = 20;
 
-/// What a request needs to know about a provider.
+/// Part of a provider that requests to it need.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub id: IdentityProviderId,

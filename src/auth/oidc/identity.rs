@@ -73,17 +73,6 @@ pub(crate) async fn has_password(c: &mut Conn, user: UserId) -> Result<bool, DbE
         .await
 }
 
-/// Checks whether an account has a passkey.
-///
-/// # Errors
-/// Only database errors.
-pub(crate) async fn has_passkey(c: &mut Conn, user: UserId) -> Result<bool, DbError> {
-    c.q("select exists (select 1 from passkeys where user_id = $1)")
-        .bind(user)
-        .value()
-        .await
-}
-
 /// Checks whether an account has a connection with a provider that is turned on.
 ///
 /// # Errors

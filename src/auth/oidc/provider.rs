@@ -28,7 +28,7 @@ const SECRET_CHARS_MAX: usize = 1000;
 constant! { pub IdentityProviderObject = "identity_provider" }
 
 text_enum! {
-    /// What confirms that an email address belongs to the person.
+    /// Confirmation that an email address belongs to the person.
     pub enum EmailTrust {
         /// The claim `email_verified`.
         Claim = "claim",
@@ -100,13 +100,10 @@ pub struct ProviderSettings {
 impl ProviderSettings {
     /// Checks whether an address is in one of the domains.
     pub(super) fn covers(&self, email: &str) -> bool {
-        let domain = email.rsplit_once('@').map(|(_, domain)| domain);
-        self.domains
-            .iter()
-            .any(|known| known == "*" || Some(known.as_str()) == domain)
+        self.domains.iter().any(|known| known == "*") || self.names_domain_of(email)
     }
 
-    /// Checks whether a domain is named.
+    /// Checks whether the domain of an address is named.
     pub(crate) fn names_domain_of(&self, email: &str) -> bool {
         let domain = email.rsplit_once('@').map(|(_, domain)| domain);
         self.domains
@@ -144,7 +141,7 @@ pub struct IdentityProvider {
     pub enabled: bool,
     /// Time of the newest successful try with the present issuer, client ID, and secret.
     pub tried_at: Option<Timestamp>,
-    /// What the newest try returned: `at`, `claims`, `account`, and `roles`.
+    /// Result of the newest try: `at`, `claims`, `account`, and `roles`.
     #[schema(value_type = Option<Object>)]
     pub last_try: Option<serde_json::Value>,
     #[serde(flatten)]
@@ -327,7 +324,7 @@ impl ProviderSettings {
 }
 
 impl StoredProvider {
-    /// What requests to the provider need.
+    /// Addresses and secret for requests to the provider.
     pub(crate) async fn connection(
         &self,
         c: &mut Conn,

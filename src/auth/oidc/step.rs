@@ -35,7 +35,7 @@ text_enum! {
     }
 }
 
-/// What the answer of the provider belongs to.
+/// Sign-in to which an answer of the provider belongs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub provider: IdentityProviderId,

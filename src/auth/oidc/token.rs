@@ -1,7 +1,5 @@
 //! Verification of tokens that a provider signs (JSON Web Tokens): ID tokens, and logout tokens.
 
-use std::time::Duration;
-
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
 
@@ -13,8 +11,8 @@ use crate::time::Timestamp;
 
 /// Maximum size of a token.
 pub(super) const TOKEN_BYTES_MAX: usize = 64 * 1024;
-/// Difference of the clocks that is tolerated.
-const LEEWAY: Duration = Duration::from_mins(1);
+/// Difference of the clocks that is tolerated, in seconds.
+pub(super) const LEEWAY_S: i64 = 60;
 const SUBJECT_CHARS_MAX: usize = 255;
 
 pub(super) type Claims = Map<String, Value>;
@@ -87,7 +85,7 @@ impl<'a> UnverifiedToken<'a> {
     }
 }
 
-/// What a token must say.
+/// Requirements for the claims of a token.
 pub(super) struct Expected<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
@@ -125,9 +123,8 @@ impl Expected<'_> {
             return refuse("invalid_token");
         };
         let now = self.now.unix_s();
-        let leeway = i64::try_from(LEEWAY.as_secs()).unwrap_or_default();
         let starts = time(claims, "nbf").map_or(issued, |from| from.max(issued));
-        if starts > now.saturating_add(leeway) || expires < now.saturating_sub(leeway) {
+        if starts > now.saturating_add(LEEWAY_S) || expires < now.saturating_sub(LEEWAY_S) {
             return Err(SignInFault::ClockSkew(now.saturating_sub(starts) / 60));
         }
         Ok(())

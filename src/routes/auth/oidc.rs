@@ -19,7 +19,9 @@ use super::{
 };
 use crate::{
     auth::{
-        Attempt, AuditAction, AuthError, Caller, SecurityChange, SecurityMail, invites,
+        Attempt, AuditAction, AuthError, Caller, SecurityChange, SecurityMail,
+        factors::SecondFactors,
+        invites,
         oidc::{
             SignInFault,
             account::{self, AccountChange, Entered, LinkProof, Whose},
@@ -735,7 +737,7 @@ async fn remove_identity(
         .write_confirmed(&state.db, async move |c: &mut Conn| {
             let has_other_way = async |c: &mut Conn| {
                 Ok(can_use_password(c, user).await?
-                    || identity::has_passkey(c, user).await?
+                    || SecondFactors::of(c, user).await?.passkeys > 0
                     || identity::has_usable(c, user).await?)
             };
             identity::remove(c, user, id, has_other_way, &device).await?;
