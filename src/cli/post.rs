@@ -64,7 +64,7 @@ pub(super) struct Unreachable(String);
 /// Exit status if the server does not answer: `EX_TEMPFAIL` of `sysexits.h`.
 pub(super) const UNREACHABLE: u8 = 75;
 
-struct Sender {
+struct RetryingClient {
     client: reqwest::Client,
     started: Instant,
 }
@@ -84,7 +84,7 @@ fn retry_after(response: &reqwest::Response) -> Option<Duration> {
     is_temporary.then(|| wait.min(RETRY_AFTER_MAX))
 }
 
-impl Sender {
+impl RetryingClient {
     fn new() -> anyhow::Result<Self> {
         // Fails only if a provider was already installed in this process.
         drop(rustls::crypto::ring::default_provider().install_default());
@@ -155,7 +155,7 @@ fn read_text(command: &PostCommand) -> anyhow::Result<String> {
     let is_empty = text.trim().is_empty() && command.files.is_empty();
     ensure!(
         !is_empty,
-        "there is no text: pass it as an argument or on standard input"
+        "the text is empty: pass it as an argument or on standard input"
     );
     Ok(match &command.code {
         Some(language) => fenced(&text, language),
@@ -169,13 +169,13 @@ fn read_text(command: &PostCommand) -> anyhow::Result<String> {
 /// `Unreachable`, or a description of what the server rejected.
 pub(super) async fn run(command: PostCommand) -> anyhow::Result<()> {
     let text = read_text(&command)?;
-    let sender = Sender::new()?;
+    let sender = RetryingClient::new()?;
     let link = match (&command.hook, &command.url, &command.api_key) {
         (Some(hook), _, _) if command.channel.is_none() => {
             to_hook(&sender, hook, &command, &text).await?
         }
         (_, Some(url), Some(key)) => {
-            let server = Server {
+            let server = ApiServer {
                 sender,
                 base: url.trim_end_matches('/'),
                 key,
@@ -194,7 +194,7 @@ pub(super) async fn run(command: PostCommand) -> anyhow::Result<()> {
 }
 
 async fn to_hook(
-    sender: &Sender,
+    sender: &RetryingClient,
     hook: &str,
     command: &PostCommand,
     text: &str,
@@ -216,13 +216,13 @@ async fn to_hook(
 }
 
 /// A server and an API key.
-struct Server<'a> {
-    sender: Sender,
+struct ApiServer<'a> {
+    sender: RetryingClient,
     base: &'a str,
     key: &'a str,
 }
 
-impl Server<'_> {
+impl ApiServer<'_> {
     async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let request = self.sender.client.get(format!("{}{path}", self.base));
         self.sender.send(request.bearer_auth(self.key)).await

@@ -14,7 +14,7 @@ use crate::{
 pub(super) enum ProviderCommand {
     /// List the identity providers
     List,
-    /// Turn an identity provider off, so that nobody signs in with it
+    /// Turn off an identity provider
     Disable {
         /// `idp_…`, as in the list
         #[arg(long)]

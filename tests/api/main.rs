@@ -104,6 +104,7 @@ mod outside;
 mod pages;
 mod personal_data;
 mod personas;
+mod post_command;
 mod postgres_faults;
 mod prompts;
 mod property;
