@@ -30,7 +30,7 @@ text_enum! {
     }
 }
 
-/// When items are looked at.
+/// Times of the job that notifies people of items.
 #[derive(Debug, Clone, Copy)]
 pub struct NotifyPace {
     /// Time for which an item has to be open, so that people who are reading are not notified.
@@ -207,7 +207,7 @@ pub struct Config {
     pub push_subject: Option<String>,
     /// Push services that are allowed even if they are local or use HTTP.
     pub push_allow: Vec<Exemption>,
-    /// When people are notified of items. Not a setting, but shorter in tests.
+    /// Times of notifications. Not a setting, but shorter in tests.
     pub notify_pace: NotifyPace,
     /// Public URL without a trailing slash; `None` derives the URL from the bound address.
     pub public_url: Option<String>,

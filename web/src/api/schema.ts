@@ -6950,7 +6950,7 @@ export interface components {
          */
         EffectiveModel: string | null;
         /**
-         * @description What confirms that an email address belongs to the person.
+         * @description Confirmation that an email address belongs to the person.
          *
          *     `claim`: The claim `email_verified`.
          *
@@ -7668,7 +7668,7 @@ export interface components {
             secret_set: boolean;
             enabled: boolean;
             tried_at: components["schemas"]["Timestamp"] | null;
-            /** @description What the newest try returned: `at`, `claims`, `account`, and `roles`. */
+            /** @description Result of the newest try: `at`, `claims`, `account`, and `roles`. */
             last_try: Record<string, unknown> | null;
             /** @description Address to register at the provider for its answers. */
             redirect_uri: string;
@@ -9771,7 +9771,7 @@ export interface components {
             file_bytes_in_database: number;
         };
         /**
-         * @description What a notification reveals on a locked screen.
+         * @description Content of a notification on a locked screen.
          *
          *     `full`: The author, the channel, and the text.
          *
