@@ -1,5 +1,7 @@
 //! Permissions are checked when a queued write runs, so they do not include access that an earlier command in the queue revokes.
 
+use std::time::Duration;
+
 use openvibe::db::{Conn, DbError, Engine, now};
 use tokio::{
     sync::oneshot,
@@ -61,6 +63,9 @@ struct Busy {
     done: JoinSet<Result<(), DbError>>,
 }
 
+/// PostgreSQL ends a writer's transaction that runs no statement for 3 seconds.
+const STATEMENT_EVERY: Duration = Duration::from_millis(500);
+
 /// Revokes access in a transaction that commits after `release`; until then, readers see the previous state.
 async fn withdraw(w: &AccessFixture, withdrawal: Withdrawal, user: Uuid, key: Uuid) -> Busy {
     let (release, released) = oneshot::channel::<()>();
@@ -73,9 +78,14 @@ async fn withdraw(w: &AccessFixture, withdrawal: Withdrawal, user: Uuid, key: Uu
         db.write(key, async move |c: &mut Conn| {
             withdrawal.apply(c, user).await?;
             let first = once.lock().unwrap().take();
-            if let Some((begin, released)) = first {
+            if let Some((begin, mut released)) = first {
                 begin.send(()).ok();
-                released.await.ok();
+                while tokio::time::timeout(STATEMENT_EVERY, &mut released)
+                    .await
+                    .is_err()
+                {
+                    c.q("select 1").run().await?;
+                }
             }
             Ok(())
         })

@@ -223,27 +223,34 @@ impl TestDatabase {
         SqliteConnection::connect(&url).await.unwrap()
     }
 
-    /// Number of rows in each table, except for tables in which nodes store their own state.
+    /// Number of rows in each table, except for tables in which the server stores its own state at any time.
     pub async fn row_counts(&self) -> Vec<(String, i64)> {
-        let mut tables: Vec<String> = if let Some(url) = &self.postgres {
+        const POSTGRES: &str = "select tablename::text from pg_tables where schemaname = 'public'";
+        // Excludes the internal tables of the full-text index.
+        const SQLITE: &str = "select name from pragma_table_list where schema = 'main' and type = 'table' \
+                              and name not like 'sqlite%'";
+        let sql = |tables: Vec<String>| {
+            let counts: Vec<String> = tables
+                .iter()
+                .filter(|table| !["jobs", "meta", "nodes", "presence"].contains(&table.as_str()))
+                .map(|table| format!("select '{table}' as name, count(*) from {table}"))
+                .collect();
+            sqlx::AssertSqlSafe(counts.join(" union all ") + " order by name")
+        };
+        if let Some(url) = &self.postgres {
             let mut c = PgConnection::connect(url).await.unwrap();
-            let names =
-                "select tablename::text from pg_tables where schemaname = 'public' order by 1";
-            sqlx::query_scalar(names).fetch_all(&mut c).await.unwrap()
+            let tables = sqlx::query_scalar(POSTGRES)
+                .fetch_all(&mut c)
+                .await
+                .unwrap();
+            let counts = sqlx::query_as(sql(tables));
+            counts.fetch_all(&mut c).await.unwrap()
         } else {
             let mut c = self.sqlite().await;
-            // Excludes the internal tables of the full-text index.
-            let names = "select name from pragma_table_list where schema = 'main' and type = 'table' \
-                         and name not like 'sqlite%' order by 1";
-            sqlx::query_scalar(names).fetch_all(&mut c).await.unwrap()
-        };
-        tables.retain(|table| !["nodes", "presence"].contains(&table.as_str()));
-        let sql: Vec<String> = tables
-            .iter()
-            .map(|table| format!("select count(*) from {table}"))
-            .collect();
-        let counts = self.numbers(&sql).await;
-        tables.into_iter().zip(counts).collect()
+            let tables = sqlx::query_scalar(SQLITE).fetch_all(&mut c).await.unwrap();
+            let counts = sqlx::query_as(sql(tables));
+            counts.fetch_all(&mut c).await.unwrap()
+        }
     }
 
     /// First column of the result of a query.
