@@ -24,6 +24,7 @@ use crate::{
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventType, NewEvent, hub::Conversation, log},
     tasks::{Task, queue},
+    text_enum::text_enum,
 };
 
 pub use super::rows::thread::{Participant, ParticipantKind, Thread, ThreadMemory, ThreadStatus};
@@ -154,6 +155,18 @@ pub fn check_cursor(text: Option<&str>) -> Result<(), ChatError> {
     parse_cursor(text).map(|_| ())
 }
 
+text_enum! {
+    /// Selection of a channel's threads.
+    pub enum ThreadFilter {
+        /// Has messages that the person has not read.
+        Unread = "unread",
+        /// An agent has replied in it.
+        Agents = "agents",
+        /// Has the result of a deep dive.
+        Results = "results",
+    }
+}
+
 /// Threads of a channel, latest activity first, and the cursor of the next page.
 ///
 /// # Errors
@@ -162,18 +175,45 @@ pub async fn list(
     c: &mut Conn,
     user: UserId,
     channel: ChannelId,
+    filter: Option<ThreadFilter>,
     after: Option<&str>,
     limit: i64,
 ) -> Result<(Vec<MyThread>, Option<String>), ChatError> {
-    let rows: Vec<Row> = c
-        .q(thread_sql!(
+    let query = match filter {
+        None => c.q(thread_sql!(
             "where t.channel_id = $1 and t.last_seq < $2 order by t.last_seq desc limit $3"
-        ))
+        )),
+        // Unread messages as counted by `reads::of_threads`.
+        Some(ThreadFilter::Unread) => c.q(thread_sql!(
+            "join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $4 \
+             left join reads r on r.conversation_id = t.id and r.user_id = cm.user_id \
+             where t.channel_id = $1 and t.last_seq < $2 and t.last_seq > coalesce(r.seq, cm.read_seq) \
+             and exists (select 1 from messages m where m.conversation_id = t.id \
+               and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
+               and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id) \
+             and not exists (select 1 from follows f where f.user_id = cm.user_id and f.conversation_id = t.id and f.level = 'none') \
+             order by t.last_seq desc limit $3"
+        )),
+        Some(ThreadFilter::Agents) => c.q(thread_sql!(
+            "where t.channel_id = $1 and t.last_seq < $2 \
+             and exists (select 1 from conversation_agents p where p.conversation_id = t.id and p.turns > 0) \
+             order by t.last_seq desc limit $3"
+        )),
+        Some(ThreadFilter::Results) => c.q(thread_sql!(
+            "where t.channel_id = $1 and t.last_seq < $2 \
+             and exists (select 1 from forks f where f.thread_id = t.id and f.status = 'resolved') \
+             order by t.last_seq desc limit $3"
+        )),
+    };
+    let query = query
         .bind(channel)
         .bind(parse_cursor(after)?)
-        .bind(limit + 1)
-        .all()
-        .await?;
+        .bind(limit + 1);
+    let query = match filter {
+        Some(ThreadFilter::Unread) => query.bind(user),
+        _ => query,
+    };
+    let rows: Vec<Row> = query.all().await?;
     let mut threads = threads_of(c, rows).await?;
     let more = i64::try_from(threads.len()).unwrap_or(i64::MAX) > limit;
     threads.truncate(usize::try_from(limit).unwrap_or(usize::MAX));

@@ -99,6 +99,52 @@ async fn threads_are_listed_by_latest_activity() {
 }
 
 #[tokio::test]
+async fn a_thread_list_can_be_filtered() {
+    let t = team().await;
+    let (dive, _) = t.resolved("Friday").await;
+    let mut plain = Vec::new();
+    for n in 0..3 {
+        plain.push(t.ada.thread(&t.general, &n.to_string()).await);
+    }
+    let asked = t.ada.thread(&t.general, "A question").await;
+    t.ada.ask(&asked, "@vibe hello").await;
+    t.settled().await;
+    let path = format!("/v1/channels/{}/threads", t.general);
+    let found = async |filter: &str| -> Vec<String> {
+        let mut seen = Vec::new();
+        let mut query = format!("?limit=1&filter={filter}");
+        loop {
+            let page = t.bo.get(&format!("{path}{query}")).await.ok();
+            seen.extend(list(&page, "/data").iter().map(id));
+            let Some(cursor) = page["next_cursor"].as_str() else {
+                return seen;
+            };
+            query = format!("?limit=1&filter={filter}&cursor={cursor}");
+        }
+    };
+    assert_eq!(found("results").await, [dive.thread.as_str()]);
+    assert!(found("agents").await.contains(&asked));
+    assert!(!found("agents").await.contains(&plain[0]));
+
+    t.bo.act(&format!("/v1/channels/{}/read", t.general))
+        .await
+        .ok();
+    assert_eq!(found("unread").await, [""; 0]);
+    t.ada.say(&plain[1], "Again").await;
+    t.ada.say(&plain[0], "Again").await;
+    t.bo.say(&plain[2], "My own").await;
+    assert_eq!(found("unread").await, [plain[0].as_str(), &plain[1]]);
+    t.bo.put(
+        &format!("/v1/threads/{}/follow", plain[1]),
+        json!({"level": "none"}),
+    )
+    .await
+    .ok();
+    assert_eq!(found("unread").await, [plain[0].as_str()]);
+    t.bo.get(&format!("{path}?filter=mine")).await.refused(400);
+}
+
+#[tokio::test]
 async fn a_thread_list_shows_unfinished_tasks() {
     let t = team().await;
     let gate = crate::support::Gate::new();

@@ -65,6 +65,21 @@ test('J and K open threads beside the list, which keeps the focus', async () => 
   await main(ada).getByText('Press J to open the first thread.').waitFor();
 });
 
+test('a filter finds threads that the list has not loaded', async () => {
+  for (const { id } of threads.slice(1)) await api(bo, 'PUT', `threads/${id}/read`, { seq: 1e9 });
+  await side(bo)
+    .getByRole('link', { name: /general/ })
+    .click();
+  await threadRow(bo, 'Topic 40 of the week').waitFor();
+  await button(bo.page, 'Unread').click();
+  await threadRow(bo, 'Topic 1 of the week').waitFor();
+  assert.equal(await threadList(bo).locator('[data-thread]').count(), 1);
+  await button(bo.page, 'Results').click();
+  await bo.page.getByText('No matching threads').waitFor();
+  await button(bo.page, 'Show all threads').click();
+  await threadRow(bo, 'Topic 40 of the week').waitFor();
+});
+
 test('Enter and Right go to the conversation; Left and Escape come back', async () => {
   await press('j', 'Enter');
   await opened('Topic 40 of the week');

@@ -20,7 +20,7 @@ use crate::{
         post::{self, NewThread, Posted, PostedThread},
         reads::{self, ReadMark},
         thread_change::{self, ThreadPatch},
-        threads::{self, MyThread, OpenedThread, ThreadMemory, ThreadStatus},
+        threads::{self, MyThread, OpenedThread, ThreadFilter, ThreadMemory, ThreadStatus},
     },
     db::Conn,
     http::{
@@ -53,6 +53,9 @@ pub(in crate::routes) struct ThreadsQuery {
     pub(in crate::routes) limit: Option<Limit>,
     /// The `next_cursor` of the previous page.
     pub(in crate::routes) cursor: Option<String>,
+    /// Returns only threads that have unread messages, replies of agents, or results of deep dives.
+    #[param(inline)]
+    pub(in crate::routes) filter: Option<ThreadFilter>,
 }
 
 /// List the threads of a channel, latest activity first
@@ -73,7 +76,7 @@ pub(in crate::routes) async fn list_threads(
         async move {
             access::channel(c, &caller, id).await?.reading()?;
             let cursor = query.cursor.as_deref();
-            Ok::<_, ApiError>(threads::list(c, caller.user, id, cursor, limit).await?)
+            Ok::<_, ApiError>(threads::list(c, caller.user, id, query.filter, cursor, limit).await?)
         }
         .boxed()
     });

@@ -525,6 +525,7 @@ pub(super) async fn list_threads(
     let query = ThreadsQuery {
         limit: limit_of(form.limit, page::LIMIT_MAX)?,
         cursor: form.cursor,
+        filter: None,
     };
     let mut c = state.db.read().await?;
     let actor = reader(&mut c, member).await?;

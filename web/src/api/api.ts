@@ -32,6 +32,7 @@ type S = components['schemas'];
 export type Posted = S['PostedMessage'];
 export type Started = S['PostedThread'];
 export type Published = S['Published'];
+export type ThreadFilter = 'unread' | 'agents' | 'results';
 export type MessagePage = { before?: string; after?: string; around?: string };
 /** A message that is sent again with the same `client_id` is posted only once. */
 type NewMessage = S['MessageForm'] & { client_id: string };
@@ -141,8 +142,8 @@ export class Api {
   }
 
   // threads and messages
-  threads(id: string, cursor?: string): Promise<List<Thread>> {
-    const params = { path: { id }, query: { limit: 30, cursor } };
+  threads(id: string, cursor?: string, filter?: ThreadFilter): Promise<List<Thread>> {
+    const params = { path: { id }, query: { limit: 30, cursor, filter } };
     return this.#take(this.#http.GET('/v1/channels/{id}/threads', { params }));
   }
   startThread(id: string, body: S['ThreadForm'] & { client_id: string }): Promise<Started> {

@@ -19936,6 +19936,8 @@ export interface operations {
                 limit?: number;
                 /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
+                /** @description Returns only threads that have unread messages, replies of agents, or results of deep dives. */
+                filter?: "unread" | "agents" | "results";
             };
             header?: never;
             path: {

@@ -1,7 +1,7 @@
 import type { Api } from '../api/api';
 import { isMissing, errorMessage } from '../api/problem';
 import type { Task, Thread } from '../api/types';
-import { ChannelResults } from './channel-results.svelte';
+import { FilteredThreads } from './filtered-threads.svelte';
 import type { Loading } from './window.svelte';
 
 export interface ChannelStateDeps {
@@ -19,7 +19,8 @@ export class ChannelState {
   ids = $state.raw<readonly string[]>([]);
   more = $state(false);
   busy = $state(false);
-  readonly results: ChannelResults;
+  /** Threads that match the filter of the list. */
+  readonly filtered: FilteredThreads;
   #known = new Set<string>();
   #cursor: string | undefined;
   /** `last_seq` down to which the list is complete; an older thread would leave a gap. */
@@ -33,9 +34,12 @@ export class ChannelState {
   constructor(id: string, deps: ChannelStateDeps) {
     this.id = id;
     this.#deps = deps;
-    this.results = new ChannelResults(id, deps);
+    this.filtered = new FilteredThreads(id, deps);
   }
 
+  get loaded(): number {
+    return this.ids.length;
+  }
   async load(): Promise<void> {
     if (this.status !== 'ready') this.status = 'loading';
     this.#load++;
@@ -101,6 +105,7 @@ export class ChannelState {
    * again.
    */
   leave(): void {
+    void this.filtered.load(null);
     if (!this.#first || this.#first.cursor === this.#cursor) return;
     this.#load++; // drops a page in flight
     this.busy = false;

@@ -145,7 +145,7 @@ export class Incoming {
     const mine = m.author.type === 'human' && m.author.id === this.#ws.myId;
     const open = this.#open.window(m);
     this.#ws.threads.created(m, this.#ws.myId);
-    if (m.kind === 'resolution') this.#open.channels.known(m.channel_id)?.results.add(m.thread_id);
+    if (m.kind === 'resolution') this.#open.channels.known(m.channel_id)?.filtered.add(m.thread_id);
     if (!m.fork_id) this.#moved(m);
     this.#ws.forks.created(m, this.#ws.myId);
     open?.apply(e);

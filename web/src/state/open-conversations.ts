@@ -38,7 +38,7 @@ export class OpenConversations {
   shownThreads(): Set<string> {
     const shown = new Set(this.threads.keys());
     for (const list of this.channels.all())
-      for (const id of [...list.ids, ...list.results.ids]) shown.add(id);
+      for (const id of [...list.ids, ...list.filtered.ids]) shown.add(id);
     for (const state of this.forks.all()) if (state.fork) shown.add(state.fork.thread_id);
     return shown;
   }

@@ -335,19 +335,30 @@ test('a started thread is followed before it has loaded, also if its event comes
 });
 test('the cache keeps the threads that the filter Results shows', async () => {
   const list = ws.channel('chan_1');
-  list.results.ids = new Set(['thread_1']);
+  list.filtered.ids = new Set(['thread_1']);
   ws.learnThread(backend.threads.get('thread_1')!);
   for (let n = 2; n < 600; n++)
     ws.learnThread({ ...backend.threads.get('thread_1')!, id: `thread_${n}`, channel_id: 'chan_2' });
   expect(ws.threads.map.has('thread_1')).toBe(true);
   expect(ws.threads.map.has('thread_2')).toBe(false);
 });
-test('a result whose thread cannot be loaded does not hide the others', async () => {
-  backend.decisions = ['thread_1', 'thread_gone'].map((thread_id) => ({ thread_id }));
-  const { results } = ws.channel('chan_1');
-  await results.load();
-  expect([[...results.ids], results.problem]).toEqual([['thread_1', 'thread_gone'], '']);
-  expect(ws.threads.map.has('thread_1')).toBe(true);
+test('threads that match a filter are loaded page by page, and forgotten with the list', async () => {
+  const listed = ['thread_far', 'thread_farther'].map((id) => thread({ id, channel_id: 'chan_1' }));
+  const pages = [[listed[0]!], [listed[1]!]];
+  vi.spyOn(ws.api, 'threads').mockImplementation((_id, cursor, filter) => {
+    expect(filter).toBe('results');
+    const data = pages[cursor ? 1 : 0]!;
+    return Promise.resolve({ object: 'list', data, has_more: !cursor, next_cursor: cursor ? null : 'c' });
+  });
+  const list = ws.channel('chan_1');
+  const { filtered } = list;
+  await filtered.load('results');
+  expect([[...filtered.ids], filtered.more]).toEqual([['thread_far'], true]);
+  await filtered.loadMore();
+  expect([[...filtered.ids], filtered.more]).toEqual([['thread_far', 'thread_farther'], false]);
+  expect(ws.threads.map.has('thread_farther')).toBe(true);
+  list.leave();
+  expect(filtered.ids.size).toBe(0);
 });
 
 test('a channel that the user has not joined is subscribed to while it is open, and then forgotten', async () => {

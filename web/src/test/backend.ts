@@ -53,7 +53,6 @@ export class Backend {
   server: ServerInfo | null = null;
   providers: IdentityProvider[] = [];
   /** Threads of published resolutions. */
-  decisions: { thread_id: string }[] = [];
   calls: string[] = [];
   bodies: unknown[] = [];
   snapshot = snapshot();
@@ -157,7 +156,7 @@ export class Backend {
     if (call === 'GET /v1/runs') return list([...this.runs.values()]);
     if (/^(GET|POST) \/v1\/runs\/\w+(\/\w+)?$/.test(call)) return this.runs.get(id);
     if (call === 'GET /v1/action-items') return list([]);
-    if (call === 'GET /v1/decisions') return list(this.decisions);
+    if (call === 'GET /v1/decisions') return list([]);
     if (/^GET \/v1\/(threads|forks)\/\w+\/compactions$/.test(call)) return { ...list([]), window: null };
     if (/^GET \/v1\/threads\/\w+\/messages$/.test(call))
       return list(this.messages.filter((m) => !m.fork_id && m.thread_id === id));
