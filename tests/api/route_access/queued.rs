@@ -63,7 +63,7 @@ struct Busy {
     done: JoinSet<Result<(), DbError>>,
 }
 
-/// PostgreSQL ends a writer's transaction that runs no statement for 3 seconds.
+/// `PostgreSQL` ends a writer's transaction that runs no statement for 3 seconds.
 const STATEMENT_EVERY: Duration = Duration::from_millis(500);
 
 /// Revokes access in a transaction that commits after `release`; until then, readers see the previous state.
