@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{client::origin_of, crypto::BrowserKeys, error::PushError, queue::DeliveryState};
 use crate::{
+    auth::AuthError,
     db::{Conn, DbError, now},
     ids::{DeviceId, SessionId, UserId},
     inbox::InboxReason,
@@ -198,7 +199,7 @@ pub async fn recent(c: &mut Conn, user: UserId) -> Result<Vec<RecentDelivery>, D
 /// address.
 ///
 /// # Errors
-/// `TooManyDevices`.
+/// `TooManyDevices`, or `NotAuthenticated` if the session has ended.
 pub async fn put(
     c: &mut Conn,
     user: UserId,
@@ -210,6 +211,15 @@ pub async fn put(
         .bind(user)
         .run()
         .await?;
+    // Waits for a transaction that ends the session at the same time.
+    let held = c
+        .q("update sessions set id = id where id = $1")
+        .bind(session)
+        .run()
+        .await?;
+    if held == 0 {
+        return Err(AuthError::NotAuthenticated.into());
+    }
     let moved: Option<(DeviceId,)> = c
         .q("update push_devices set user_id = $2, session_id = $3, p256dh = $4, auth = $5, label = $6, refused_until = null \
             where endpoint = $1 and (user_id = $2 or (select count(*) from push_devices o where o.user_id = $2) < $7) returning id")
