@@ -216,4 +216,30 @@ test('Settings has a single column for those who want one', async () => {
   await threadList(ada).waitFor();
 });
 
+test('compact rows have one line of 36 px', async () => {
+  await ada.page.goto('/northwind/settings/appearance');
+  const density = main(ada).getByRole('group', { name: 'Density' });
+  await density.getByRole('button', { name: 'Compact' }).click();
+  const height = () =>
+    threadRow(ada, 'Lunch on Friday')
+      .locator('.th')
+      .evaluate((row) => row.getBoundingClientRect().height);
+  for (const { name, ...size } of [
+    { name: 'wide', ...WIDE },
+    { name: 'phone', ...PHONE },
+  ]) {
+    await ada.page.setViewportSize(size);
+    await ada.page.goto('/northwind/c/general');
+    await threadRow(ada, 'Lunch on Friday').waitFor();
+    assert.equal(await height(), 36);
+    await fits(ada.page, `compact, ${name}`);
+    await accessible(ada.page, `compact, ${name}`);
+    await pictures(ada, `compact-${name}`);
+  }
+  await ada.page.setViewportSize(WIDE);
+  await ada.page.reload();
+  await threadRow(ada, 'Lunch on Friday').waitFor();
+  assert.equal(await height(), 36);
+});
+
 test('no page logged an error', () => assert.deepEqual([ada.errors, bo.errors], [[], []]));

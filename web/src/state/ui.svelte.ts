@@ -10,6 +10,7 @@ export type ThemeChoice = Theme | 'system';
 const LIGHT = '(prefers-color-scheme: light)';
 /** `single`: a list or a conversation, never both. */
 export type Layout = 'split' | 'single';
+export type Density = 'comfortable' | 'compact';
 /** Minimum width for a list beside a conversation. */
 const COLUMNS = 'min-width: 1180px';
 /** Minimum width for a panel beside both. */
@@ -61,6 +62,7 @@ export class Ui {
   clock = $state<Clock>('24');
   enterChoice = $state<EnterChoice>('auto');
   layout = $state<Layout>('split');
+  density = $state<Density>('comfortable');
   readonly #wide = new MediaQuery(COLUMNS);
   /** True if lists are beside their conversations. */
   readonly columns = $derived(this.layout === 'split' && this.#wide.current);
@@ -110,6 +112,7 @@ export class Ui {
     if (kept === 'dark' || kept === 'light') this.themeChoice = kept;
     if (device.get('openvibe.clock') === '12') this.setClock('12');
     if (device.get('openvibe.layout') === 'single') this.layout = 'single';
+    if (device.get('openvibe.density') === 'compact') this.density = 'compact';
     const enter = device.get('openvibe.enter');
     this.enterChoice = ENTER_CHOICES.find((choice) => choice === enter) ?? 'auto';
     matchMedia(LIGHT).addEventListener('change', () => {
@@ -123,6 +126,10 @@ export class Ui {
   setLayout(layout: Layout): void {
     this.layout = layout;
     device.set('openvibe.layout', layout);
+  }
+  setDensity(density: Density): void {
+    this.density = density;
+    device.set('openvibe.density', density);
   }
   setClock(clock: Clock): void {
     this.clock = clock;
