@@ -33,6 +33,7 @@ export class FilteredThreads {
     this.ids = new Set();
     this.problem = '';
     this.more = false;
+    this.busy = false;
     await this.loadMore();
   }
   async loadMore(): Promise<void> {
