@@ -69,7 +69,7 @@ struct RetryingClient {
     started: Instant,
 }
 
-/// Time until the next attempt, if the answer says that one can succeed.
+/// Time until the next attempt; `None` if another attempt cannot succeed.
 fn retry_after(response: &reqwest::Response) -> Option<Duration> {
     let is_temporary = matches!(
         response.status(),

@@ -127,7 +127,7 @@ impl PushDeviceForm {
     }
 }
 
-/// Where a message for a device goes.
+/// Address and keys for messages to a device.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub(super) struct DeviceTarget {
     pub(super) endpoint: String,

@@ -1,6 +1,6 @@
 //! Web push: notifications of inbox items on the devices of people who are not active.
 //!
-//! `device` stores subscriptions of browsers, and `settings` when their person wants no notifications. The job in `notify` finds items
+//! `device` stores subscriptions of browsers, and `settings` their owners' preferences. The job in `notify` finds items
 //! that opened, and inserts a row of `queue` for each device; `sender` checks each again, and sends it through `client`. `payload`
 //! writes what a notification shows, `crypto` encrypts it for the browser, and `vapid` identifies the server to push services.
 

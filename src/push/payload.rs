@@ -39,7 +39,7 @@ fn tag_of(id: Uuid) -> String {
     hex::encode(&digest[..16])
 }
 
-/// What happened, without a place.
+/// Describes the event behind an item without naming its place.
 fn describe(item: &InboxItem) -> String {
     let from = item.from.as_ref().map(|from| from.name.trim());
     let from = from.filter(|name| !name.is_empty()).unwrap_or("Somebody");

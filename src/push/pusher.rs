@@ -29,7 +29,7 @@ text_enum! {
     }
 }
 
-/// What a browser needs to subscribe, and the account's devices.
+/// Data for subscribing a browser, and the account's devices.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct PushStatus {
     pub available: bool,

@@ -1,4 +1,4 @@
-//! Deliveries: rows that say which item goes to which device. They are kept for a week.
+//! Deliveries: rows that assign an item to a device. They are kept for a week.
 
 use std::time::Duration;
 
@@ -133,7 +133,7 @@ pub(super) async fn take_due(
         .await
 }
 
-/// Checks whether the device gets a later change of the item, which says the same as this one.
+/// Checks whether the device gets a later change of the item, whose notification replaces this one.
 pub(super) async fn is_superseded(c: &mut Conn, delivery: &DueDelivery) -> Result<bool, DbError> {
     c.q("select exists (select 1 from deliveries where item_id = $1 and target_id = $2 and changed_seq > $3)")
         .bind(delivery.item_id)
@@ -143,7 +143,7 @@ pub(super) async fn is_superseded(c: &mut Conn, delivery: &DueDelivery) -> Resul
         .await
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 #[derive(Debug, Clone)]
 pub(super) struct Settlement {
     pub(super) state: DeliveryState,

@@ -35,7 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Pause of a device whose push service refused this server.
 const REFUSED_FOR: Duration = Duration::from_hours(24);
 
-/// How the server reacts to an answer.
+/// Reaction to an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reaction {
     Sent,

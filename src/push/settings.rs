@@ -24,7 +24,7 @@ text_enum! {
         Full = "full",
         /// The author and the reason.
         Sender = "sender",
-        /// That there is a message.
+        /// Neither.
         None = "none",
     }
 }

@@ -24,7 +24,7 @@ pub struct Browser {
     cookies: HashMap<String, String>,
 }
 
-/// Where the server sent a browser.
+/// Target of a redirect.
 #[derive(Debug)]
 pub struct Location {
     pub path: String,

@@ -1,7 +1,7 @@
 //! Sign-in with `OpenID` Connect: providers that vouch for people.
 //!
 //! `provider` stores providers, `client` sends requests to them (`discovery` and `keys` are what they publish), `token` verifies what they
-//! sign, `answer` is what they say about a person, `step` is the row of a sign-in that waits for its provider, `account` decides whose account it is, `membership` sets roles, and
+//! sign, `answer` holds their claims about a person, `step` is the row of a sign-in that waits for its provider, `account` decides whose account it is, `membership` sets roles, and
 //! `identity` lists and removes connections. An identity is a provider and its own name for a person, never an email address.
 
 pub(crate) mod account;

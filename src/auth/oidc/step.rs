@@ -30,7 +30,7 @@ text_enum! {
         Connect = "connect",
         /// Confirms that it is still the same person.
         Confirm = "confirm",
-        /// Shows an admin what the provider says.
+        /// Shows an admin the provider's claims.
         Try = "try",
     }
 }

@@ -85,7 +85,7 @@ struct StartForm {
     confirm: bool,
 }
 
-/// Where the browser goes next.
+/// Next page for the browser.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::routes) struct ProviderUrl {
     /// Address of the provider's page.

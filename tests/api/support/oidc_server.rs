@@ -1,4 +1,4 @@
-//! An identity provider that says what a test wants, the truth or not.
+//! An identity provider with scripted claims, true or false.
 
 use std::{
     collections::HashMap,
@@ -61,7 +61,7 @@ pub enum Canned {
     Redirect(String),
 }
 
-/// What the provider must know again when the server redeems a code.
+/// Data of an issued code, for the request that redeems it.
 struct Grant {
     challenge: String,
     redirect_uri: String,

@@ -49,7 +49,7 @@ if (plain[plain.length - 1] !== 2) throw new Error('delimiter');
 process.stdout.write(plain.subarray(0, -1));
 ";
 
-/// How the service answers a message.
+/// Answer of the service to a message.
 #[derive(Debug, Clone)]
 pub enum PushAnswer {
     Status(u16, &'static str),

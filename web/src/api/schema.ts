@@ -10547,7 +10547,7 @@ export interface components {
          * @enum {string}
          */
         ProviderState: "ok" | "unreachable" | "misconfigured";
-        /** @description Where the browser goes next. */
+        /** @description Next page for the browser. */
         ProviderUrl: {
             /** @description Address of the provider's page. */
             url: string;
@@ -10601,7 +10601,7 @@ export interface components {
             /** @description Secret of the browser, 16 bytes in base64url. */
             auth: string;
         };
-        /** @description What a browser needs to subscribe, and the account's devices. */
+        /** @description Data for subscribing a browser, and the account's devices. */
         PushStatus: {
             available: boolean;
             reason: components["schemas"]["PushUnavailable"] | null;
