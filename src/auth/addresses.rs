@@ -71,6 +71,7 @@ pub(crate) async fn send_confirmation(
             "You get this because somebody asked for it in the account of {} at {public_url}. If it was not you, delete this email.",
             user.name
         ),
+        ..Letter::default()
     };
     let kinds = (MailPurpose::Confirmation, FlowKind::Confirmation);
     let mail = write(mailer, kinds, &user, letter)?;
@@ -161,6 +162,7 @@ pub(crate) async fn send_reset(
         reason: "You get this because somebody entered your address under “Forgot your password?”. If it was not you, delete this email: \
                  your password stays as it is."
             .to_owned(),
+        ..Letter::default()
     }
     };
     let mail = write(mailer, (MailPurpose::Reset, FlowKind::Reset), &user, letter)?;
@@ -242,7 +244,8 @@ pub(crate) async fn make_reset_link(
     members::get_member(c, actor.workspace, user).await?;
     let oldest = workspaces::find_oldest(c).await?;
     let is_elsewhere: bool = c
-        .q("select exists (select 1 from members m where m.user_id = $1 and not exists \
+        .q("select exists (select 1 from (select workspace_id from members where user_id = $1 \
+            union all select workspace_id from suspended_members where user_id = $1) m where not exists \
             (select 1 from members a where a.workspace_id = m.workspace_id and a.user_id = $2 and a.role = 'admin'))")
         .bind(user)
         .bind(actor.user)

@@ -91,6 +91,7 @@ impl SecurityMail {
             ],
             link: None,
             reason: "You get this because it concerns the security of your account.".to_owned(),
+            ..Letter::default()
         };
         let subject = MailSubject::of(owner.id);
         Self(mailer.prepare(MailPurpose::Security, subject, &letter).ok())

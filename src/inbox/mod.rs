@@ -10,7 +10,9 @@ pub mod expire;
 pub mod item;
 pub mod notice;
 pub mod open;
+pub mod preview;
 
 pub use event::{InboxEvent, ItemOpened, ItemStateChange};
 pub use item::{InboxReason, InboxState, InboxSubject, InboxSubjectKind, Place};
 pub use open::{Existing, NewItem};
+pub use preview::{NotificationPreview, PreviewMax, PreviewMaxPatch};

@@ -11,7 +11,7 @@ pub mod settings;
 pub mod smtp;
 
 pub use fault::MailFault;
-pub use letter::Letter;
+pub use letter::{Letter, LetterEntry};
 pub use queue::{MailPurpose, MailState, MailSubject, PreparedMail};
 
 use std::{

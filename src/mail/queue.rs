@@ -34,6 +34,8 @@ text_enum! {
     pub enum MailPurpose {
         Confirmation = "confirmation",
         Invite = "invite",
+        /// Inbox items that a person missed.
+        Missed = "missed",
         Reset = "reset",
         /// A change to the account that its owner has to know.
         Security = "security",
@@ -211,6 +213,7 @@ pub(super) async fn settle(
         .or(DELAYS.last())
         .copied()
         .unwrap_or_default();
+    let is_refused = matches!(outcome, Err(SendFault::Refused(_)));
     let (state, answer, again) = match outcome {
         Ok(answer) => (MailState::Sent, answer, None),
         Err(SendFault::Refused(text)) => (MailState::Refused, text, None),
@@ -219,6 +222,15 @@ pub(super) async fn settle(
         Err(SendFault::Server(text)) => (MailState::Queued, text, Some((now, 0))),
     };
     let (due_at, counted) = again.map_or((None, 1), |(at, counted)| (Some(at), counted));
+    if is_refused {
+        // Emails that nobody gets are not sent again.
+        c.q("update notification_settings set mail = 'off', mail_problem = $2, version = version + 1 \
+             where user_id = (select user_id from mails where id = $1 and purpose = 'missed')")
+            .bind(mail.id)
+            .bind(answer.clone())
+            .run()
+            .await?;
+    }
     c.q("update mails set state = $2, answer = $3, due_at = $4, attempt = attempt + $5 where id = $1")
         .bind(mail.id)
         .bind(state)

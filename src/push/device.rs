@@ -188,7 +188,7 @@ pub async fn list(
 /// Only database errors.
 pub async fn recent(c: &mut Conn, user: UserId) -> Result<Vec<RecentDelivery>, DbError> {
     c.q("select created_at as at, reason, target_id as device_id, state, status, answer from deliveries \
-         where user_id = $1 order by created_at desc, id desc limit $2")
+         where user_id = $1 and kind <> 'mail' order by created_at desc, id desc limit $2")
         .bind(user)
         .bind(RECENT_MAX)
         .all()

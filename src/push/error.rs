@@ -21,6 +21,10 @@ pub enum PushError {
     BadKey(&'static str),
     #[error("{0}")]
     Invalid(String, &'static str),
+    #[error("confirm the email address of your account first")]
+    AddressNotConfirmed,
+    #[error("this link is not valid: change the emails in the settings")]
+    UnsubscribeNotFound,
     #[error("the settings have changed since they were read")]
     Stale(Box<serde_json::Value>),
     #[error(transparent)]
@@ -48,6 +52,12 @@ impl From<PushError> for ApiError {
             E::Invalid(_, param) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
+            E::AddressNotConfirmed => make(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                ErrorCode::AddressNotConfirmed,
+            )
+            .param("mail"),
+            E::UnsubscribeNotFound => make(StatusCode::NOT_FOUND, ErrorCode::NotFound),
             E::Stale(settings) => {
                 make(StatusCode::CONFLICT, ErrorCode::VersionConflict).with_current(&settings)
             }

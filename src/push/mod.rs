@@ -2,12 +2,13 @@
 //!
 //! `device` stores subscriptions of browsers, and `settings` their owners' preferences. The job in `notify` finds items
 //! that opened, and inserts a row of `queue` for each device; `sender` checks each again, and sends it through `client`. `payload`
-//! writes what a notification shows, `crypto` encrypts it for the browser, and `vapid` identifies the server to push services.
+//! writes what a notification shows, `missed` turns items that nobody read into an email, `crypto` encrypts it for the browser, and `vapid` identifies the server to push services.
 
 mod client;
 mod crypto;
 pub mod device;
 mod error;
+mod missed;
 pub mod notify;
 mod origins;
 mod payload;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     pusher::Pusher,
-    queue::{self, DeliveryKind, NewDelivery},
+    queue::{self, DeliveryKind, MAIL_ORIGIN, NewDelivery},
     settings::{self, NotificationSettings, SettingsRow},
 };
 use crate::{
@@ -23,6 +23,8 @@ use crate::{
 const AT_ONCE: i64 = 500;
 /// Interval after which the position is stored although there was nothing to do.
 const STORED_EVERY: std::time::Duration = std::time::Duration::from_mins(1);
+/// Time after which an unread item is missed.
+const MISSED_AFTER: std::time::Duration = std::time::Duration::from_mins(10);
 /// Time for which a person counts as active after input.
 pub const ACTIVE_FOR: std::time::Duration = std::time::Duration::from_mins(1);
 
@@ -129,7 +131,7 @@ struct Candidate {
 
 macro_rules! candidate_columns {
     () => {
-        "select d.id as device_id, d.user_id, d.origin, s.push, s.preview, s.quiet, s.paused_until, s.timezone, s.version \
+        "select d.id as device_id, d.user_id, d.origin, s.push, s.preview, s.quiet, s.paused_until, s.timezone, s.mail, s.version \
          from push_devices d left join notification_settings s on s.user_id = d.user_id "
     };
 }
@@ -169,11 +171,28 @@ impl Batch {
             changed_seq: item.changed_seq,
             user,
             workspace: Some(item.workspace_id),
-            device: candidate.device_id,
+            target: candidate.device_id.0,
             kind: DeliveryKind::Item,
             reason: Some(item.reason),
             origin: candidate.origin,
             since: Some(item.changed_at),
+            due_at: now(),
+        });
+    }
+
+    /// Adds the item to the person's next email.
+    fn add_mail(&mut self, item: &ChangedItem, user: UserId) {
+        self.deliveries.push(NewDelivery {
+            item: item.id,
+            changed_seq: item.changed_seq,
+            user,
+            workspace: Some(item.workspace_id),
+            target: user.0,
+            kind: DeliveryKind::Mail,
+            reason: Some(item.reason),
+            origin: MAIL_ORIGIN.to_owned(),
+            since: Some(item.changed_at),
+            due_at: item.changed_at + MISSED_AFTER,
         });
     }
 
@@ -319,8 +338,20 @@ impl Pusher {
             1,
             "order by d.id"
         );
-        let found: Vec<Candidate> = c.q(sql).bind(hexadecimal_ids(people)).all().await?;
+        let found: Vec<Candidate> = c
+            .q(sql)
+            .bind(hexadecimal_ids(people.iter().copied()))
+            .all()
+            .await?;
+        let sql = sql_with_ids!(
+            c,
+            "select user_id from notification_settings where mail = 'missed' and user_id in",
+            1,
+            ""
+        );
+        let mailed: Vec<(Uuid,)> = c.q(sql).bind(hexadecimal_ids(people)).all().await?;
         drop(c);
+        let mailed: HashSet<Uuid> = mailed.into_iter().map(|(user,)| user).collect();
         let active = self
             .active_of(db, found.iter().map(|one| one.user_id))
             .await?;
@@ -336,6 +367,9 @@ impl Pusher {
         for item in items {
             for candidate in of_person.get(&item.recipient_id).into_iter().flatten() {
                 batch.add(item, candidate.clone());
+            }
+            if mailed.contains(&item.recipient_id) {
+                batch.add_mail(item, UserId(item.recipient_id));
             }
         }
         Ok(batch)
@@ -455,11 +489,12 @@ async fn summarize_for(
             changed_seq: due_at.unix_ms(),
             user,
             workspace: None,
-            device,
+            target: device.0,
             kind: DeliveryKind::Summary,
             reason: None,
             origin,
             since: Some(since),
+            due_at: now(),
         };
         queue::insert(c, &new).await?;
     }
@@ -532,7 +567,7 @@ async fn list_followers(
     end: Uuid,
 ) -> Result<Vec<FollowedMessage>, DbError> {
     c.q("select m.id as message_id, m.conversation_id, m.workspace_id, m.seq, m.created_at, d.id as device_id, d.user_id, d.origin, \
-         s.push, s.preview, s.quiet, s.paused_until, s.timezone, s.version from messages m \
+         s.push, s.preview, s.quiet, s.paused_until, s.timezone, s.mail, s.version from messages m \
          join follows f on f.conversation_id = m.conversation_id and f.cause = 'manual' and f.level = 'all' \
          join push_devices d on d.user_id = f.user_id left join notification_settings s on s.user_id = d.user_id \
          where m.id >= $1 and m.id < $3 and (m.id > $1 or d.id > $2) and m.author_type = 'human' and m.author_id <> f.user_id \

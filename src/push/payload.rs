@@ -4,11 +4,11 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{client::Urgency, crypto::PLAINTEXT_BYTES_MAX, settings::NotificationPreview};
+use super::{client::Urgency, crypto::PLAINTEXT_BYTES_MAX};
 use crate::{
     chat::inbox::{item::InboxItem, notified::NotifiedItem},
     ids::InboxItemId,
-    inbox::InboxReason,
+    inbox::{InboxReason, NotificationPreview},
 };
 
 /// Maximum length of a body, in UTF-16 code units.
@@ -40,7 +40,7 @@ fn tag_of(id: Uuid) -> String {
 }
 
 /// Describes the event behind an item without naming its place.
-fn describe(item: &InboxItem) -> String {
+pub(super) fn describe(item: &InboxItem) -> String {
     let from = item.from.as_ref().map(|from| from.name.trim());
     let from = from.filter(|name| !name.is_empty()).unwrap_or("Somebody");
     match item.reason {
@@ -61,7 +61,7 @@ fn describe(item: &InboxItem) -> String {
 }
 
 /// Page of the conversation, or else the inbox.
-fn url_of(notified: &NotifiedItem) -> String {
+pub(super) fn url_of(notified: &NotifiedItem) -> String {
     let (item, slug) = (&notified.item, &notified.slug);
     let (Some(channel), Some(thread)) = (item.channel_id, item.thread_id) else {
         return format!("/{slug}/inbox");
@@ -93,6 +93,7 @@ impl Payload {
             .map(|id| id.0)
             .or(item.thread_id.map(|id| id.0));
         let happened = describe(item);
+        let preview = preview.max(notified.preview_max.push);
         let (title, body) = match preview {
             NotificationPreview::None => ("New message".to_owned(), String::new()),
             NotificationPreview::Sender => (happened, String::new()),

@@ -43,6 +43,8 @@ pub struct PushStatus {
     pub devices: Vec<PushDevice>,
     /// Newest first, at most 20.
     pub recent: Vec<RecentDelivery>,
+    /// Answer of your mail server, if emails are off because it refused one.
+    pub mail_problem: Option<String>,
 }
 
 /// Sender of notifications.

@@ -32,6 +32,8 @@ text_enum! {
         Item = "item",
         /// The number of items that quiet hours or a pause held back.
         Summary = "summary",
+        /// An item that is in the next email, unless the person sees it before.
+        Mail = "mail",
     }
 }
 
@@ -58,31 +60,37 @@ pub(super) struct NewDelivery {
     pub(super) changed_seq: i64,
     pub(super) user: UserId,
     pub(super) workspace: Option<WorkspaceId>,
-    pub(super) device: DeviceId,
+    /// Device, or for an email the person.
+    pub(super) target: Uuid,
     pub(super) kind: DeliveryKind,
     pub(super) reason: Option<InboxReason>,
     pub(super) origin: String,
     /// Time at which the item opened, or the first one of a summary.
     pub(super) since: Option<Timestamp>,
+    pub(super) due_at: Timestamp,
 }
+
+/// `origin` of deliveries by email, which no push service has.
+pub(super) const MAIL_ORIGIN: &str = "mail";
 
 /// Inserts a delivery, unless this change of the item has one for the device.
 pub(super) async fn insert(c: &mut Conn, new: &NewDelivery) -> Result<(), DbError> {
     c.q("insert into deliveries (id, item_id, changed_seq, user_id, workspace_id, target_id, kind, reason, origin, state, attempt, \
-         due_at, since, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $11) \
+         due_at, since, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13) \
          on conflict (item_id, changed_seq, target_id) do nothing")
         .bind(Uuid::now_v7())
         .bind(new.item)
         .bind(new.changed_seq)
         .bind(new.user)
         .bind(new.workspace)
-        .bind(new.device)
+        .bind(new.target)
         .bind(new.kind)
         .bind(new.reason)
         .bind(new.origin.clone())
         .bind(DeliveryState::Queued)
-        .bind(now())
+        .bind(new.due_at)
         .bind(new.since)
+        .bind(now())
         .run()
         .await?;
     Ok(())
@@ -107,9 +115,10 @@ pub(super) struct DueDelivery {
 /// Push services with deliveries that are due, longest first.
 pub(super) async fn list_due_origins(c: &mut Conn) -> Result<Vec<String>, DbError> {
     let rows: Vec<(String,)> = c
-        .q("select origin from deliveries where due_at <= $1 group by origin order by min(due_at) limit $2")
+        .q("select origin from deliveries where due_at <= $1 and origin <> $3 group by origin order by min(due_at) limit $2")
         .bind(now())
         .bind(ORIGINS_MAX)
+        .bind(MAIL_ORIGIN.to_owned())
         .all()
         .await?;
     Ok(rows.into_iter().map(|(origin,)| origin).collect())
@@ -166,6 +175,45 @@ pub(super) async fn settle(
         .bind(settlement.answer.clone())
         .bind(due_at)
         .bind(attempts)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Ends a delivery by email. Returns 0 if it has ended.
+pub(super) async fn end_mail(c: &mut Conn, delivery: Uuid) -> Result<u64, DbError> {
+    c.q("update deliveries set state = $2, due_at = null where id = $1 and due_at is not null")
+        .bind(delivery)
+        .bind(DeliveryState::Sent)
+        .run()
+        .await
+}
+
+/// Notes that an email shows an item as it is after a change, so that no other email says the same.
+pub(super) async fn cover_by_mail(
+    c: &mut Conn,
+    user: UserId,
+    item: InboxItemId,
+    changed_seq: i64,
+) -> Result<(), DbError> {
+    c.q("update deliveries set state = $4, due_at = null where item_id = $1 and target_id = $2 and changed_seq <= $3 \
+         and due_at is not null")
+        .bind(item)
+        .bind(user)
+        .bind(changed_seq)
+        .bind(DeliveryState::Sent)
+        .run()
+        .await?;
+    c.q("insert into deliveries (id, item_id, changed_seq, user_id, target_id, kind, origin, state, attempt, created_at) \
+         values ($1, $2, $3, $4, $4, $5, $6, $7, 0, $8) on conflict (item_id, changed_seq, target_id) do nothing")
+        .bind(Uuid::now_v7())
+        .bind(item)
+        .bind(changed_seq)
+        .bind(user)
+        .bind(DeliveryKind::Mail)
+        .bind(MAIL_ORIGIN.to_owned())
+        .bind(DeliveryState::Sent)
+        .bind(now())
         .run()
         .await?;
     Ok(())

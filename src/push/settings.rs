@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::error::PushError;
 use crate::{
+    auth::{new_token, users},
     db::{Conn, DbError, Json, now},
     ids::UserId,
+    inbox::NotificationPreview,
     text_enum::text_enum,
     time::{Timestamp, instant_of},
 };
@@ -18,14 +20,11 @@ const PAUSE_MAX: std::time::Duration = std::time::Duration::from_hours(366 * 24)
 const SPANS_MAX: usize = 16;
 
 text_enum! {
-    /// Content of a notification on a locked screen.
-    pub enum NotificationPreview {
-        /// The author, the channel, and the text.
-        Full = "full",
-        /// The author and the reason.
-        Sender = "sender",
-        /// Neither.
-        None = "none",
+    /// Emails about inbox items.
+    pub enum MailNotifications {
+        Off = "off",
+        /// About items that the person has not read for ten minutes.
+        Missed = "missed",
     }
 }
 
@@ -101,6 +100,7 @@ pub struct NotificationSettings {
     pub paused_until: Option<Timestamp>,
     /// Time zone of the quiet hours, such as `Europe/Berlin`.
     pub timezone: String,
+    pub mail: MailNotifications,
     pub version: i64,
 }
 
@@ -112,6 +112,7 @@ impl Default for NotificationSettings {
             quiet: None,
             paused_until: None,
             timezone: "UTC".to_owned(),
+            mail: MailNotifications::Off,
             version: 0,
         }
     }
@@ -145,6 +146,13 @@ pub struct NotificationSettingsForm {
     pub paused_until: Option<Timestamp>,
     /// Time zone such as `Europe/Berlin`.
     pub timezone: String,
+    /// `missed` needs a confirmed address.
+    #[serde(default = "off")]
+    pub mail: MailNotifications,
+}
+
+fn off() -> MailNotifications {
+    MailNotifications::Off
 }
 
 impl NotificationSettingsForm {
@@ -184,6 +192,7 @@ pub(super) struct SettingsRow {
     quiet: Option<Json<QuietHours>>,
     paused_until: Option<Timestamp>,
     timezone: Option<String>,
+    mail: Option<MailNotifications>,
     version: Option<i64>,
 }
 
@@ -196,6 +205,7 @@ impl From<SettingsRow> for NotificationSettings {
             quiet: row.quiet.map(|quiet| quiet.0),
             paused_until: row.paused_until,
             timezone: row.timezone.unwrap_or(default.timezone),
+            mail: row.mail.unwrap_or(default.mail),
             version: row.version.unwrap_or(default.version),
         }
     }
@@ -207,7 +217,7 @@ impl From<SettingsRow> for NotificationSettings {
 /// Only database errors.
 pub async fn read(c: &mut Conn, user: UserId) -> Result<NotificationSettings, DbError> {
     let row: Option<SettingsRow> = c
-        .q("select push, preview, quiet, paused_until, timezone, version from notification_settings where user_id = $1")
+        .q("select push, preview, quiet, paused_until, timezone, mail, version from notification_settings where user_id = $1")
         .bind(user)
         .opt()
         .await?;
@@ -217,7 +227,7 @@ pub async fn read(c: &mut Conn, user: UserId) -> Result<NotificationSettings, Db
 /// Replaces the settings of an account.
 ///
 /// # Errors
-/// `Invalid`, or `Stale` if they have another version.
+/// `Invalid`, `AddressNotConfirmed`, or `Stale` if they have another version.
 pub async fn replace(
     c: &mut Conn,
     user: UserId,
@@ -235,6 +245,11 @@ pub async fn replace(
         let current = serde_json::to_value(&stored).unwrap_or_default();
         return Err(PushError::Stale(Box::new(current)));
     }
+    let turns_mail_on =
+        form.mail == MailNotifications::Missed && stored.mail == MailNotifications::Off;
+    if turns_mail_on && !users::get_user(c, user).await?.email_confirmed {
+        return Err(PushError::AddressNotConfirmed);
+    }
     let form = form.clone();
     let settings = NotificationSettings {
         push: form.push,
@@ -242,12 +257,14 @@ pub async fn replace(
         quiet: form.quiet,
         paused_until: form.paused_until,
         timezone: form.timezone,
+        mail: form.mail,
         version: stored.version + 1,
     };
     let at = now();
-    c.q("insert into notification_settings (user_id, push, preview, quiet, paused_until, timezone, version) \
-         values ($1, $2, $3, $4, $5, $6, $7) on conflict (user_id) do update set push = excluded.push, preview = excluded.preview, \
-         quiet = excluded.quiet, paused_until = excluded.paused_until, timezone = excluded.timezone, version = excluded.version")
+    c.q("insert into notification_settings (user_id, push, preview, quiet, paused_until, timezone, version, mail, mail_token) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (user_id) do update set push = excluded.push, preview = excluded.preview, \
+         quiet = excluded.quiet, paused_until = excluded.paused_until, timezone = excluded.timezone, version = excluded.version, \
+         mail = excluded.mail, mail_token = coalesce(notification_settings.mail_token, excluded.mail_token)")
         .bind(user)
         .bind(settings.push)
         .bind(settings.preview)
@@ -255,8 +272,16 @@ pub async fn replace(
         .bind(settings.paused_until)
         .bind(settings.timezone.clone())
         .bind(settings.version)
+        .bind(settings.mail)
+        .bind(new_token())
         .run()
         .await?;
+    if settings.mail == MailNotifications::Missed {
+        c.q("update notification_settings set mail_problem = null where user_id = $1")
+            .bind(user)
+            .run()
+            .await?;
+    }
     // The summary of what was held back so far follows at the new end.
     c.q("update notification_settings set next_due_at = $2 where user_id = $1 and held_since is not null")
         .bind(user)
@@ -264,6 +289,46 @@ pub async fn replace(
         .run()
         .await?;
     Ok(settings)
+}
+
+/// Turns emails off with the secret of a link in one of them.
+///
+/// # Errors
+/// `UnsubscribeNotFound`.
+pub async fn unsubscribe(c: &mut Conn, token: &str) -> Result<(), PushError> {
+    let known = c
+        .q("update notification_settings set version = case when mail = 'off' then version else version + 1 end, mail = 'off' \
+            where mail_token = $1")
+        .bind(token.to_owned())
+        .run()
+        .await?;
+    if known == 0 {
+        return Err(PushError::UnsubscribeNotFound);
+    }
+    Ok(())
+}
+
+/// Secret of the links that turn emails off.
+pub(super) async fn mail_token(c: &mut Conn, user: UserId) -> Result<Option<String>, DbError> {
+    let row: Option<(Option<String>,)> = c
+        .q("select mail_token from notification_settings where user_id = $1")
+        .bind(user)
+        .opt()
+        .await?;
+    Ok(row.and_then(|(token,)| token))
+}
+
+/// Answer of a mail server that refused an email, after which they are off.
+///
+/// # Errors
+/// Only database errors.
+pub async fn mail_problem(c: &mut Conn, user: UserId) -> Result<Option<String>, DbError> {
+    let row: Option<(Option<String>,)> = c
+        .q("select mail_problem from notification_settings where user_id = $1")
+        .bind(user)
+        .opt()
+        .await?;
+    Ok(row.and_then(|(problem,)| problem))
 }
 
 /// Notes that an item is held back until the end of quiet hours or a pause.

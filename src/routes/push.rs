@@ -5,15 +5,17 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::agents::tagged;
 use crate::{
     auth::Caller,
+    db::Conn,
     http::{
         ApiError,
         error::ErrorBody,
-        extract::{Body, IfMatch, NoFields, Path},
+        extract::{Body, IfMatch, NoFields, Path, Query, RawBody},
     },
     ids::DeviceId,
     push::{
@@ -36,6 +38,7 @@ pub fn router() -> OpenApiRouter<State> {
             get_notification_settings,
             put_notification_settings
         ))
+        .routes(routes!(unsubscribe_from_mail))
 }
 
 /// Get the key for push subscriptions, your devices, and your last notifications
@@ -56,6 +59,7 @@ async fn get_push(
         subject_ok: state.pusher.has_accepted_subject(),
         devices: device::list(&mut c, caller.user, session).await?,
         recent: device::recent(&mut c, caller.user).await?,
+        mail_problem: settings::mail_problem(&mut c, caller.user).await?,
     }))
 }
 
@@ -148,8 +152,9 @@ async fn get_notification_settings(
     params(("If-Match" = inline(Option<IfMatch>), Header)),
     request_body(content = NotificationSettingsForm, example = json!({"push": true, "preview": "full",
         "quiet": {"from": "22:00", "to": "07:00", "days": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]},
-        "paused_until": null, "timezone": "Europe/Berlin"})),
-    responses((status = 200, body = NotificationSettings)))]
+        "paused_until": null, "timezone": "Europe/Berlin", "mail": "off"})),
+    responses((status = 200, body = NotificationSettings),
+        (status = 422, description = "`missed` needs a confirmed address", body = ErrorBody)))]
 async fn put_notification_settings(
     axum::extract::State(state): St,
     caller: Caller,
@@ -165,4 +170,34 @@ async fn put_notification_settings(
         .await
         .map_err(|e: PushError| e)?;
     Ok(tagged(StatusCode::OK, changed.version, &changed))
+}
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct UnsubscribeQuery {
+    /// Secret of the link in an email.
+    token: String,
+}
+
+/// Turn off emails about missed items with the link in one of them
+///
+/// Mail programs call this for `List-Unsubscribe` (RFC 8058). The body is ignored.
+#[utoipa::path(post, path = "/v1/mail/unsubscribe", tag = "inbox",
+    security(()), params(UnsubscribeQuery),
+    responses((status = 204),
+        (status = 404, description = "The link is not valid", body = ErrorBody)))]
+async fn unsubscribe_from_mail(
+    axum::extract::State(state): St,
+    Query(query): Query<UnsubscribeQuery>,
+    _: RawBody,
+) -> Result<StatusCode, ApiError> {
+    let token = query.token;
+    state
+        .db
+        .write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+            settings::unsubscribe(c, &token).await
+        })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
 }

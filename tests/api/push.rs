@@ -597,7 +597,7 @@ async fn put_if(person: &Person, version: &str, body: &Value) -> u16 {
 async fn settings_have_defaults_and_versions() {
     let t = team_with(&[]).await;
     let path = "/v1/notification-settings";
-    let default = json!({"push": true, "preview": "full", "quiet": null, "paused_until": null, "timezone": "UTC", "version": 0});
+    let default = json!({"push": true, "preview": "full", "quiet": null, "paused_until": null, "timezone": "UTC", "mail": "off", "version": 0});
     assert_eq!(t.bo.get(path).await.ok(), default);
     let quiet = json!({"from": "22:00", "to": "07:00", "days": ["mon", "sun"]});
     let form = json!({"push": true, "preview": "sender", "quiet": quiet, "paused_until": null, "timezone": "Europe/Berlin"});

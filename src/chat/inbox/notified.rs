@@ -6,10 +6,11 @@ use super::{
     rows::{self, Filter, Reader},
 };
 use crate::{
+    agents::policy,
     chat::rows::channel::ChannelKind,
     db::{Conn, DbError, now},
     ids::{InboxItemId, UserId, WorkspaceId},
-    inbox::{InboxReason, InboxState},
+    inbox::{InboxReason, InboxState, NotificationPreview},
     time::Timestamp,
 };
 
@@ -24,8 +25,16 @@ pub struct NotifiedItem {
     /// Name of the channel; `None` in direct channels and outside of channels.
     pub channel_name: Option<String>,
     pub slug: String,
+    pub preview_max: ItemPreviewMax,
     /// Number of the person's open items in the workspace.
     pub open: i64,
+}
+
+/// Most that notifications of an item show, by the policy of its workspace.
+#[derive(Debug, Clone, Copy)]
+pub struct ItemPreviewMax {
+    pub push: NotificationPreview,
+    pub mail: NotificationPreview,
 }
 
 /// Checks whether an item is open, its level notifies, and its person has not read it.
@@ -65,6 +74,19 @@ pub async fn find_notifying(
         .bind(item.channel_id)
         .opt()
         .await?;
+    let max = policy::find_preview_max(c, workspace).await?;
+    let is_public = matches!(channel, Some((ChannelKind::Public, _)));
+    let preview_max = if is_public {
+        ItemPreviewMax {
+            push: max.public,
+            mail: max.public,
+        }
+    } else {
+        ItemPreviewMax {
+            push: max.private,
+            mail: max.private_mail,
+        }
+    };
     let channel_name =
         channel.and_then(|(kind, name)| name.filter(|_| kind != ChannelKind::Direct));
     let open = rows::count_open(c, reader, OPEN_MAX).await?;
@@ -72,6 +94,7 @@ pub async fn find_notifying(
         item,
         channel_name,
         slug,
+        preview_max,
         open,
     }))
 }

@@ -92,6 +92,7 @@ async fn send_test_mail(
         reason:
             "You get this because you pressed “Send a test email” in the settings of the server."
                 .to_owned(),
+        ..Letter::default()
     };
     let started = Instant::now();
     let outcome = sending.send(&letter).await;

@@ -19,6 +19,7 @@ const status = (of: Partial<PushStatus> = {}): PushStatus => ({
   subject_ok: true,
   devices: [device],
   recent: [],
+  mail_problem: null,
   ...of,
 });
 const own = { endpoint: 'https://push/a', key: 'key' };
