@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{AuthError, Role, Scope, Scopes};
+use super::{AuthError, Role, Scope, Scopes, UserKind, demands, has_demands};
 use crate::{
     db::{Conn, Db, DbError, Share, now},
-    ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
+    ids::{ApiKeyId, BotId, SessionId, UserId, WorkspaceId},
     realtime::log::AgentVisibility,
     time::Timestamp,
 };
@@ -25,7 +25,9 @@ macro_rules! credential_is_valid {
             $id,
             " and (expires_at is null or expires_at > ",
             $now,
-            ")))"
+            ")) or exists (select 1 from bot_keys where id = ",
+            $id,
+            "))"
         )
     };
 }
@@ -42,10 +44,20 @@ pub enum Credential {
     },
 }
 
-/// A signed-in person, before a workspace is known.
+/// State of a credential in a workspace, read by the query that finds the role.
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
+pub(crate) struct CredentialState {
+    /// True if the session or key has not ended.
+    pub is_valid: bool,
+    /// True if the workspace demands something of sessions.
+    pub has_demands: bool,
+}
+
+/// A signed-in person or a bot with a key, before a workspace is known.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub user: UserId,
+    pub kind: UserKind,
     pub name: String,
     pub credential: Credential,
 }
@@ -92,6 +104,14 @@ impl Caller {
         }
     }
 
+    /// The bot whose key was sent; `None` for a person.
+    pub fn bot(&self) -> Option<BotId> {
+        match self.kind {
+            UserKind::Bot => Some(BotId(self.user.0)),
+            UserKind::Person => None,
+        }
+    }
+
     pub fn key(&self) -> Option<ApiKeyId> {
         match &self.credential {
             Credential::Session(_) => None,
@@ -107,23 +127,33 @@ impl Caller {
         }
     }
 
-    /// Builds the actor from a role and the validity of the credential that were just read. Ignores restrictions by the
-    /// workspace policy, which affect only agent routes; those use `enter`.
+    /// Builds the actor from a role and the state of the credential that were just read, and checks what the workspace demands. Ignores
+    /// restrictions by the workspace policy, which affect only agent routes; those use `enter`.
     ///
     /// # Errors
-    /// `NotAuthenticated` if the session or key has ended since the request was authenticated.
-    pub fn acting(
+    /// `NotAuthenticated` if the session or key has ended since the request was authenticated, or a demand that it does not meet.
+    pub(crate) async fn acting(
         &self,
+        c: &mut Conn,
         workspace: WorkspaceId,
         role: Role,
-        is_valid: bool,
+        credential: CredentialState,
     ) -> Result<Actor<'_>, AuthError> {
-        if !is_valid {
+        if !credential.is_valid {
             return Err(AuthError::NotAuthenticated);
+        }
+        // Keys meet all demands: a session that met them created the key.
+        if let Credential::Session(session) = &self.credential
+            && credential.has_demands
+        {
+            demands::check(c, self.user, *session, workspace).await?;
         }
         // Included in the log lines of this request.
         tracing::Span::current().record("workspace.id", tracing::field::display(workspace));
-        let mut scopes = role.scopes();
+        let mut scopes = match self.kind {
+            UserKind::Person => role.scopes(),
+            UserKind::Bot => Scopes::of_bots(),
+        };
         if let Credential::Key {
             scopes: granted, ..
         } = &self.credential
@@ -142,7 +172,7 @@ impl Caller {
 
     /// # Errors
     /// `WorkspaceNotFound` if this person is not a member or the key belongs to another workspace, or `NotAuthenticated` if the
-    /// session or key has ended.
+    /// session or key has ended, or an error for what the workspace demands of sessions.
     pub async fn enter(
         &self,
         c: &mut Conn,
@@ -151,10 +181,15 @@ impl Caller {
         if !self.may_enter(workspace) {
             return Err(AuthError::WorkspaceNotFound);
         }
-        let row: Option<(Role, bool, bool)> = c
+        if let Some(bot) = self.bot() {
+            return self.enter_as_bot(c, workspace, bot).await;
+        }
+        let row: Option<(Role, bool, bool, bool)> = c
             .q(concat!(
                 "select m.role, coalesce(p.members_write_agents, TRUE), ",
                 credential_is_valid!("$3", "$4"),
+                ", ",
+                has_demands!("m.workspace_id"),
                 " from members m left join workspace_policies p on p.workspace_id = m.workspace_id \
                  where m.workspace_id = $1 and m.user_id = $2"
             ))
@@ -164,12 +199,44 @@ impl Caller {
             .bind(now())
             .opt()
             .await?;
-        let (role, members_write_agents, is_valid) = row.ok_or(AuthError::WorkspaceNotFound)?;
-        let mut actor = self.acting(workspace, role, is_valid)?;
+        let (role, members_write_agents, is_valid, has_demands) =
+            row.ok_or(AuthError::WorkspaceNotFound)?;
+        let credential = CredentialState {
+            is_valid,
+            has_demands,
+        };
+        let mut actor = self.acting(c, workspace, role, credential).await?;
         if !role.writes_agents(members_write_agents) {
             actor.scopes.0.remove(&Scope::AgentsWrite);
         }
         Ok(actor)
+    }
+
+    async fn enter_as_bot(
+        &self,
+        c: &mut Conn,
+        workspace: WorkspaceId,
+        bot: BotId,
+    ) -> Result<Actor<'_>, AuthError> {
+        let row: Option<(bool,)> = c
+            .q(concat!(
+                "select ",
+                credential_is_valid!("$3", "$4"),
+                " from bots b where b.workspace_id = $1 and b.id = $2 and b.status = 'active'"
+            ))
+            .bind(workspace)
+            .bind(bot)
+            .bind(self.credential_id())
+            .bind(now())
+            .opt()
+            .await?;
+        let (is_valid,) = row.ok_or(AuthError::WorkspaceNotFound)?;
+        let credential = CredentialState {
+            is_valid,
+            // Demands concern sessions.
+            has_demands: false,
+        };
+        self.acting(c, workspace, Role::Viewer, credential).await
     }
 
     /// Checks the credential for actions on the account itself, outside of any workspace.

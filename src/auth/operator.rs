@@ -10,7 +10,7 @@ use super::{
     members::{self, Newcomer},
     password::StoredPassword,
     revocations::{self, Revocation},
-    users, workspaces,
+    suspensions, users, workspaces,
 };
 use crate::{
     db::{Conn, Db, dialect},
@@ -66,6 +66,7 @@ pub async fn make_admin(db: &Db, email: &str, slug: &str) -> Result<(), AuthErro
             name: &name,
             handle: None,
         };
+        suspensions::restore(c, workspace, user).await?;
         let before = members::join(c, workspace, &new, Role::Admin).await?.role;
         if before != Role::Admin {
             members::store_role(c, workspace, user, Role::Admin).await?;

@@ -41,6 +41,7 @@ text_enum! {
         Sessions = "sessions",
         Keys = "keys",
         User = "user",
+        Workspace = "workspace",
     }
 }
 
@@ -61,6 +62,8 @@ pub enum Revocation {
         user: UserId,
         workspace: Option<WorkspaceId>,
     },
+    /// Sessions that do not meet what a workspace demands. Their sockets close with 4003.
+    Workspace(WorkspaceId),
 }
 
 impl Revocation {
@@ -76,6 +79,7 @@ impl Revocation {
             Self::User { user, workspace } => {
                 socket.user == user && workspace.is_none_or(|id| socket.workspace == id)
             }
+            Self::Workspace(id) => socket.workspace == id,
         }
     }
 
@@ -86,7 +90,7 @@ impl Revocation {
             Self::Session(_) | Self::Key(_) => {
                 hub.close_where(Close::NotAuthenticated, |socket| self.matches(socket));
             }
-            Self::Sessions { .. } | Self::Keys(_) | Self::User { .. } => {
+            Self::Sessions { .. } | Self::Keys(_) | Self::User { .. } | Self::Workspace(_) => {
                 hub.doubt_where(|socket| self.matches(socket));
             }
         }
@@ -99,6 +103,7 @@ impl Revocation {
             Self::Sessions { .. } => RevocationKind::Sessions,
             Self::Keys(_) => RevocationKind::Keys,
             Self::User { .. } => RevocationKind::User,
+            Self::Workspace(_) => RevocationKind::Workspace,
         }
     }
 
@@ -106,6 +111,7 @@ impl Revocation {
         match *self {
             Self::Session(id) => id.0,
             Self::Key(id) => id.0,
+            Self::Workspace(id) => id.0,
             Self::Sessions { user, .. } | Self::Keys(user) | Self::User { user, .. } => user.0,
         }
     }
@@ -136,7 +142,10 @@ async fn insert(c: &mut Conn, revocation: &Revocation) -> Result<Uuid, DbError> 
     let (workspace, except) = match *revocation {
         Revocation::User { workspace, .. } => (workspace, None),
         Revocation::Sessions { except, .. } => (None, except),
-        Revocation::Session(_) | Revocation::Key(_) | Revocation::Keys(_) => (None, None),
+        Revocation::Session(_)
+        | Revocation::Key(_)
+        | Revocation::Keys(_)
+        | Revocation::Workspace(_) => (None, None),
     };
     c.q(
         "insert into revocations (id, kind, target, workspace_id, except_session, created_at) \
@@ -174,6 +183,7 @@ impl RevocationRow {
                 except: self.except_session,
             },
             RevocationKind::Keys => Revocation::Keys(user),
+            RevocationKind::Workspace => Revocation::Workspace(WorkspaceId(self.target)),
             RevocationKind::User => Revocation::User {
                 user,
                 workspace: self.workspace_id,

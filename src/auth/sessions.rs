@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use crate::{text_enum::text_enum, time::Timestamp};
 use serde::Serialize;
 
 use super::{
-    AuthError, Caller, Credential, Scopes, Token,
+    AuthError, Caller, Credential, Scopes, Token, UserKind,
     events::{self, AuthEventKind, Device},
     hash_token, new_token,
     revocations::{self, Revocation},
@@ -26,6 +26,19 @@ const SESSIONS_MAX: i64 = 100;
 /// Age after which `last_seen_at` is updated, so that not every request writes.
 pub(super) const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);
 
+text_enum! {
+    /// What a person proved when a session started.
+    pub(crate) enum SignInProof {
+        OneFactor = "one_factor",
+        SecondFactor = "second_factor",
+        /// A link of the operator, which meets the demands of every workspace for a while.
+        OperatorLink = "operator_link",
+    }
+}
+
+/// Time for which a link of the operator meets the demands of every workspace.
+const EXEMPT_FOR: Duration = Duration::from_hours(1);
+
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Session {
     pub id: SessionId,
@@ -43,6 +56,7 @@ pub(crate) async fn start(
     user: UserId,
     device: &Device,
     instead_of: Option<&str>,
+    proof: SignInProof,
 ) -> Result<String, AuthError> {
     if let Some(old) = instead_of {
         let ended = c
@@ -63,8 +77,8 @@ pub(crate) async fn start(
         .await?;
     record_ended(c, ended).await?;
     let token = new_token();
-    c.q("insert into sessions (id, user_id, token_hash, user_agent, address, created_at, last_seen_at, expires_at) \
-         values ($1, $2, $3, $4, $5, $6, $6, $7)")
+    c.q("insert into sessions (id, user_id, token_hash, user_agent, address, created_at, last_seen_at, expires_at, second_factor_at, \
+         exempt_until) values ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9)")
         .bind(SessionId::new())
         .bind(user)
         .bind(hash_token(&token))
@@ -77,6 +91,8 @@ pub(crate) async fn start(
         .bind(device.address.clone())
         .bind(now())
         .bind(now() + SESSION_LIFETIME)
+        .bind((proof == SignInProof::SecondFactor).then(now))
+        .bind((proof == SignInProof::OperatorLink).then(|| now() + EXEMPT_FOR))
         .run()
         .await?;
     events::record(c, user, AuthEventKind::SignedIn, None, device).await?;
@@ -127,9 +143,12 @@ async fn find_key(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError> {
         .bind(hash_token(key))
         .opt()
         .await?;
-    let row = row
-        .filter(|row| row.expires_at.is_none_or(|at| at > now()))
-        .ok_or(AuthError::NotAuthenticated)?;
+    let Some(row) = row else {
+        return find_bot_key(c, key).await;
+    };
+    if row.expires_at.is_some_and(|at| at <= now()) {
+        return Err(AuthError::NotAuthenticated);
+    }
     let stale = row
         .last_used_at
         .is_none_or(|at| at < now() - SEEN_STALE_AFTER);
@@ -141,10 +160,49 @@ async fn find_key(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError> {
     Ok(FoundCaller {
         caller: Caller {
             user: row.user_id,
+            kind: UserKind::Person,
             name: row.name,
             credential,
         },
         stale,
+    })
+}
+
+#[derive(sqlx::FromRow)]
+struct BotKeyRow {
+    id: ApiKeyId,
+    bot_id: UserId,
+    name: String,
+    workspace_id: WorkspaceId,
+    is_active: bool,
+    last_used_at: Option<Timestamp>,
+}
+
+async fn find_bot_key(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError> {
+    let row: Option<BotKeyRow> = c
+        .q("select k.id, k.bot_id, u.name, b.workspace_id, b.status = 'active' as is_active, k.last_used_at \
+            from bot_keys k join bots b on b.id = k.bot_id join users u on u.id = k.bot_id where k.token_hash = $1")
+        .bind(hash_token(key))
+        .opt()
+        .await?;
+    let row = row.ok_or(AuthError::NotAuthenticated)?;
+    if !row.is_active {
+        return Err(AuthError::BotPaused);
+    }
+    Ok(FoundCaller {
+        caller: Caller {
+            user: row.bot_id,
+            kind: UserKind::Bot,
+            name: row.name,
+            credential: Credential::Key {
+                id: row.id,
+                workspace: row.workspace_id,
+                scopes: Scopes::of_bots(),
+            },
+        },
+        stale: row
+            .last_used_at
+            .is_none_or(|at| at < now() - SEEN_STALE_AFTER),
     })
 }
 
@@ -164,6 +222,7 @@ async fn find_session(c: &mut Conn, token: &str) -> Result<FoundCaller, AuthErro
     Ok(FoundCaller {
         caller: Caller {
             user: row.user_id,
+            kind: UserKind::Person,
             name: row.name,
             credential: Credential::Session(row.id),
         },
@@ -180,27 +239,38 @@ fn expiry(created_at: Timestamp, now: Timestamp) -> Timestamp {
 pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthError> {
     match credential {
         Credential::Session(id) => {
-            let row: Option<(Timestamp,)> = c
-                .q("select created_at from sessions where id = $1")
+            let row: Option<(Timestamp, Timestamp, i64)> = c
+                .q("select created_at, last_seen_at, longest_idle_s from sessions where id = $1")
                 .bind(*id)
                 .opt()
                 .await?;
-            let Some((created_at,)) = row else {
+            let Some((created_at, seen_at, longest_idle_s)) = row else {
                 return Ok(());
             };
-            c.q("update sessions set last_seen_at = $2, expires_at = $3 where id = $1")
+            let idle_s = i64::try_from(now().since(seen_at).as_secs()).unwrap_or(i64::MAX);
+            c.q("update sessions set last_seen_at = $2, expires_at = $3, longest_idle_s = $4 where id = $1")
                 .bind(*id)
                 .bind(now())
                 .bind(expiry(created_at, now()))
+                .bind(idle_s.max(longest_idle_s))
                 .run()
                 .await?
         }
         Credential::Key { id, .. } => {
-            c.q("update api_keys set last_used_at = $2 where id = $1")
+            let known = c
+                .q("update api_keys set last_used_at = $2 where id = $1")
                 .bind(*id)
                 .bind(now())
                 .run()
-                .await?
+                .await?;
+            if known == 0 {
+                c.q("update bot_keys set last_used_at = $2 where id = $1")
+                    .bind(*id)
+                    .bind(now())
+                    .run()
+                    .await?;
+            }
+            known
         }
     };
     Ok(())
@@ -237,6 +307,16 @@ pub(crate) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<boo
 /// Records that the person has just confirmed that it is them.
 pub(crate) async fn confirm(c: &mut Conn, id: SessionId) -> Result<(), AuthError> {
     c.q("update sessions set confirmed_at = $2 where id = $1")
+        .bind(id)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Records that the person has just proved a second factor.
+pub(crate) async fn prove_second_factor(c: &mut Conn, id: SessionId) -> Result<(), AuthError> {
+    c.q("update sessions set second_factor_at = $2 where id = $1")
         .bind(id)
         .bind(now())
         .run()

@@ -25,7 +25,8 @@ use crate::{
         flows::{FlowKind, NewFlow},
         handles, invites, keys,
         password::{StoredPassword, check_password},
-        sessions, users, workspaces,
+        sessions::{self, SignInProof},
+        users, workspaces,
     },
     config::Signup,
     db::Conn,
@@ -138,7 +139,9 @@ async fn signed_in(
                     return Ok(Start::Asked(methods));
                 }
             }
-            starting.start_session(c, user).await.map(Start::Session)
+            let proof = SignInProof::OneFactor;
+            let token = starting.start_session(c, user, proof).await?;
+            Ok(Start::Session(token))
         })
         .await?;
     match result {

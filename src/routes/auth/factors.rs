@@ -21,7 +21,7 @@ use crate::{
         },
         flows::{self, FlowKind, NewFlow},
         oidc::identity,
-        users, workspaces,
+        sessions, users, workspaces,
     },
     db::Conn,
     http::{
@@ -158,7 +158,7 @@ async fn confirm_app(
     address: Address,
     Body(form): Body<CodeForm>,
 ) -> Result<Json<RecoveryCodes>, ApiError> {
-    caller.require_session()?;
+    let session = caller.require_session()?;
     let (user, device) = (caller.user, device_of(&headers, &address));
     state.limits.second_factor(user).await?;
     let keyring = state.keyring.clone();
@@ -166,7 +166,11 @@ async fn confirm_app(
         &state,
         &caller,
         SecurityChange::AppAdded,
-        async move |c: &mut Conn| totp::confirm(c, &keyring, user, &form.code, &device).await,
+        async move |c: &mut Conn| {
+            let codes = totp::confirm(c, &keyring, user, &form.code, &device).await?;
+            sessions::prove_second_factor(c, session).await?;
+            Ok(codes)
+        },
     )
     .await;
     state.limits.settle_second_factor(user, &confirmed).await;
@@ -387,7 +391,7 @@ async fn add_passkey(
     address: Address,
     Body(form): Body<NewPasskeyForm>,
 ) -> Result<(StatusCode, Json<NewPasskey>), ApiError> {
-    caller.require_session()?;
+    let session = caller.require_session()?;
     let new = Registration::parse(form.credential, &site(&state)).map_err(|e| match e {
         AuthError::PasskeyRejected(_) => AuthError::Invalid(e.to_string(), "credential"),
         other => other,
@@ -397,7 +401,11 @@ async fn add_passkey(
         &state,
         &caller,
         SecurityChange::PasskeyAdded,
-        async move |c: &mut Conn| passkeys::add(c, user, &form.name, &new, &device).await,
+        async move |c: &mut Conn| {
+            let added = passkeys::add(c, user, &form.name, &new, &device).await?;
+            sessions::prove_second_factor(c, session).await?;
+            Ok(added)
+        },
     )
     .await;
     let (passkey, recovery_codes) = added.map_err(|e| match e {

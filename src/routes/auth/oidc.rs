@@ -35,7 +35,9 @@ use crate::{
             step::{self, Begun, FLOW_COOKIE, FLOW_COOKIE_S, Step, StepPurpose, StepSecrets},
         },
         password::StoredPassword,
-        record_audit_of, users, workspaces,
+        record_audit_of,
+        sessions::SignInProof,
+        users, workspaces,
     },
     db::Conn,
     http::{
@@ -500,8 +502,11 @@ async fn enter(
                         tell(&writing, c, &entered).await?;
                         None
                     } else {
-                        let session = said.session.clone();
-                        Some(admit(&writing, c, &starting, &entered, session).await?)
+                        let by = ProviderSession {
+                            id: said.session.clone(),
+                            proof: said.proof,
+                        };
+                        Some(admit(&writing, c, &starting, &entered, by).await?)
                     };
                     Ok(Decided::In(entered, token))
                 }
@@ -537,17 +542,23 @@ async fn enter(
     }
 }
 
+/// Session of a provider, and what the person proved there.
+struct ProviderSession {
+    id: Option<String>,
+    proof: SignInProof,
+}
+
 /// Starts a session for an account, and tells its owner about changes.
 async fn admit(
     state: &State,
     c: &mut Conn,
     browser: &Browser,
     entered: &Entered,
-    provider_session: Option<String>,
+    by: ProviderSession,
 ) -> Result<String, AuthError> {
     tell(state, c, entered).await?;
-    let token = browser.start_session(c, entered.owner.id).await?;
-    identity::mark_session(c, &token, entered.identity, provider_session).await?;
+    let token = browser.start_session(c, entered.owner.id, by.proof).await?;
+    identity::mark_session(c, &token, entered.identity, by.id).await?;
     Ok(token)
 }
 
@@ -655,7 +666,11 @@ async fn link(
             let (user, pending) = account::take_pending(c, &secret).await?;
             let device = starting.device();
             let entered = account::connect_pending(c, &by, user, &pending, proof, device).await?;
-            let token = admit(&writing, c, &starting, &entered, pending.session).await?;
+            let by = ProviderSession {
+                id: pending.session,
+                proof: pending.proof,
+            };
+            let token = admit(&writing, c, &starting, &entered, by).await?;
             Ok::<_, SignInFault>((entered, token))
         })
         .await;

@@ -87,7 +87,7 @@ async fn get_member(
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
-    let found = members::get_member(&mut c, actor.workspace, user).await?;
+    let found = members::get_listed(&mut c, actor.workspace, user).await?;
     Ok(Json(found))
 }
 

@@ -18,7 +18,8 @@ use crate::{
         clients::{self, Client},
         events::Device,
         password::StoredPassword,
-        sessions, users, workspaces,
+        sessions::{self, SignInProof},
+        users, workspaces,
     },
     db::Conn,
     http::ApiError,
@@ -160,9 +161,11 @@ impl Browser {
         &self,
         c: &mut Conn,
         user: UserId,
+        proof: SignInProof,
     ) -> Result<String, AuthError> {
         clients::remember(c, user, &self.client).await?;
-        sessions::start(c, user, &self.device, self.instead_of.as_deref()).await
+        let instead_of = self.instead_of.as_deref();
+        sessions::start(c, user, &self.device, instead_of, proof).await
     }
 
     /// Device of the browser.

@@ -7,11 +7,15 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     auth::{
-        AuthError, Caller, DisplayName, MyWorkspace, Role, Workspace, WorkspaceCaller, workspaces,
+        AuthError, Caller, DisplayName, MyWorkspace, Role, Workspace, WorkspaceCaller,
+        demand_changes,
+        demands::{self, SignInDemands, SignInDemandsPatch},
+        workspaces,
     },
     chat::found::{NewWorkspace, found_workspace},
     http::{
         ApiError,
+        error::ErrorBody,
         extract::{Body, Path, Query},
         page::{List, PageQuery},
     },
@@ -82,6 +86,7 @@ async fn create_workspace(
         Json(WorkspaceAnswer {
             workspace,
             role: Role::Admin,
+            sign_in: SignInDemands::default(),
         }),
     ))
 }
@@ -92,6 +97,7 @@ struct WorkspaceAnswer {
     #[serde(flatten)]
     workspace: Workspace,
     role: Role,
+    sign_in: SignInDemands,
 }
 
 /// Get a workspace
@@ -108,6 +114,7 @@ async fn get_workspace(
     Ok(Json(WorkspaceAnswer {
         workspace: workspaces::get_workspace(&mut c, id).await?,
         role: actor.role,
+        sign_in: demands::of_workspace(&mut c, id).await?,
     }))
 }
 
@@ -120,15 +127,23 @@ struct WorkspacePatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     slug: Option<String>,
+    /// Needs a session whose person signed in or confirmed a short time ago, and which meets it.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    sign_in: Option<SignInDemandsPatch>,
 }
 
-/// Change the name or slug of a workspace
+/// Change the name or slug of a workspace, or what it demands of sessions
+///
+/// A session that does not meet the demands is refused in the workspace with 403 `second_factor_required`, `provider_required`, or
+/// `session_too_old`, and its sockets close with 4003. 409 `would_lock_you_out` if your own session does not meet them.
 #[utoipa::path(patch, path = "/v1/workspaces/{id}", tag = "workspaces",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = WorkspaceId, Path)),
     request_body(content = WorkspacePatch,
         example = json!({"name": "Northwind Traders"})),
-    responses((status = 200, body = WorkspaceAnswer)))]
+    responses((status = 200, body = WorkspaceAnswer),
+        (status = 409, description = "The slug is taken, or your own session does not meet `sign_in`", body = ErrorBody)))]
 async fn update_workspace(
     axum::extract::State(state): St,
     caller: Caller,
@@ -140,6 +155,7 @@ async fn update_workspace(
         .as_deref()
         .map(workspaces::parse_slug)
         .transpose()?;
+    let person = caller.clone();
     let admin = WorkspaceCaller {
         caller,
         workspace: id,
@@ -148,9 +164,19 @@ async fn update_workspace(
     let answer = admin
         .write(&state.db, async move |c, actor| {
             let (name, slug) = (patch.name.as_deref(), slug.as_deref());
+            let workspace = if name.is_none() && slug.is_none() && patch.sign_in.is_some() {
+                workspaces::get_workspace(c, actor.workspace).await?
+            } else {
+                workspaces::update(c, actor, name, slug, &named).await?
+            };
+            let sign_in = match &patch.sign_in {
+                Some(patch) => demand_changes::change(c, actor, &person, patch).await?,
+                None => demands::of_workspace(c, actor.workspace).await?,
+            };
             Ok::<_, AuthError>(WorkspaceAnswer {
-                workspace: workspaces::update(c, actor, name, slug, &named).await?,
+                workspace,
                 role: actor.role,
+                sign_in,
             })
         })
         .await?;
