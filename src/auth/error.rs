@@ -67,12 +67,24 @@ pub enum AuthError {
     TooManyWorkspaces(i64),
     #[error("{0}")]
     QuotaExceeded(String),
+    #[error("this workspace requires a second factor: sign in with one, or set one up")]
+    SecondFactorDemanded,
+    #[error("this workspace requires an identity provider: sign in with it")]
+    ProviderRequired,
+    #[error("your session is too old for this workspace: sign in again")]
+    SessionTooOld,
+    #[error("your own session does not meet this: sign in as you demand of others first")]
+    WouldLockYouOut,
     #[error("this needs a session and does not work with an API key: sign in")]
     SessionRequired,
     #[error("this key lacks the scope `{}`: create a key that has it", .0.as_str())]
     ScopeMissing(Scope),
     #[error("a {} cannot do this (`{}`): ask an admin of the workspace", .role.as_str(), .scope.as_str())]
     RoleTooLow { role: Role, scope: Scope },
+    #[error("a bot's key does not work here: use the key of a person")]
+    NotForBots,
+    #[error("the bot is paused: ask an admin of the workspace to resume it")]
+    BotPaused,
     #[error("the workspace does not exist, or you are not in it")]
     WorkspaceNotFound,
     #[error("you are in several workspaces: specify one in the header X-Workspace-Id")]
@@ -104,6 +116,8 @@ pub enum AuthError {
     InviteForAnother,
     #[error("member {0} does not exist in this workspace")]
     MemberNotFound(String),
+    #[error("your membership in this workspace is suspended: ask an admin")]
+    MemberSuspended,
     #[error("the last admin cannot leave or change their role: make someone else an admin first")]
     LastAdmin,
     #[error("the handle does not match: enter it exactly, to confirm the right person")]
@@ -214,9 +228,17 @@ impl From<AuthError> for ApiError {
                 .logged(),
             E::QuotaExceeded(_) => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::QuotaExceeded),
             E::TooManyWorkspaces(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyWorkspaces),
+            E::SecondFactorDemanded => make(StatusCode::FORBIDDEN, ErrorCode::SecondFactorRequired),
+            E::ProviderRequired => make(StatusCode::FORBIDDEN, ErrorCode::ProviderRequired),
+            E::SessionTooOld => make(StatusCode::FORBIDDEN, ErrorCode::SessionTooOld),
+            E::WouldLockYouOut => {
+                make(StatusCode::CONFLICT, ErrorCode::WouldLockYouOut).param("sign_in")
+            }
             E::SessionRequired => make(StatusCode::FORBIDDEN, ErrorCode::SessionRequired),
             E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, ErrorCode::ScopeMissing),
             E::RoleTooLow { .. } => make(StatusCode::FORBIDDEN, ErrorCode::RoleTooLow),
+            E::NotForBots => make(StatusCode::FORBIDDEN, ErrorCode::NotForBots),
+            E::BotPaused => make(StatusCode::FORBIDDEN, ErrorCode::BotPaused),
             E::WorkspaceNotFound | E::NoWorkspace => {
                 make(StatusCode::NOT_FOUND, ErrorCode::WorkspaceNotFound)
             }
@@ -239,6 +261,7 @@ impl From<AuthError> for ApiError {
             E::InviteNotFound => make(StatusCode::NOT_FOUND, ErrorCode::InviteNotFound),
             E::InviteForAnother => make(StatusCode::FORBIDDEN, ErrorCode::InviteForAnother),
             E::MemberNotFound(_) => make(StatusCode::NOT_FOUND, ErrorCode::MemberNotFound),
+            E::MemberSuspended => make(StatusCode::FORBIDDEN, ErrorCode::MemberSuspended),
             E::HandleMismatch => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::HandleMismatch).param("handle")
             }

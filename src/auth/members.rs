@@ -13,6 +13,7 @@ use crate::{
     ids::{ChannelId, UserId, WorkspaceId},
     inbox,
     realtime::{Audience, EventData, EventType, MembershipChange, NewEvent, log},
+    text_enum::text_enum,
 };
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -23,7 +24,17 @@ pub struct Member {
     pub email: String,
     pub avatar_url: Option<String>,
     pub role: Role,
+    #[schema(inline)]
+    pub status: MemberStatus,
     pub joined_at: Timestamp,
+}
+
+text_enum! {
+    /// Whether a membership gives access. A suspended one keeps its role and channels until it is restored.
+    pub enum MemberStatus {
+        Active = "active",
+        Suspended = "suspended",
+    }
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -64,7 +75,7 @@ pub async fn find_member(
     user: UserId,
 ) -> Result<Option<Member>, AuthError> {
     Ok(c
-        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
+        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'active' as status, m.joined_at \
             from members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2")
         .bind(workspace)
         .bind(user)
@@ -82,7 +93,77 @@ pub async fn get_member(
         .ok_or_else(|| AuthError::MemberNotFound(user.to_string()))
 }
 
-/// Lists members in the order in which they joined, after `after` or before `before`.
+/// Finds a suspended member.
+pub(super) async fn find_suspended(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<Option<Member>, AuthError> {
+    Ok(c
+        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'suspended' as status, m.joined_at \
+            from suspended_members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .opt()
+        .await?)
+}
+
+/// Suspended members who joined after (`joined_at`, `user`), oldest first.
+async fn list_suspended_after(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    joined_at: Timestamp,
+    user: UserId,
+    limit: i64,
+) -> Result<Vec<Member>, AuthError> {
+    Ok(c
+        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'suspended' as status, m.joined_at \
+            from suspended_members m join users u on u.id = m.user_id \
+            where m.workspace_id = $1 and (m.joined_at, m.user_id) > ($2, $3) \
+            order by m.joined_at, m.user_id limit $4")
+        .bind(workspace)
+        .bind(joined_at)
+        .bind(user)
+        .bind(limit)
+        .all()
+        .await?)
+}
+
+/// Suspended members who joined before (`joined_at`, `user`), newest first.
+async fn list_suspended_before(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    joined_at: Timestamp,
+    user: UserId,
+    limit: i64,
+) -> Result<Vec<Member>, AuthError> {
+    Ok(c
+        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'suspended' as status, m.joined_at \
+            from suspended_members m join users u on u.id = m.user_id \
+            where m.workspace_id = $1 and (m.joined_at, m.user_id) < ($2, $3) \
+            order by m.joined_at desc, m.user_id desc limit $4")
+        .bind(workspace)
+        .bind(joined_at)
+        .bind(user)
+        .bind(limit)
+        .all()
+        .await?)
+}
+
+/// Returns an active or suspended member.
+pub async fn get_listed(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<Member, AuthError> {
+    if let Some(member) = find_member(c, workspace, user).await? {
+        return Ok(member);
+    }
+    let suspended = find_suspended(c, workspace, user).await?;
+    suspended.ok_or_else(|| AuthError::MemberNotFound(user.to_string()))
+}
+
+/// Lists active and suspended members in the order in which they joined, after `after` or before `before`.
 pub async fn list_members(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -91,38 +172,45 @@ pub async fn list_members(
     limit: i64,
 ) -> Result<Vec<Member>, AuthError> {
     let mark = match after.or(before) {
-        Some(user) => Some(get_member(c, workspace, user).await?.joined_at),
+        Some(user) => Some(get_listed(c, workspace, user).await?.joined_at),
         None => None,
     };
-    let rows =
-        if let Some(user) = before {
-            let mut rows: Vec<Member> = c
-            .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
+    let kept = usize::try_from(limit).unwrap_or(0);
+    let order = |member: &Member| (member.joined_at, member.user_id);
+    if let Some(user) = before {
+        let mark = mark.unwrap_or_else(now);
+        let mut rows: Vec<Member> = c
+            .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'active' as status, m.joined_at \
                 from members m join users u on u.id = m.user_id \
                 where m.workspace_id = $1 and (m.joined_at, m.user_id) < ($2, $3) \
                 order by m.joined_at desc, m.user_id desc limit $4")
             .bind(workspace)
-            .bind(mark.unwrap_or_else(now))
+            .bind(mark)
             .bind(user)
             .bind(limit)
             .all()
             .await?;
-            rows.reverse();
-            rows
-        } else {
-            c.q(
-                "select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
-             from members m join users u on u.id = m.user_id \
-             where m.workspace_id = $1 and (m.joined_at, m.user_id) > ($2, $3) \
-             order by m.joined_at, m.user_id limit $4",
-            )
-            .bind(workspace)
-            .bind(mark.unwrap_or(Timestamp::EPOCH))
-            .bind(after.unwrap_or(UserId(uuid::Uuid::nil())))
-            .bind(limit)
-            .all()
-            .await?
-        };
+        rows.extend(list_suspended_before(c, workspace, mark, user, limit).await?);
+        rows.sort_unstable_by_key(order);
+        rows.drain(..rows.len().saturating_sub(kept));
+        return Ok(rows);
+    }
+    let mark = mark.unwrap_or(Timestamp::EPOCH);
+    let user = after.unwrap_or(UserId(uuid::Uuid::nil()));
+    let mut rows: Vec<Member> = c
+        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'active' as status, m.joined_at \
+            from members m join users u on u.id = m.user_id \
+            where m.workspace_id = $1 and (m.joined_at, m.user_id) > ($2, $3) \
+            order by m.joined_at, m.user_id limit $4")
+        .bind(workspace)
+        .bind(mark)
+        .bind(user)
+        .bind(limit)
+        .all()
+        .await?;
+    rows.extend(list_suspended_after(c, workspace, mark, user, limit).await?);
+    rows.sort_unstable_by_key(order);
+    rows.truncate(kept);
     Ok(rows)
 }
 
@@ -165,6 +253,9 @@ pub(super) async fn announce(
 }
 
 /// Adds a person: membership, handle, and the channels that everyone joins. Does nothing for current members.
+///
+/// # Errors
+/// `MemberSuspended`, `Invalid`, or `HandleTaken`.
 pub(super) async fn join(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -175,9 +266,22 @@ pub(super) async fn join(
     if let Some(member) = find_member(c, workspace, user).await? {
         return Ok(member);
     }
+    if find_suspended(c, workspace, user).await?.is_some() {
+        return Err(AuthError::MemberSuspended);
+    }
     let handle = new.claim_handle(c, workspace).await?;
     insert(c, workspace, user, role, &handle).await?;
     let member = announce(c, workspace, user, EventType::MemberJoined).await?;
+    join_common_channels(c, workspace, user).await?;
+    Ok(member)
+}
+
+/// Adds a member to the channels that everyone joins.
+pub(super) async fn join_common_channels(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<(), AuthError> {
     let channels: Vec<(ChannelId,)> = c
         .q("select id from channels where workspace_id = $1 and joined_by_all and archived_at is null order by id")
         .bind(workspace)
@@ -194,7 +298,7 @@ pub(super) async fn join(
             .run()
             .await?;
     }
-    Ok(member)
+    Ok(())
 }
 
 async fn is_last_admin(
@@ -328,13 +432,15 @@ async fn set_handle(
 /// remove its own creator.
 pub(crate) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Result<(), AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    let member = get_member(c, actor.workspace, user).await?;
+    let member = get_listed(c, actor.workspace, user).await?;
     if user == actor.user {
         actor.require_person()?;
     } else {
         actor.require(super::Scope::WorkspaceAdmin)?;
     }
-    check_not_last_admin(c, &member, actor.workspace).await?;
+    if member.status == MemberStatus::Active {
+        check_not_last_admin(c, &member, actor.workspace).await?;
+    }
     remove_member(c, actor.workspace, &member, &member).await?;
     super::record_audit(
         c,
@@ -347,7 +453,7 @@ pub(crate) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Res
     .map_err(Into::into)
 }
 
-/// Removes a member, with their keys, channel memberships, and personal memory entries; `shown` is the member as included in the
+/// Removes an active or suspended member, with their keys, channel memberships, and personal memory entries; `shown` is the member as included in the
 /// event.
 pub async fn remove_member(
     c: &mut Conn,
@@ -364,6 +470,11 @@ pub async fn remove_member(
     inbox::close::delete_in_workspace(c, workspace, user).await?;
     handles::release(c, workspace, user.0).await?;
     c.q("delete from members where workspace_id = $1 and user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .run()
+        .await?;
+    c.q("delete from suspended_members where workspace_id = $1 and user_id = $2")
         .bind(workspace)
         .bind(user)
         .run()

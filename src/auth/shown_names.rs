@@ -113,6 +113,8 @@ pub async fn is_like_person(
     skeletons: &Skeletons,
 ) -> Result<bool, DbError> {
     c.q("select exists (select 1 from users u join members m on m.user_id = u.id and m.workspace_id = $1 \
+         where u.name_skeleton = $2 or u.name_folded = $3) \
+         or exists (select 1 from users u join suspended_members m on m.user_id = u.id and m.workspace_id = $1 \
          where u.name_skeleton = $2 or u.name_folded = $3)")
         .bind(workspace)
         .bind(skeletons.exact.clone())

@@ -182,7 +182,7 @@ pub async fn forget_some(
         }
         Subject::Person(Owner::User(user)) => {
             actor.require(Scope::WorkspaceAdmin)?;
-            auth::get_member(c, actor.workspace, user).await?;
+            auth::get_listed(c, actor.workspace, user).await?;
             (PERSONAL, user.0)
         }
         Subject::Thread(thread) => {

@@ -21,7 +21,7 @@ use super::scrub;
 use crate::{
     agents::derived::{self, Change, SourceId},
     auth::{
-        self, Actor, AuthError, Member, Scope,
+        self, Actor, AuthError, Member, MemberStatus, Scope,
         revocations::{self, Revocation},
     },
     chat::{ChatError, forks, messages, remove, threads},
@@ -174,11 +174,13 @@ pub async fn begin(
         }
         return Ok(known.id);
     }
-    let member = auth::get_member(c, actor.workspace, user).await?;
+    let member = auth::get_listed(c, actor.workspace, user).await?;
     if member.handle != handle {
         return Err(AuthError::HandleMismatch.into());
     }
-    auth::check_not_last_admin(c, &member, actor.workspace).await?;
+    if member.status == MemberStatus::Active {
+        auth::check_not_last_admin(c, &member, actor.workspace).await?;
+    }
     let files: i64 = c
         .q("select count(*) from files where workspace_id = $1 and created_by = $2 and is_avatar = FALSE")
         .bind(actor.workspace)
@@ -970,11 +972,12 @@ const DELETED_AT_END: [&str; 11] = [
     "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
 ];
 /// Statements that reassign rows of user `$2` in workspace `$1` to the alias `$3` at the end.
-const RENAMED_AT_END: [&str; 21] = [
+const RENAMED_AT_END: [&str; 22] = [
     "update inbox_items set actor_id = $3 where workspace_id = $1 and actor_id = $2",
     "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
     "update bots set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update hooks set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update bot_keys set created_by = $3 where created_by = $2 and bot_id in (select id from bots where workspace_id = $1)",
     "update channels set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update compactions set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update bindings set handed_over_by = $3 where workspace_id = $1 and handed_over_by = $2",
@@ -997,7 +1000,7 @@ const RENAMED_AT_END: [&str; 21] = [
 /// Deletes the account if it is not in any other workspace. Returns true if it was deleted.
 async fn delete_account(c: &mut Conn, user: UserId) -> Result<bool, ChatError> {
     let elsewhere: i64 = c
-        .q("select count(*) from members where user_id = $1")
+        .q("select (select count(*) from members where user_id = $1) + (select count(*) from suspended_members where user_id = $1)")
         .bind(user)
         .value()
         .await?;

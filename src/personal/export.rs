@@ -317,6 +317,7 @@ struct ExportedNotificationSettings {
     quiet: Option<Json<Value>>,
     paused_until: Option<Timestamp>,
     timezone: String,
+    mail: String,
 }
 
 /// A webhook that the user created.
@@ -574,7 +575,7 @@ async fn account(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     };
     let settings = Part::<ExportedNotificationSettings> {
         name: "notification_settings",
-        sql: "select n.user_id, n.push, n.preview, n.quiet, n.paused_until, n.timezone from notification_settings n \
+        sql: "select n.user_id, n.push, n.preview, n.quiet, n.paused_until, n.timezone, n.mail from notification_settings n \
               join members m on m.user_id = n.user_id and m.workspace_id = $1 \
               where n.user_id = $2 and n.user_id > $3 order by n.user_id limit $4",
         key: |row| row.user_id.0,
@@ -805,7 +806,9 @@ async fn head(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     );
     let mut c = db.read().await?;
     let row: Option<Row> = c
-        .q("select u.email, u.name, u.avatar_url, u.created_at, m.role, m.handle, m.joined_at, w.name, w.slug from members m \
+        .q("select u.email, u.name, u.avatar_url, u.created_at, m.role, m.handle, m.joined_at, w.name, w.slug from \
+            (select workspace_id, user_id, role, handle, joined_at from members union all \
+             select workspace_id, user_id, role, handle, joined_at from suspended_members) m \
             join users u on u.id = m.user_id join workspaces w on w.id = m.workspace_id \
             where m.workspace_id = $1 and m.user_id = $2")
         .bind(who.workspace)

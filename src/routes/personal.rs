@@ -64,7 +64,7 @@ async fn export_member(
 ) -> Result<Response, ApiError> {
     let mut c = state.db.read().await?;
     let actor = caller.enter(&mut c).await?;
-    let member = auth::get_member(&mut c, actor.workspace, user).await?;
+    let member = auth::get_listed(&mut c, actor.workspace, user).await?;
     drop(c);
     // An API key must not give access to all of its owner's data.
     if user != actor.user || actor.key.is_some() {

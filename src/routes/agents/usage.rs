@@ -119,7 +119,7 @@ async fn get_usage(
     if let Some(user) = user
         && !usage::knows(&mut c, actor.workspace, user).await?
     {
-        auth::get_member(&mut c, actor.workspace, user).await?;
+        auth::get_listed(&mut c, actor.workspace, user).await?;
     }
     let rows = usage::list(&mut c, actor.workspace, &filter, group_by).await?;
     let total = usage::total(&mut c, actor.workspace, &filter).await?;

@@ -7,6 +7,8 @@ import { agentName } from '../lib/text';
 export class People {
   me = $state.raw<Me>({ id: '', email: '', name: '', handle: '', role: 'member', avatar_url: null });
   readonly members = new SvelteMap<string, Member>();
+  /** People whose membership is suspended. They are not in `members`. */
+  readonly suspended = new SvelteMap<string, Member>();
   readonly agentsById = new SvelteMap<string, Agent>();
   readonly online = new SvelteSet<string>();
 
@@ -34,9 +36,10 @@ export class People {
   load(s: Pick<Snapshot, 'me' | 'members' | 'agents' | 'presence'>): void {
     this.me = s.me;
     this.members.clear();
+    this.suspended.clear();
     this.agentsById.clear();
     this.online.clear();
-    for (const m of s.members) this.members.set(m.user_id, m);
+    for (const m of s.members) this.putMember(m);
     for (const a of s.agents) this.agentsById.set(a.id, a);
     for (const p of s.presence) this.seen(p);
   }
@@ -45,6 +48,13 @@ export class People {
     else this.online.delete(p.user_id);
   }
   putMember(m: Member): void {
+    if (m.status === 'suspended') {
+      this.members.delete(m.user_id);
+      this.online.delete(m.user_id);
+      this.suspended.set(m.user_id, m);
+      return;
+    }
+    this.suspended.delete(m.user_id);
     this.members.set(m.user_id, m);
     if (m.user_id === this.me.id) this.me = { ...this.me, name: m.name, handle: m.handle, role: m.role };
   }
@@ -55,6 +65,7 @@ export class People {
         return this.putMember(e.data.member);
       case 'member.removed':
         this.members.delete(e.data.member.user_id);
+        this.suspended.delete(e.data.member.user_id);
         this.online.delete(e.data.member.user_id);
         return;
       case 'agent.created':
@@ -77,7 +88,7 @@ export class People {
 
   /** The current name; a message contains the name at the time when it was posted. */
   nameOf(author: Pick<Message['author'], 'type' | 'id' | 'name'>): string {
-    if (author.id && author.type === 'human') return this.members.get(author.id)?.name ?? author.name;
+    if (author.id && author.type === 'human') return this.#currentName(author.id) ?? author.name;
     if (author.id && author.type === 'agent') {
       const agent = this.agentsById.get(author.id);
       return agent ? agentName(agent) : author.name;
@@ -86,7 +97,11 @@ export class People {
   }
   userName(id: string | null): string {
     if (!id) return 'Someone';
-    return id === this.me.id ? 'You' : (this.members.get(id)?.name ?? 'Former member');
+    return id === this.me.id ? 'You' : (this.#currentName(id) ?? 'Former member');
+  }
+  #currentName(id: string): string | undefined {
+    const suspended = this.suspended.get(id);
+    return suspended ? `${suspended.name} (deactivated)` : this.members.get(id)?.name;
   }
   agentName(id: string | null): string {
     const agent = id ? this.agentsById.get(id) : undefined;

@@ -147,7 +147,7 @@ export class Sync {
   async #restOfMembers(after: string): Promise<void> {
     for (let at: string | undefined = after; at;) {
       const page: Awaited<ReturnType<Api['members']>> = await this.#ws.api.members(at);
-      for (const m of page.data) this.#ws.people.members.set(m.user_id, m);
+      for (const m of page.data) this.#ws.people.putMember(m);
       at = page.has_more ? page.data.at(-1)?.user_id : undefined;
     }
   }

@@ -151,6 +151,7 @@ export const member = (id: string, name: string, handle: string): Member => ({
   email: `${handle}@example.com`,
   avatar_url: null,
   role: 'member',
+  status: 'active',
   joined_at: AT,
 });
 export const agent = (id: string, name: string, display: string): Agent => ({
