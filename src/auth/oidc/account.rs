@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     auth::{
-        AuditAction, AuthError, Caller, Credential, DisplayName, audit,
+        AuditAction, AuthError, Caller, Credential, DisplayName, UserKind, audit,
         events::{self, AuthEventKind, Device},
         factors,
         flows::{self, FlowKind, NewFlow},
@@ -20,7 +20,8 @@ use crate::{
         members::{self, Newcomer},
         names::parse_email,
         password::NOBODY,
-        sessions, shown_names,
+        sessions::{self, SignInProof},
+        shown_names,
         users::{self, User},
         workspaces,
     },
@@ -41,6 +42,7 @@ pub(crate) struct Pending {
     pub subject: String,
     pub email: String,
     pub session: Option<String>,
+    pub proof: SignInProof,
 }
 
 /// Change that the account's owner has to know.
@@ -230,6 +232,7 @@ pub(crate) async fn find_or_create(
                 subject: vouched.subject.clone(),
                 email: email.to_owned(),
                 session: vouched.session.clone(),
+                proof: vouched.proof,
             };
             return Ok(Whose::Unconfirmed(owner.id, pending));
         }
@@ -258,6 +261,7 @@ pub(crate) async fn check_session(c: &mut Conn, begun: &Begun) -> Result<UserId,
 fn caller(user: UserId, session: SessionId) -> Caller {
     Caller {
         user,
+        kind: UserKind::Person,
         name: String::new(),
         credential: Credential::Session(session),
     }
@@ -303,19 +307,8 @@ async fn enter(
     if let Some(email) = trusted {
         if email == user.email {
             confirm_email(c, user.id).await?;
-        } else if users::find_user_by_email(c, email).await?.is_none() {
-            c.q(
-                "update users set email = $2, email_confirmed_at = $3 where id = $1 \
-                 and not exists (select 1 from users o where o.email = $2)",
-            )
-            .bind(user.id)
-            .bind(email.to_owned())
-            .bind(now())
-            .run()
-            .await?;
-            let changed = AuthEventKind::AddressChanged;
-            events::record(c, user.id, changed, None, device).await?;
-            change = AccountChange::NewAddress;
+        } else {
+            change = take_address(c, user.id, email, device).await?;
         }
     }
     Ok(Entered {
@@ -325,7 +318,7 @@ async fn enter(
     })
 }
 
-/// Creates an account for a person whom an invite or a workspace that is open to everyone lets in.
+/// Creates the account of a person with an identity.
 async fn create(
     c: &mut Conn,
     provider: &StoredProvider,
@@ -333,7 +326,43 @@ async fn create(
     vouched: &Vouched,
     email: &str,
 ) -> Result<Entered, SignInFault> {
-    let invites = invites::open_for(c, email, invite, INVITES_MAX).await?;
+    let new = NewPerson {
+        email,
+        name: vouched.name.as_deref(),
+        invite,
+    };
+    let user = create_account(c, provider, &new).await?;
+    let connected = NewIdentity {
+        user: user.id,
+        subject: &vouched.subject,
+        email: Some(email),
+    };
+    let identity = insert_identity(c, provider.id, &connected).await?;
+    Ok(Entered {
+        owner: user,
+        identity,
+        change: AccountChange::None,
+    })
+}
+
+/// A person without an account, and the invite that they hold.
+pub(crate) struct NewPerson<'a> {
+    pub email: &'a str,
+    pub name: Option<&'a str>,
+    pub invite: Option<InviteId>,
+}
+
+/// Creates an account for a person whom an invite or a workspace that is open to everyone lets in, and accepts the invites.
+///
+/// # Errors
+/// `NotInvited`.
+pub(crate) async fn create_account(
+    c: &mut Conn,
+    provider: &StoredProvider,
+    person: &NewPerson<'_>,
+) -> Result<User, SignInFault> {
+    let email = person.email;
+    let invites = invites::open_for(c, email, person.invite, INVITES_MAX).await?;
     let entries = &provider.settings.0.workspaces;
     let open: Vec<_> = entries
         .iter()
@@ -344,15 +373,9 @@ async fn create(
     }
     let mut workspaces: Vec<_> = invites.iter().map(|invite| invite.workspace_id).collect();
     workspaces.extend(open.iter().map(|entry| entry.workspace_id));
-    let name = free_name(c, &workspaces, vouched, email).await?;
+    let name = free_name(c, &workspaces, person.name, email).await?;
     let user = users::insert_user(c, email, &name, NOBODY).await?;
     confirm_email(c, user.id).await?;
-    let connected = NewIdentity {
-        user: user.id,
-        subject: &vouched.subject,
-        email: Some(email),
-    };
-    let identity = insert_identity(c, provider.id, &connected).await?;
     let new = Newcomer {
         user: user.id,
         name: &name,
@@ -367,22 +390,87 @@ async fn create(
             membership::manage(c, provider.id, invite.workspace_id, user.id).await?;
         }
     }
-    Ok(Entered {
-        owner: user,
-        identity,
-        change: AccountChange::None,
+    Ok(user)
+}
+
+/// Account that a provider may manage by its address.
+pub(crate) enum Linkable {
+    Nobody,
+    /// The account is connected to the provider.
+    Connected(UserId),
+    /// The account is not connected to a provider, and its address is confirmed.
+    Account(UserId),
+    /// The address is not confirmed, or the account is that of a server admin, or of another identity.
+    No,
+}
+
+/// Finds the account with a trusted address. It can be linked if it is connected to the provider, or else by the rules of a sign-in.
+///
+/// # Errors
+/// Only database errors.
+pub(crate) async fn find_linkable(
+    c: &mut Conn,
+    provider: IdentityProviderId,
+    email: &str,
+) -> Result<Linkable, AuthError> {
+    let Some(owner) = users::find_user_by_email(c, email).await? else {
+        return Ok(Linkable::Nobody);
+    };
+    let is_connected: bool = c
+        .q("select exists (select 1 from identities where user_id = $1 and provider_id = $2)")
+        .bind(owner.id)
+        .bind(provider)
+        .value()
+        .await?;
+    if is_connected {
+        return Ok(Linkable::Connected(owner.id));
+    }
+    let is_linkable = owner.email_confirmed
+        && !has_identity(c, owner.id).await?
+        && !workspaces::is_server_admin(c, owner.id).await?;
+    Ok(if is_linkable {
+        Linkable::Account(owner.id)
+    } else {
+        Linkable::No
     })
+}
+
+/// Gives an account a new trusted address, if no other account has it.
+///
+/// # Errors
+/// Only database errors.
+pub(crate) async fn take_address(
+    c: &mut Conn,
+    user: UserId,
+    email: &str,
+    device: &Device,
+) -> Result<AccountChange, AuthError> {
+    if users::find_user_by_email(c, email).await?.is_some() {
+        return Ok(AccountChange::None);
+    }
+    c.q(
+        "update users set email = $2, email_confirmed_at = $3 where id = $1 \
+         and not exists (select 1 from users o where o.email = $2)",
+    )
+    .bind(user)
+    .bind(email.to_owned())
+    .bind(now())
+    .run()
+    .await?;
+    let changed = AuthEventKind::AddressChanged;
+    events::record(c, user, changed, None, device).await?;
+    Ok(AccountChange::NewAddress)
 }
 
 /// A name for a new person, with a number if it would look like another one.
 async fn free_name(
     c: &mut Conn,
     workspaces: &[WorkspaceId],
-    vouched: &Vouched,
+    given: Option<&str>,
     email: &str,
 ) -> Result<String, AuthError> {
     let local = email.split_once('@').map_or(email, |(local, _)| local);
-    let given = vouched.name.as_deref().unwrap_or(local);
+    let given = given.unwrap_or(local);
     let short: String = given.chars().take(70).collect();
     let texts = [short.as_str(), local, "Member"];
     let parsed = texts

@@ -5,14 +5,16 @@ use serde_json::Value;
 use super::{
     SignInFault,
     client::{Connection, ProviderClient},
-    provider::{EmailTrust, ProviderSettings},
+    provider::{EmailTrust, ProviderSecondFactor, ProviderSettings},
     step::{Step, StepPurpose, StepSecrets},
     token::{Claims, LEEWAY_S, subject, time},
 };
-use crate::auth::names::parse_email;
+use crate::auth::{names::parse_email, sessions::SignInProof};
 
 /// Maximum number of groups; more of them count as none.
 const GROUPS_MAX: usize = 2000;
+/// Values of `amr` that stand for a second factor.
+const SECOND_FACTORS: [&str; 5] = ["mfa", "otp", "hwk", "fpt", "face"];
 
 /// Email address of a person, according to the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +36,7 @@ pub(crate) struct Vouched {
     pub groups: Option<Vec<String>>,
     /// The provider's name for its session.
     pub session: Option<String>,
+    pub proof: SignInProof,
     pub claims: Claims,
 }
 
@@ -75,6 +78,19 @@ fn groups_of(claims: &Claims, name: &str) -> Option<Vec<String>> {
     }
 }
 
+fn proof_of(claims: &Claims, second_factor: ProviderSecondFactor) -> SignInProof {
+    let is_claimed = || {
+        let methods = claims.get("amr").and_then(Value::as_array);
+        let mut methods = methods.into_iter().flatten().filter_map(Value::as_str);
+        methods.any(|method| SECOND_FACTORS.contains(&method))
+    };
+    match second_factor {
+        ProviderSecondFactor::Always => SignInProof::SecondFactor,
+        ProviderSecondFactor::Claim if is_claimed() => SignInProof::SecondFactor,
+        ProviderSecondFactor::Claim | ProviderSecondFactor::Never => SignInProof::OneFactor,
+    }
+}
+
 impl Vouched {
     fn of(claims: Claims, subject: String, settings: &ProviderSettings) -> Self {
         Self {
@@ -83,6 +99,7 @@ impl Vouched {
             name: text(&claims, "name").or_else(|| text(&claims, "preferred_username")),
             groups: groups_of(&claims, &settings.groups_claim),
             session: text(&claims, "sid").filter(|id| id.chars().count() <= 255),
+            proof: proof_of(&claims, settings.second_factor),
             claims,
         }
     }
@@ -150,6 +167,7 @@ mod tests {
             domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
             email_trust: trust,
             groups_claim: "groups".to_owned(),
+            second_factor: ProviderSecondFactor::Claim,
             workspaces: Vec::new(),
         }
     }
@@ -198,6 +216,27 @@ mod tests {
         let none = settings(&[], EmailTrust::Claim);
         let claims = json!({"email": "ada@example.org", "email_verified": true});
         assert_eq!(address(&claims, &none), VouchedAddress::NotCovered);
+    }
+
+    #[test]
+    fn a_second_factor_is_claimed_or_set() {
+        use ProviderSecondFactor::{Always, Claim, Never};
+        for (claims, setting, counts) in [
+            (json!({}), Claim, false),
+            (json!({"amr": ["pwd"]}), Claim, false),
+            (json!({"amr": "mfa"}), Claim, false),
+            (json!({"amr": ["pwd", "mfa"]}), Claim, true),
+            (json!({"amr": ["hwk"]}), Claim, true),
+            (json!({"amr": ["mfa"]}), Never, false),
+            (json!({}), Always, true),
+        ] {
+            let proof = proof_of(claims.as_object().unwrap(), setting);
+            assert_eq!(
+                proof == SignInProof::SecondFactor,
+                counts,
+                "{claims} {setting}"
+            );
+        }
     }
 
     #[test]

@@ -53,6 +53,21 @@ pub(super) async fn manage(
     Ok(())
 }
 
+/// Checks whether the provider has deactivated an account.
+async fn is_deactivated(
+    c: &mut Conn,
+    provider: IdentityProviderId,
+    user: UserId,
+) -> Result<bool, AuthError> {
+    Ok(
+        c.q("select exists (select 1 from scim_users where provider_id = $1 and user_id = $2 and active = FALSE)")
+            .bind(provider)
+            .bind(user)
+            .value()
+            .await?,
+    )
+}
+
 /// Brings a person's membership in a workspace up to date, in the write queue of the workspace. The person joins it if it is open to
 /// everyone. Only a membership that the provider made gets another role, and only if the provider names the groups.
 ///
@@ -70,9 +85,13 @@ pub(crate) async fn update(
         return Ok(());
     }
     dialect::lock_workspace(c, workspace.0).await?;
+    if is_deactivated(c, provider.id, user).await? {
+        return Ok(());
+    }
     let role = role_of(entry, groups);
     let Some(member) = members::find_member(c, workspace, user).await? else {
-        if entry.join == ProviderJoin::Everyone {
+        let is_suspended = members::find_suspended(c, workspace, user).await?.is_some();
+        if entry.join == ProviderJoin::Everyone && !is_suspended {
             let name = users::get_user(c, user).await?.name;
             let new = Newcomer {
                 user,

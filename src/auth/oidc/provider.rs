@@ -54,6 +54,16 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// Sign-ins with a provider that count as a second factor.
+    pub enum ProviderSecondFactor {
+        /// Those whose claim `amr` names one.
+        Claim = "claim",
+        Always = "always",
+        Never = "never",
+    }
+}
+
 /// Role of the members of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -94,12 +104,15 @@ pub struct ProviderSettings {
     pub email_trust: EmailTrust,
     /// Claim with the person's groups.
     pub groups_claim: String,
+    /// Sign-ins that count as a second factor.
+    #[serde(default = "factor_by_claim")]
+    pub second_factor: ProviderSecondFactor,
     pub workspaces: Vec<ProviderWorkspace>,
 }
 
 impl ProviderSettings {
     /// Checks whether an address is in one of the domains.
-    pub(super) fn covers(&self, email: &str) -> bool {
+    pub(crate) fn covers(&self, email: &str) -> bool {
         self.domains.iter().any(|known| known == "*") || self.names_domain_of(email)
     }
 
@@ -150,6 +163,8 @@ pub struct IdentityProvider {
     pub redirect_uri: String,
     /// Address to register at the provider for the end of its sessions (back-channel logout).
     pub logout_uri: String,
+    /// Address for the accounts and groups that the provider sends (SCIM 2.0).
+    pub scim_url: String,
     pub state: ProviderState,
     /// Cause of the newest failure, until a request succeeds.
     pub error: Option<String>,
@@ -174,6 +189,9 @@ pub struct ProviderForm {
     pub email_trust: EmailTrust,
     #[serde(default = "groups")]
     pub groups_claim: String,
+    /// Sign-ins that count as a second factor.
+    #[serde(default = "factor_by_claim")]
+    pub second_factor: ProviderSecondFactor,
     /// Up to 50 workspaces.
     #[serde(default)]
     pub workspaces: Vec<ProviderWorkspace>,
@@ -181,6 +199,10 @@ pub struct ProviderForm {
 
 fn by_claim() -> EmailTrust {
     EmailTrust::Claim
+}
+
+fn factor_by_claim() -> ProviderSecondFactor {
+    ProviderSecondFactor::Claim
 }
 
 fn groups() -> String {
@@ -214,6 +236,9 @@ pub struct ProviderPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub groups_claim: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub second_factor: Option<ProviderSecondFactor>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub workspaces: Option<Vec<ProviderWorkspace>>,
@@ -356,6 +381,7 @@ impl StoredProvider {
             only_way_of: count_only_way(c, self.id, passwords).await?,
             redirect_uri: redirect_uri(public_url, self.id),
             logout_uri: format!("{public_url}/v1/auth/oidc/{}/logout", self.id),
+            scim_url: format!("{public_url}/scim/v2"),
             name: self.name,
             issuer: self.issuer,
             client_id: self.client_id,
@@ -446,6 +472,7 @@ pub(crate) async fn create(
         domains: form.domains.clone(),
         email_trust: form.email_trust,
         groups_claim: form.groups_claim.clone(),
+        second_factor: form.second_factor,
         workspaces: form.workspaces.clone(),
     };
     let settings = settings.check(c).await?;
@@ -504,6 +531,7 @@ pub(crate) async fn patch(
             .groups_claim
             .clone()
             .unwrap_or_else(|| before.settings.groups_claim.clone()),
+        second_factor: patch.second_factor.unwrap_or(before.settings.second_factor),
         workspaces: patch
             .workspaces
             .clone()
