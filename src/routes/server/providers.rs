@@ -5,7 +5,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
@@ -20,14 +20,15 @@ use crate::{
             },
             step::StepPurpose,
         },
+        scim::token::{self, ScimToken, TOKENS_MAX},
     },
     db::Conn,
     http::{
         ApiError,
-        extract::{Body, IfMatch, Path},
+        extract::{Body, IfMatch, NoFields, Path},
         page::List,
     },
-    ids::IdentityProviderId,
+    ids::{IdentityProviderId, ScimTokenId},
     routes::{
         agents::tagged,
         auth::{ProviderUrl, Start, Starter},
@@ -45,6 +46,8 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_provider, patch_provider, delete_provider))
         .routes(routes!(set_provider_secret))
         .routes(routes!(try_provider))
+        .routes(routes!(list_scim_tokens, create_scim_token))
+        .routes(routes!(delete_scim_token))
 }
 
 /// Checks that the caller is an admin of the server with a session.
@@ -344,4 +347,79 @@ async fn try_provider(
         }),
     };
     Ok(start.begin(&state, stored).await?.into_response())
+}
+
+/// A new SCIM token, with its secret.
+#[derive(Serialize, utoipa::ToSchema)]
+struct NewScimToken {
+    #[serde(flatten)]
+    scim_token: ScimToken,
+    /// The bearer token. It is shown only once.
+    token: String,
+}
+
+/// List the SCIM tokens of an identity provider, oldest first
+#[utoipa::path(get, path = "/v1/identity-providers/{id}/scim-tokens", tag = "admin",
+    security(("session" = ["admin"])),
+    params(("id" = IdentityProviderId, Path)),
+    responses((status = 200, body = List<ScimToken>)))]
+async fn list_scim_tokens(
+    axum::extract::State(state): St,
+    caller: WorkspaceCaller,
+    Path(id): Path<IdentityProviderId>,
+) -> Result<Json<List<ScimToken>>, ApiError> {
+    let mut c = state.db.read().await?;
+    require_admin(&mut c, &caller).await?;
+    let all = token::list(&mut c, id).await?;
+    Ok(Json(List::new(
+        all,
+        TOKENS_MAX,
+        false,
+        |token: &ScimToken| token.id.to_string(),
+    )))
+}
+
+/// Create a SCIM token for an identity provider
+///
+/// The provider sends accounts and groups with it to `scim_url`. A provider can have two, so that one replaces the other. Needs a
+/// confirmation.
+#[utoipa::path(post, path = "/v1/identity-providers/{id}/scim-tokens", tag = "admin",
+    security(("session" = ["admin"])),
+    params(("id" = IdentityProviderId, Path)),
+    responses((status = 201, body = NewScimToken)))]
+async fn create_scim_token(
+    axum::extract::State(state): St,
+    caller: WorkspaceCaller,
+    Path(id): Path<IdentityProviderId>,
+    Body(_): NoFields,
+) -> Result<Response, ApiError> {
+    let (scim_token, token) = change(
+        &state,
+        caller,
+        async move |c: &mut Conn, actor: &Actor<'_>| token::create(c, actor, id).await,
+    )
+    .await?;
+    let created = NewScimToken { scim_token, token };
+    Ok((StatusCode::CREATED, Json(created)).into_response())
+}
+
+/// Delete a SCIM token of an identity provider
+///
+/// Needs a confirmation.
+#[utoipa::path(delete, path = "/v1/identity-providers/{id}/scim-tokens/{token_id}", tag = "admin",
+    security(("session" = ["admin"])),
+    params(("id" = IdentityProviderId, Path), ("token_id" = ScimTokenId, Path)),
+    responses((status = 204)))]
+async fn delete_scim_token(
+    axum::extract::State(state): St,
+    caller: WorkspaceCaller,
+    Path((id, token)): Path<(IdentityProviderId, ScimTokenId)>,
+) -> Result<StatusCode, ApiError> {
+    change(
+        &state,
+        caller,
+        async move |c: &mut Conn, actor: &Actor<'_>| token::delete(c, actor, id, token).await,
+    )
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
 }
