@@ -20,6 +20,10 @@ text_enum! {
         MemberRoleKept = "member.role_kept",
         MemberHandleChanged = "member.handle_changed",
         MemberRemoved = "member.removed",
+        MemberSuspended = "member.suspended",
+        /// A provider wanted to suspend the last admin, or an admin of the server.
+        MemberNotSuspended = "member.not_suspended",
+        MemberRestored = "member.restored",
         MemberResetLinkCreated = "member.reset_link_created",
         MemberExported = "member.exported",
         MemberErasureStarted = "member.erasure_started",
@@ -80,7 +84,13 @@ text_enum! {
         HookUpdated = "hook.updated",
         HookRotated = "hook.rotated",
         HookDeleted = "hook.deleted",
+        BotCreated = "bot.created",
         BotUpdated = "bot.updated",
+        BotDeleted = "bot.deleted",
+        BotAdded = "bot.added",
+        BotRemoved = "bot.removed",
+        BotKeyCreated = "bot.key_created",
+        BotKeyDeleted = "bot.key_deleted",
         ServerBackupStarted = "server.backup_started",
         ServerDrillStarted = "server.drill_started",
         ServerResumed = "server.resumed",
@@ -89,6 +99,7 @@ text_enum! {
         ServerChecked = "server.checked",
         ServerCertificateOrdered = "server.certificate_ordered",
         SignInLinkCreated = "sign_in.link_created",
+        SignInChanged = "sign_in.changed",
         FactorAdded = "factor.added",
         FactorRemoved = "factor.removed",
         FactorReset = "factor.reset",
@@ -101,6 +112,9 @@ text_enum! {
         ProviderDeleted = "provider.deleted",
         IdentityLinked = "identity.linked",
         IdentityRemoved = "identity.removed",
+        ScimTokenCreated = "scim.token_created",
+        ScimTokenDeleted = "scim.token_deleted",
+        ScimUserLinked = "scim.user_linked",
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 use super::{Role, sessions::SEEN_STALE_AFTER};
 
 /// Returns the sockets whose session, key, membership, role, or rights have changed since they were opened, and the
-/// sockets whose session or key has not been marked as used for a while. These sockets have to check their access.
+/// sockets whose session or key has not been marked as used for a while, or whose workspace demands something of sessions. These sockets have to check their access.
 ///
 /// # Errors
 /// Only database errors.

@@ -61,6 +61,7 @@ impl InviteLetters<'_> {
             reason: format!(
                 "You get this because {from} entered your address at {url}. If you do not know them, delete this email."
             ),
+            ..Letter::default()
         };
         let subject = MailSubject {
             user: None,

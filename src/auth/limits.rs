@@ -20,7 +20,7 @@ use super::{
 use crate::{
     db::{Db, DbError},
     http::address::net_of,
-    ids::{HookId, SessionId, UserId},
+    ids::{HookId, IdentityProviderId, SessionId, UserId},
     rate::{Buckets, Rate, whole_seconds},
 };
 
@@ -46,6 +46,8 @@ const CATCH_UPS: Rate = Rate::new(Duration::from_secs(2), 30);
 const WRITTEN_CATCH_UPS: Rate = Rate::new(Duration::from_mins(3), 20);
 /// Limit of messages that one incoming webhook posts: 5 per second.
 const HOOK_POSTS: Rate = Rate::new(Duration::from_millis(200), 60);
+/// Limit of SCIM requests of one identity provider: 50 per second.
+const SCIM_REQUESTS: Rate = Rate::new(Duration::from_millis(20), 100);
 /// Limits of all requests, and of anonymous requests, from one address.
 const REQUESTS: Rate = Rate::new(Duration::from_millis(2), 5000);
 const ANONYMOUS: Rate = Rate::new(Duration::from_millis(100), 200);
@@ -78,6 +80,7 @@ pub struct Limits {
     catch_ups: Buckets<UserId>,
     written_catch_ups: Buckets<UserId>,
     hooks: Buckets<HookId>,
+    scim: Buckets<IdentityProviderId>,
     requests: Buckets<IpAddr>,
     anonymous: Buckets<IpAddr>,
     sockets: Arc<Mutex<Sockets>>,
@@ -138,6 +141,7 @@ impl Limits {
             catch_ups: Buckets::of(CATCH_UPS),
             written_catch_ups: Buckets::of(WRITTEN_CATCH_UPS),
             hooks: Buckets::of(HOOK_POSTS),
+            scim: Buckets::of(SCIM_REQUESTS),
             requests: Buckets::of(REQUESTS),
             anonymous: Buckets::of(ANONYMOUS),
             sockets: Arc::new(Mutex::new(Sockets {
@@ -256,6 +260,14 @@ impl Limits {
     /// `RateLimited`.
     pub fn hook(&self, hook: HookId) -> Result<(), AuthError> {
         self.count(&self.hooks, hook, "hooks")
+    }
+
+    /// Counts a SCIM request.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    pub fn scim(&self, provider: IdentityProviderId) -> Result<(), AuthError> {
+        self.count(&self.scim, provider, "scim")
     }
 
     /// Counts a catch-up.
@@ -406,6 +418,7 @@ impl Limits {
         self.uploads.cleanup(now);
         self.agent_drafts.cleanup(now);
         self.hooks.cleanup(now);
+        self.scim.cleanup(now);
         self.requests.cleanup(now);
         self.anonymous.cleanup(now);
         self.catch_ups.cleanup(now);
@@ -450,6 +463,7 @@ mod tests {
     fn session(user: UserId) -> Caller {
         Caller {
             user,
+            kind: crate::auth::UserKind::Person,
             name: "Ada".to_owned(),
             credential: Credential::Session(SessionId::new()),
         }

@@ -8,6 +8,8 @@ pub mod addresses;
 mod attempts;
 pub mod audit;
 pub mod clients;
+pub mod demand_changes;
+pub mod demands;
 pub mod doubts;
 mod error;
 pub mod events;
@@ -29,19 +31,22 @@ pub mod password;
 pub mod quota;
 pub mod revocations;
 mod role;
+pub mod scim;
 mod security_mail;
 pub mod sessions;
 pub mod shown_names;
+pub mod suspensions;
 mod tokens;
 pub mod users;
 pub mod workspaces;
 
-pub(crate) use actor::credential_is_valid;
 pub use actor::{Actor, ActorSnapshot, Caller, Credential, WorkspaceCaller};
+pub(crate) use actor::{CredentialState, credential_is_valid};
 pub use attempts::Attempt;
 pub use audit::{
     AuditAction, AuditActorKind, AuditEntry, record as record_audit, record_of as record_audit_of,
 };
+pub(crate) use demands::has_demands;
 pub use error::AuthError;
 pub use events::AuthEvent;
 pub use invites::Invite;
@@ -50,17 +55,18 @@ pub use limits::{AnswerSize, Limits, RateClass, SocketPermit};
 pub(crate) use link_mail::LinkMail;
 pub(crate) use members::Newcomer;
 pub use members::{
-    Member, MemberEvent, check_not_last_admin, find_member, get_member, list_members, remove_member,
+    Member, MemberEvent, MemberStatus, check_not_last_admin, find_member, get_listed, get_member,
+    list_members, remove_member,
 };
 pub use names::{DisplayName, slugify};
 pub use password::Hasher;
-pub use role::{Role, Scope, Scopes};
+pub use role::{Role, Scope, Scopes, UserKind};
 pub(crate) use security_mail::{SecurityChange, SecurityMail};
 pub use sessions::{SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, touch};
 pub use tokens::{Token, hash_token, new_token};
 pub use users::{
-    KeysAfterReset, NewAccount, SignUp, User, UserKind, any_account, create_account,
-    mark_names_changed, name_of, reset_password, setup_token, sign_up,
+    KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, mark_names_changed,
+    name_of, reset_password, setup_token, sign_up,
 };
 pub(crate) use workspaces::add_creator;
 pub use workspaces::{

@@ -7,6 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::text_enum::text_enum;
 
 text_enum! {
+    pub enum UserKind {
+        Person = "person",
+        /// Author of messages that programs post. Nobody can sign in as a bot.
+        Bot = "bot",
+    }
+}
+
+text_enum! {
     /// Role of a member in a workspace.
     pub enum Role {
         Admin = "admin",
@@ -75,6 +83,11 @@ text_enum! {
 pub struct Scopes(pub BTreeSet<Scope>);
 
 impl Scopes {
+    /// Scopes of every key of a bot.
+    pub fn of_bots() -> Self {
+        Self([Scope::ChatRead, Scope::ChatWrite].into_iter().collect())
+    }
+
     pub fn has(&self, scope: Scope) -> bool {
         self.0.contains(&scope)
     }

@@ -20,17 +20,8 @@ use crate::{
     db::{Conn, Db, DbError, dialect, now},
     ids::{UserId, WorkspaceId},
     realtime::EventType,
-    text_enum::text_enum,
     time::Timestamp,
 };
-
-text_enum! {
-    pub enum UserKind {
-        Person = "person",
-        /// Author of messages that programs post. Nobody can sign in as a bot.
-        Bot = "bot",
-    }
-}
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct User {
@@ -53,11 +44,14 @@ pub struct NewAccount {
 }
 
 pub(crate) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
+    find_user(c, id).await?.ok_or(AuthError::NotAuthenticated)
+}
+
+pub(crate) async fn find_user(c: &mut Conn, id: UserId) -> Result<Option<User>, DbError> {
     c.q("select id, email, name, avatar_url, created_at, suggestions, email_confirmed_at is not null as email_confirmed from users where id = $1")
         .bind(id)
         .opt()
-        .await?
-        .ok_or(AuthError::NotAuthenticated)
+        .await
 }
 
 /// Name of a user; `None` if the account was deleted.

@@ -6,7 +6,10 @@ use crate::time::Timestamp;
 
 use super::ChatError;
 use crate::{
-    auth::{Actor, AuthError, Caller, Role, Scope, Scopes, credential_is_valid},
+    auth::{
+        Actor, AuthError, Caller, CredentialState, Role, Scope, Scopes, credential_is_valid,
+        has_demands,
+    },
     chat::{
         collaboration::Collaboration,
         forks::ForkStatus,
@@ -66,17 +69,24 @@ struct ChannelRow {
     joined: Option<UserId>,
     has_agent: bool,
     is_visible: bool,
-    is_valid: bool,
+    #[sqlx(flatten)]
+    credential: CredentialState,
 }
 
 impl ChannelRow {
     /// Returns `None` if the channel is hidden from the caller.
-    fn admit(self, caller: &Caller) -> Result<Option<ChannelAccess<'_>>, AuthError> {
+    async fn admit<'a>(
+        self,
+        c: &mut Conn,
+        caller: &'a Caller,
+    ) -> Result<Option<ChannelAccess<'a>>, AuthError> {
         if !self.is_visible || !caller.may_enter(self.workspace_id) {
             return Ok(None);
         }
         Ok(Some(ChannelAccess {
-            actor: caller.acting(self.workspace_id, self.role, self.is_valid)?,
+            actor: caller
+                .acting(c, self.workspace_id, self.role, self.credential)
+                .await?,
             channel: self.id,
             archived: self.archived_at.is_some(),
             joined: self.joined.is_some(),
@@ -86,6 +96,28 @@ impl ChannelRow {
     }
 }
 
+/// Joins of a channel `ch` with the bot `$2`, if the bot is active and in the channel.
+macro_rules! with_bot {
+    () => {
+        " join bots b on b.workspace_id = ch.workspace_id and b.id = $2 and b.status = 'active' \
+         join bot_channels bc on bc.channel_id = ch.id and bc.bot_id = b.id "
+    };
+}
+
+/// Columns of a channel `ch` for a bot, which has the rights of its key only.
+macro_rules! bot_columns {
+    () => {
+        concat!(
+            "ch.id, ch.workspace_id, ch.kind, ch.archived_at, $5 as role, b.id as joined, ",
+            has_agent!(),
+            ", TRUE as is_visible, ",
+            credential_is_valid!("$3", "$4"),
+            // Demands concern sessions.
+            " as is_valid, FALSE as has_demands"
+        )
+    };
+}
+
 /// # Errors
 /// `ChannelNotFound`.
 pub async fn channel<'a>(
@@ -93,10 +125,32 @@ pub async fn channel<'a>(
     caller: &'a Caller,
     id: ChannelId,
 ) -> Result<ChannelAccess<'a>, ChatError> {
+    if caller.bot().is_some() {
+        let row: Option<ChannelRow> = c
+            .q(concat!(
+                "select ",
+                bot_columns!(),
+                " from channels ch",
+                with_bot!(),
+                "where ch.id = $1"
+            ))
+            .bind(id)
+            .bind(caller.user)
+            .bind(caller.credential_id())
+            .bind(now())
+            .bind(Role::Viewer)
+            .opt()
+            .await?;
+        let access = match row {
+            Some(row) => row.admit(c, caller).await?,
+            None => None,
+        };
+        return access.ok_or(ChatError::ChannelNotFound);
+    }
     let row: Option<ChannelRow> = c
         .q(concat!("select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined, ", has_agent!(), ", ",
             is_visible_channel!("ch", "$2"), " as is_visible, ", credential_is_valid!("$3", "$4"),
-            " as is_valid from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
+            " as is_valid, ", has_demands!("ch.workspace_id"), " as has_demands from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
             left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1"))
         .bind(id)
         .bind(caller.user)
@@ -104,7 +158,10 @@ pub async fn channel<'a>(
         .bind(now())
         .opt()
         .await?;
-    let access = row.map(|row| row.admit(caller)).transpose()?.flatten();
+    let access = match row {
+        Some(row) => row.admit(c, caller).await?,
+        None => None,
+    };
     access.ok_or(ChatError::ChannelNotFound)
 }
 
@@ -118,8 +175,12 @@ struct ThreadRow {
 }
 
 impl ThreadRow {
-    fn admit(self, caller: &Caller) -> Result<ThreadAccess<'_>, ChatError> {
-        let channel_access = self.channel.admit(caller)?;
+    async fn admit<'a>(
+        self,
+        c: &mut Conn,
+        caller: &'a Caller,
+    ) -> Result<ThreadAccess<'a>, ChatError> {
+        let channel_access = self.channel.admit(c, caller).await?;
         Ok(ThreadAccess {
             channel_access: channel_access.ok_or(ChatError::ThreadNotFound)?,
             thread: self.thread_id,
@@ -137,7 +198,7 @@ macro_rules! thread_sql {
             exists (select 1 from bindings b where b.conversation_id = t.id and b.is_bound) as bound, ch.id, ch.workspace_id, ch.kind, ch.archived_at, \
             m.role, cm.user_id as joined, ", has_agent!(), ", ",
             is_visible_channel!("ch", "$2"), " as is_visible, ", credential_is_valid!("$3", "$4"),
-            " as is_valid", $columns, " from threads t join channels ch on ch.id = t.channel_id \
+            " as is_valid, ", has_demands!("ch.workspace_id"), " as has_demands", $columns, " from threads t join channels ch on ch.id = t.channel_id \
             join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
             left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2", $tables, " where t.id = $1")
     };
@@ -150,6 +211,24 @@ pub async fn thread<'a>(
     caller: &'a Caller,
     id: ThreadId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
+    if caller.bot().is_some() {
+        let row: Option<ThreadRow> = c
+            .q(concat!(
+                "select t.id as thread_id, t.status, FALSE as bound, ",
+                bot_columns!(),
+                " from threads t join channels ch on ch.id = t.channel_id",
+                with_bot!(),
+                "where t.id = $1"
+            ))
+            .bind(id)
+            .bind(caller.user)
+            .bind(caller.credential_id())
+            .bind(now())
+            .bind(Role::Viewer)
+            .opt()
+            .await?;
+        return row.ok_or(ChatError::ThreadNotFound)?.admit(c, caller).await;
+    }
     let row: Option<ThreadRow> = c
         .q(thread_sql!("", ""))
         .bind(id)
@@ -158,7 +237,7 @@ pub async fn thread<'a>(
         .bind(now())
         .opt()
         .await?;
-    row.ok_or(ChatError::ThreadNotFound)?.admit(caller)
+    row.ok_or(ChatError::ThreadNotFound)?.admit(c, caller).await
 }
 
 /// Version of the database when a page was read.
@@ -223,7 +302,7 @@ pub async fn thread_with_page<'a>(
     let is_current = row.is_quiet
         && known.is_some_and(|known| known.epoch == row.epoch && known.names == row.names);
     Ok(PageAccess {
-        thread_access: row.thread.admit(caller)?,
+        thread_access: row.thread.admit(c, caller).await?,
         version: PageVersion {
             seq: row.seq,
             epoch: row.epoch,
@@ -233,7 +312,7 @@ pub async fn thread_with_page<'a>(
     })
 }
 
-/// Checks access to a fork.
+/// Checks access to a fork. Bots do not see forks.
 ///
 /// # Errors
 /// `ForkNotFound`.
@@ -242,6 +321,9 @@ pub async fn fork<'a>(
     caller: &'a Caller,
     id: ForkId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
+    if caller.bot().is_some() {
+        return Err(ChatError::ForkNotFound);
+    }
     let row: Option<(ThreadId, ForkStatus, bool, Option<Json<Collaboration>>)> = c
         .q("select f.thread_id, f.status, exists (select 1 from bindings b where b.conversation_id = f.id and b.is_bound), \
             f.collaboration from forks f where f.id = $1")

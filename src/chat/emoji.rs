@@ -18,6 +18,17 @@ static BY_NAME: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
         .collect()
 });
 
+static BY_EMOJI: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
+    let lines = TABLE.lines().filter_map(|line| line.split_once(' '));
+    let first = |words: &'static str| words.split(' ').next().unwrap_or_default();
+    lines.map(|(emoji, words)| (emoji, first(words))).collect()
+});
+
+/// First name of an emoji.
+pub fn emoji_name(emoji: &str) -> Option<&'static str> {
+    BY_EMOJI.get(emoji).copied()
+}
+
 const NAME_BYTES_MAX: usize = 40;
 
 fn is_name_byte(b: u8) -> bool {

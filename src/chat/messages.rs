@@ -11,7 +11,7 @@ use super::{
     plain,
     post::{
         links::edit_links,
-        mentioned::{insert_mention_targets, resolve_mentions},
+        mentioned::{KEY_MENTIONS, insert_mention_targets, resolve_mentions},
     },
     search::index::{self, ThreadRoot},
 };
@@ -19,15 +19,16 @@ use crate::{
     agents::derived::{self, Change, SourceId},
     auth::{Caller, quota},
     db::{Conn, DbError, Json, now},
-    ids::{AgentId, MessageId, UserId},
+    ids::{AgentId, BotId, MessageId, UserId},
     realtime::{Audience, EventType, NewEvent, log},
 };
 
 pub use super::{
+    emoji::emoji_name,
     rows::message::{
         AuthorKind, Mention, MentionKind, Message, MessageAuthor, MessageKind, MessageMetadata,
-        MessageSource, MessageState, Reaction, RunStart, ShownAs, Window, conversation_seq,
-        find_message, get_message, list,
+        MessageSource, MessageState, Reaction, RootRange, RunStart, ShownAs, Window,
+        conversation_seq, find_message, get_message, list, list_roots,
     },
     text::{ReplyText, Text},
 };
@@ -70,9 +71,7 @@ pub async fn edit(
     if message.deleted_at.is_some() {
         return Err(ChatError::MessageDeleted);
     }
-    if message.author.kind != AuthorKind::Human
-        || message.author.id.as_deref() != Some(caller.user.to_string().as_str())
-    {
+    if !message.author.is(caller) {
         return Err(ChatError::NotYours);
     }
     if message.kind != MessageKind::Text || message.state == MessageState::Streaming {
@@ -84,7 +83,10 @@ pub async fn edit(
     let agent = channels::find_agent(c, &access.channel_access).await?;
     let silenced = agent.and_then(ChannelAgent::silenced);
     let (actor, channel) = (&access.channel_access.actor, access.channel_access.channel);
-    let found = resolve_mentions(c, actor, channel, text, silenced).await?;
+    let mut found = resolve_mentions(c, actor, channel, text, silenced).await?;
+    if caller.bot().is_some() {
+        found.limit_to(KEY_MENTIONS);
+    }
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5 where id = $1")
         .bind(id)
         .bind(text.content.clone())
@@ -160,6 +162,17 @@ pub async fn react(
     if message.deleted_at.is_some() {
         return Err(ChatError::MessageDeleted);
     }
+    if let Some(bot) = caller.bot() {
+        return react_as_bot(
+            c,
+            message,
+            bot,
+            emoji,
+            what,
+            access.channel_access.audience(),
+        )
+        .await;
+    }
     let had_reactions = !message.reactions.is_empty();
     let index = message.reactions.iter().position(|r| r.emoji == emoji);
     let there = index.is_some_and(|i| message.reactions[i].user_ids.contains(&caller.user));
@@ -179,6 +192,7 @@ pub async fn react(
                 emoji: emoji.to_owned(),
                 user_ids: vec![caller.user],
                 agent_ids: Vec::new(),
+                bot_ids: Vec::new(),
             });
         }
         (Some(i), React::Remove) => {
@@ -217,6 +231,53 @@ pub async fn react(
     Ok(message)
 }
 
+/// Adds or removes a bot's reaction; idempotent. Appends `message.updated`.
+async fn react_as_bot(
+    c: &mut Conn,
+    mut message: Message,
+    bot: BotId,
+    emoji: &str,
+    what: React,
+    audience: Audience,
+) -> Result<Message, ChatError> {
+    let had_reactions = !message.reactions.is_empty();
+    let index = message.reactions.iter().position(|r| r.emoji == emoji);
+    let there = index.is_some_and(|i| message.reactions[i].bot_ids.contains(&bot));
+    if there == (what == React::Add) {
+        return Ok(message);
+    }
+    match (index, what) {
+        (Some(i), React::Add) => message.reactions[i].bot_ids.push(bot),
+        (None, React::Add) if message.reactions.len() >= EMOJI_MAX => {
+            return Err(ChatError::Invalid(
+                format!("a message can have at most {EMOJI_MAX} different reactions"),
+                "emoji",
+            ));
+        }
+        (None, React::Add) => message.reactions.push(Reaction {
+            emoji: emoji.to_owned(),
+            user_ids: Vec::new(),
+            agent_ids: Vec::new(),
+            bot_ids: vec![bot],
+        }),
+        (Some(i), React::Remove) => {
+            message.reactions[i].bot_ids.retain(|other| *other != bot);
+            message.reactions.retain(|reaction| !reaction.is_empty());
+        }
+        (None, React::Remove) => {}
+    }
+    c.q("update messages set reactions = $2 where id = $1")
+        .bind(message.id)
+        .bind(Json(message.reactions.clone()))
+        .run()
+        .await?;
+    if had_reactions == message.reactions.is_empty() {
+        index::reindex_unchanged(c, &message).await?;
+    }
+    announce_update(c, &message, audience).await?;
+    Ok(message)
+}
+
 /// Adds an agent's reaction; idempotent, and without effect on a deleted message. Appends `message.updated`.
 pub async fn react_as_agent(
     c: &mut Conn,
@@ -245,6 +306,7 @@ pub async fn react_as_agent(
             emoji: emoji.to_owned(),
             user_ids: Vec::new(),
             agent_ids: vec![agent],
+            bot_ids: Vec::new(),
         }),
     }
     c.q("update messages set reactions = $2 where id = $1")

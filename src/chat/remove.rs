@@ -336,8 +336,7 @@ pub async fn delete_message(
     actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let message = get_message(c, id).await?;
-    let own = message.author.kind == AuthorKind::Human
-        && message.author.id.as_deref() == Some(actor.user.to_string().as_str());
+    let own = message.author.is(caller);
     if !own {
         actor
             .require(Scope::WorkspaceAdmin)

@@ -118,6 +118,20 @@ impl Incoming {
     }
 }
 
+impl Incoming {
+    /// Reads a message in Slack's format.
+    ///
+    /// # Errors
+    /// `InvalidPayload`, `NoText`, `TooManyAttachments`.
+    pub fn slack(message: &Value) -> Result<Self, HookFault> {
+        let text = |name: &str| message.get(name).map(scalar);
+        let mut draft = Draft::default();
+        slack::render(message, &mut draft.rendered)?;
+        draft.shown_as = shown_as(text("username"), text("icon_emoji"), &mut draft.rendered);
+        draft.finish(&HookQuery::default())
+    }
+}
+
 /// Reader of a body, with the rest of the request and the template of the webhook.
 struct Reader<'a> {
     head: &'a BodyHead,

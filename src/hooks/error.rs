@@ -28,6 +28,10 @@ pub enum HookError {
     TooMany(i64),
     #[error("a workspace can have at most {0} bots: use an existing one")]
     TooManyBots(i64),
+    #[error("a bot can have at most {0} keys: delete one first")]
+    TooManyKeys(i64),
+    #[error("the key does not exist")]
+    KeyNotFound,
     #[error("the bot has changed since it was read")]
     Stale(Box<Bot>),
     #[error("{0}")]
@@ -51,6 +55,8 @@ impl From<HookError> for ApiError {
             E::RequestNotFound => make(StatusCode::NOT_FOUND, ErrorCode::RequestNotFound),
             E::RequestCut => make(StatusCode::CONFLICT, ErrorCode::RequestCut),
             E::Refused(_) => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue),
+            E::TooManyKeys(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyKeys),
+            E::KeyNotFound => make(StatusCode::NOT_FOUND, ErrorCode::NotFound),
             E::TooMany(_) | E::TooManyBots(_) => {
                 make(StatusCode::CONFLICT, ErrorCode::TooManyHooks)
             }

@@ -2,9 +2,10 @@
 //!
 //! `body` reads what a program sends: with `slack` for the format of Slack, whose markup `mrkdwn` translates, and with the `template` of
 //! the webhook or of one of the `products`. `row` stores bots and webhooks (`object`), `receive` posts the message, and `requests` keeps
-//! what was received. `signature` checks who sent it.
+//! what was received. `signature` checks who sent it. `bots` manages the channels and keys with which programs act as a bot.
 
 mod body;
+mod bots;
 mod error;
 mod mrkdwn;
 mod object;
@@ -18,10 +19,14 @@ mod slack;
 mod template;
 
 pub use body::{BodyHead, HookQuery, Incoming};
+pub use bots::{
+    add_to_channel, create_bot, create_key, delete_bot, delete_key, get_with_keys,
+    remove_from_channel,
+};
 pub use error::{HookError, HookFault};
 pub use object::{
-    Bot, BotObject, BotPatch, BotStatus, Hook, HookForm, HookObject, HookPatch, HookSecretForm,
-    NewHook,
+    Bot, BotForm, BotKey, BotKeyForm, BotObject, BotPatch, BotStatus, BotWithKeys, Hook, HookForm,
+    HookObject, HookPatch, HookSecretForm, NewBotKey, NewHook,
 };
 pub use products::event_headers;
 pub use receive::{Delivered, FoundHook, Post, PostedBy, delete_old_threads, find, post, slack_ts};

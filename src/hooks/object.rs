@@ -6,7 +6,7 @@ use super::template::HookTemplate;
 use crate::{
     chat::post::MentionLimit,
     db::Json,
-    ids::{BotId, ChannelId, HookId, UserId},
+    ids::{ApiKeyId, BotId, ChannelId, HookId, UserId},
     patch::{nullable, present},
     text_enum::text_enum,
     time::Timestamp,
@@ -63,11 +63,62 @@ pub struct Bot {
     pub avatar_url: Option<String>,
     /// Purpose of the bot; at most 500 characters.
     pub about: Option<String>,
+    /// Channels that the bot is in and the caller can read. The bot's keys read and write only these.
+    #[sqlx(skip)]
+    pub channel_ids: Vec<ChannelId>,
     pub status: BotStatus,
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub last_used_at: Option<Timestamp>,
     pub version: i64,
+}
+
+/// A bot with its keys.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct BotWithKeys {
+    #[serde(flatten)]
+    pub bot: Bot,
+    /// Keys of the bot, oldest first; empty unless the caller is an admin.
+    pub keys: Vec<BotKey>,
+}
+
+/// Access of a program as a bot.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct BotKey {
+    pub id: ApiKeyId,
+    pub name: String,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// A new key with its secret, which is shown only once.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct NewBotKey {
+    #[serde(flatten)]
+    pub bot_key: BotKey,
+    /// The secret: `ov_…`.
+    pub key: String,
+}
+
+/// Name of a new key.
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BotKeyForm {
+    pub name: String,
+}
+
+/// Fields of a new bot.
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BotForm {
+    pub name: String,
+    /// At most 500 characters.
+    pub about: Option<String>,
+    /// At most 20 channels that you can read.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    pub channel_ids: Vec<ChannelId>,
 }
 
 /// An address to which a program sends messages for a channel.

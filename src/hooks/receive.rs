@@ -181,6 +181,8 @@ pub async fn post(
         workspace: hook.workspace_id,
         channel: hook.channel_id,
         thread,
+        parent: None,
+        title: None,
         bot: hook.bot_id,
         creator: hook.created_by,
         text: &post.text,

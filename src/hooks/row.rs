@@ -1,5 +1,7 @@
 //! Bots and webhooks as they are stored and managed.
 
+use std::collections::HashMap;
+
 use super::{
     error::HookError,
     object::{Bot, BotPatch, BotStatus, Hook, HookForm, HookObject, HookPatch},
@@ -71,19 +73,49 @@ pub async fn workspace_of_bot(c: &mut Conn, id: BotId) -> Result<Option<Workspac
     Ok(row.map(|row| row.0))
 }
 
+/// Sets the channels of bots that the actor can read.
+///
+/// # Errors
+/// Only database errors.
+pub(super) async fn add_channels(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    bots: &mut [Bot],
+) -> Result<(), DbError> {
+    let rows: Vec<(BotId, ChannelId)> = c
+        .q(concat!(
+            "select bc.bot_id, bc.channel_id from bot_channels bc join bots b on b.id = bc.bot_id where b.workspace_id = $1 and ",
+            is_in_visible_channel!("bc.channel_id", "$2"),
+            " order by bc.bot_id, bc.channel_id"
+        ))
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .all()
+        .await?;
+    let mut by_bot: HashMap<BotId, Vec<ChannelId>> = HashMap::new();
+    for (bot, channel) in rows {
+        by_bot.entry(bot).or_default().push(channel);
+    }
+    for bot in bots {
+        bot.channel_ids = by_bot.remove(&bot.id).unwrap_or_default();
+    }
+    Ok(())
+}
+
 /// All bots of the workspace, oldest first.
 ///
 /// # Errors
 /// An error from `Actor::require`.
 pub async fn list_bots(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Bot>, HookError> {
     actor.require(Scope::ChatRead)?;
-    Ok(
-        c.q(bot_sql!("where b.workspace_id = $1 order by b.id limit $2"))
-            .bind(actor.workspace)
-            .bind(BOTS_MAX)
-            .all()
-            .await?,
-    )
+    let mut found: Vec<Bot> = c
+        .q(bot_sql!("where b.workspace_id = $1 order by b.id limit $2"))
+        .bind(actor.workspace)
+        .bind(BOTS_MAX)
+        .all()
+        .await?;
+    add_channels(c, actor, &mut found).await?;
+    Ok(found)
 }
 
 /// Webhooks of channels that the actor can read: those that the actor created, or all of them for an admin. Oldest first.
@@ -105,7 +137,11 @@ pub async fn list_hooks(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Hook>, Ho
     .await?)
 }
 
-async fn get_bot(c: &mut Conn, workspace: WorkspaceId, id: BotId) -> Result<Bot, HookError> {
+pub(super) async fn get_bot(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: BotId,
+) -> Result<Bot, HookError> {
     let bot: Option<Bot> = c
         .q(bot_sql!("where b.id = $1 and b.workspace_id = $2"))
         .bind(id)
@@ -139,7 +175,11 @@ pub async fn get_own(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<Hook
 ///
 /// # Errors
 /// `ChannelNotFound`, `ChannelArchived`, `Invalid`.
-async fn check_channel(c: &mut Conn, actor: &Actor<'_>, id: ChannelId) -> Result<(), HookError> {
+pub(super) async fn check_channel(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ChannelId,
+) -> Result<(), HookError> {
     let row: Option<(ChannelKind, Option<Timestamp>)> = c
         .q(concat!(
             "select ch.kind, ch.archived_at from channels ch where ch.id = $1 and ch.workspace_id = $2 and ",
@@ -182,7 +222,11 @@ fn check_template(template: Option<&HookTemplate>) -> Result<(), HookError> {
 }
 
 /// Inserts a bot and the account that its messages refer to, which nobody can sign in to.
-async fn insert_bot(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<BotId, HookError> {
+pub(super) async fn insert_bot(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    name: &str,
+) -> Result<BotId, HookError> {
     let name = DisplayName::parse(name, "name")?.0;
     shown_names::check_bot(c, actor.workspace, &name).await?;
     let count: i64 = c
@@ -418,6 +462,16 @@ pub async fn delete(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<(), H
     Ok(())
 }
 
+/// # Errors
+/// `Invalid` for a text that is too long.
+pub(super) fn parse_about(about: &str) -> Result<Option<String>, HookError> {
+    if about.encode_utf16().count() > ABOUT_UNITS_MAX || about.contains('\0') {
+        let problem = format!("`about` can have at most {ABOUT_UNITS_MAX} characters");
+        return Err(HookError::Invalid(problem, "about"));
+    }
+    Ok(Some(about.trim().to_owned()).filter(|about| !about.is_empty()))
+}
+
 /// Changes a bot, if it still has the version `expected`.
 ///
 /// # Errors
@@ -437,13 +491,7 @@ pub async fn patch_bot(
     }
     let about = match &patch.about {
         None => bot.about.clone(),
-        Some(about) => {
-            if about.encode_utf16().count() > ABOUT_UNITS_MAX || about.contains('\0') {
-                let problem = format!("`about` can have at most {ABOUT_UNITS_MAX} characters");
-                return Err(HookError::Invalid(problem, "about"));
-            }
-            Some(about.trim().to_owned()).filter(|about| !about.is_empty())
-        }
+        Some(about) => parse_about(about)?,
     };
     if let Some(name) = patch.name.as_ref().filter(|name| name.trim() != bot.name) {
         let name = DisplayName::parse(name, "name")?.0;
@@ -464,7 +512,8 @@ pub async fn patch_bot(
         .bind(patch.status.unwrap_or(bot.status))
         .run()
         .await?;
-    let changed = get_bot(c, actor.workspace, id).await?;
+    let mut changed = get_bot(c, actor.workspace, id).await?;
+    add_channels(c, actor, std::slice::from_mut(&mut changed)).await?;
     let data = serde_json::json!({"name": changed.name, "status": changed.status});
     record_audit(c, actor, AuditAction::BotUpdated, id.to_string(), data).await?;
     Ok(changed)

@@ -13,15 +13,19 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::agents::tagged;
+use super::{
+    agents::tagged,
+    chat::{WhichObject, write_for},
+};
 use crate::{
     auth::{Actor, AuthError, Caller, WorkspaceCaller},
     chat::{ChatError, messages::Text},
     db::{Conn, now},
     hooks::{
-        self, BodyHead, Bot, BotPatch, Delivered, Hook, HookError, HookFault, HookForm, HookPatch,
-        HookQuery, HookRequest, HookSecretForm, HookTemplate, Incoming, NewHook, Proofs,
-        ReceivedRequest, RequestOutcome, StandardProof,
+        self, BodyHead, Bot, BotForm, BotKeyForm, BotPatch, BotWithKeys, Delivered, Hook,
+        HookError, HookFault, HookForm, HookPatch, HookQuery, HookRequest, HookSecretForm,
+        HookTemplate, Incoming, NewBotKey, NewHook, Proofs, ReceivedRequest, RequestOutcome,
+        StandardProof,
     },
     http::{
         ApiError,
@@ -29,7 +33,7 @@ use crate::{
         extract::{Body, IfMatch, NoFields, Path, Query, RawBody},
         page::{LIMIT_MAX, Limit, List, PageQuery},
     },
-    ids::{BotId, HookId, HookRequestId, UserId, WorkspaceId},
+    ids::{ApiKeyId, BotId, ChannelId, HookId, HookRequestId, UserId, WorkspaceId},
     secrets::{self, SecretError},
     server::{State, caller::Address},
     share::Pool,
@@ -45,8 +49,11 @@ const RESERVED_BYTES: u64 = 64 * 1024;
 
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
-        .routes(routes!(list_bots))
-        .routes(routes!(patch_bot))
+        .routes(routes!(list_bots, create_bot))
+        .routes(routes!(get_bot, patch_bot, delete_bot))
+        .routes(routes!(create_bot_key))
+        .routes(routes!(delete_bot_key))
+        .routes(routes!(add_bot_to_channel, remove_bot_from_channel))
         .routes(routes!(list_hooks, create_hook))
         .routes(routes!(patch_hook, delete_hook))
         .routes(routes!(rotate_hook))
@@ -118,6 +125,151 @@ async fn list_bots(
     Ok(Json(page.cut(rows, |bot| bot.id)?))
 }
 
+/// Create a bot, which acts with keys
+///
+/// A bot reads and writes only the channels that it is in.
+#[utoipa::path(post, path = "/v1/bots", tag = "integrations",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    request_body(content = BotForm, example = json!({"name": "Deploy", "about": "Posts deployments."})),
+    responses((status = 201, body = Bot)))]
+async fn create_bot(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Body(form): Body<BotForm>,
+) -> Result<Response, ApiError> {
+    let bot = member
+        .write(&state.db, async move |c, actor| {
+            hooks::create_bot(c, actor, &form).await
+        })
+        .await?;
+    Ok(tagged(StatusCode::CREATED, bot.version, &bot))
+}
+
+/// Returns the caller as a member of the workspace of a bot.
+async fn member_of_bot(
+    state: &State,
+    caller: Caller,
+    id: BotId,
+) -> Result<WorkspaceCaller, ApiError> {
+    let workspace = hooks::workspace_of_bot(&mut state.db.read().await?, id).await?;
+    Ok(member_in(caller, workspace, HookError::BotNotFound)?)
+}
+
+fn hide_bot(error: HookError) -> HookError {
+    hide(error, HookError::BotNotFound)
+}
+
+/// Get a bot; with its keys for admins
+#[utoipa::path(get, path = "/v1/bots/{id}", tag = "integrations",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = BotId, Path)), responses((status = 200, body = BotWithKeys)))]
+async fn get_bot(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<BotId>,
+) -> Result<Response, ApiError> {
+    let member = member_of_bot(&state, caller, id).await?;
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await.map_err(|e| hide_bot(e.into()))?;
+    let found = hooks::get_with_keys(&mut c, &actor, id).await?;
+    Ok(tagged(StatusCode::OK, found.bot.version, &found))
+}
+
+/// Delete a bot with its webhooks and keys; its messages stay
+#[utoipa::path(delete, path = "/v1/bots/{id}", tag = "integrations",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = BotId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),
+    responses((status = 204)))]
+async fn delete_bot(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<BotId>,
+    IfMatch(expected): IfMatch,
+) -> Result<StatusCode, ApiError> {
+    member_of_bot(&state, caller, id)
+        .await?
+        .write(&state.db, async move |c, actor| {
+            hooks::delete_bot(c, actor, id, expected).await
+        })
+        .await
+        .map_err(hide_bot)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Create a key with which a program acts as a bot
+///
+/// A bot can have 5 keys.
+#[utoipa::path(post, path = "/v1/bots/{id}/keys", tag = "integrations",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = BotId, Path)),
+    request_body(content = BotKeyForm, example = json!({"name": "CI server"})),
+    responses((status = 201, body = NewBotKey)))]
+async fn create_bot_key(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<BotId>,
+    Body(form): Body<BotKeyForm>,
+) -> Result<(StatusCode, Json<NewBotKey>), ApiError> {
+    let (bot_key, key) = member_of_bot(&state, caller, id)
+        .await?
+        .write(&state.db, async move |c, actor| {
+            hooks::create_key(c, actor, id, &form.name).await
+        })
+        .await
+        .map_err(hide_bot)?;
+    Ok((StatusCode::CREATED, Json(NewBotKey { bot_key, key })))
+}
+
+/// Delete a key of a bot
+#[utoipa::path(delete, path = "/v1/bots/{id}/keys/{key_id}", tag = "integrations",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = BotId, Path), ("key_id" = ApiKeyId, Path)), responses((status = 204)))]
+async fn delete_bot_key(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, key)): Path<(BotId, ApiKeyId)>,
+) -> Result<StatusCode, ApiError> {
+    member_of_bot(&state, caller, id)
+        .await?
+        .write(&state.db, async move |c, actor| {
+            hooks::delete_key(c, actor, id, key).await
+        })
+        .await
+        .map_err(hide_bot)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Add a bot to a channel, which it then reads and writes
+#[utoipa::path(put, path = "/v1/channels/{id}/bots/{bot_id}", tag = "integrations",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path), ("bot_id" = BotId, Path)),
+    responses((status = 200, body = Bot)))]
+async fn add_bot_to_channel(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, bot)): Path<(ChannelId, BotId)>,
+    Body(_): NoFields,
+) -> Result<Json<Bot>, ApiError> {
+    let add = async move |c: &mut Conn| hooks::add_to_channel(c, &caller, id, bot).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Channel(id), add).await?,
+    ))
+}
+
+/// Remove a bot from a channel
+#[utoipa::path(delete, path = "/v1/channels/{id}/bots/{bot_id}", tag = "integrations",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ChannelId, Path), ("bot_id" = BotId, Path)), responses((status = 204)))]
+async fn remove_bot_from_channel(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, bot)): Path<(ChannelId, BotId)>,
+) -> Result<StatusCode, ApiError> {
+    let remove = async move |c: &mut Conn| hooks::remove_from_channel(c, &caller, id, bot).await;
+    write_for(&state, WhichObject::Channel(id), remove).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Rename, describe, pause, or resume a bot
 ///
 /// The webhooks of a paused bot reject messages.
@@ -133,14 +285,13 @@ async fn patch_bot(
     IfMatch(expected): IfMatch,
     Body(patch): Body<BotPatch>,
 ) -> Result<Response, ApiError> {
-    let workspace = hooks::workspace_of_bot(&mut state.db.read().await?, id).await?;
-    let member = member_in(caller, workspace, HookError::BotNotFound)?;
-    let changed = member
+    let changed = member_of_bot(&state, caller, id)
+        .await?
         .write(&state.db, async move |c, actor| {
             hooks::patch_bot(c, actor, id, &patch, expected).await
         })
         .await
-        .map_err(|e: HookError| hide(e, HookError::BotNotFound))?;
+        .map_err(hide_bot)?;
     Ok(tagged(StatusCode::OK, changed.version, &changed))
 }
 

@@ -1,45 +1,36 @@
 //! Messages of bots. They never invoke an agent and start no workflow.
 
 use super::{
-    claim_client_id,
     insert::{NewMessage, insert_post},
-    mentioned::{ResolvedMentions, insert_mention_targets, resolve_mentions},
-    stored,
+    mentioned::{
+        KEY_MENTIONS, MentionLimit, ResolvedMentions, insert_mention_targets, resolve_mentions,
+    },
+    resend::{Posted, claim_client_id, find_client_id, parent_in, stored},
 };
 use crate::{
-    auth::{Actor, Role, Scopes},
+    auth::{Actor, Caller, Role, Scope, Scopes},
     chat::{
         ChatError,
+        access::{self, ThreadAccess},
         event::ThreadEvent,
         follows, forks,
         inbox::{self, posted::Addressed},
         rows::{
             channel::ChannelKind,
-            message::{
-                AuthorKind, MentionKind, Message, MessageKind, MessageMetadata, MessageState,
-            },
-            thread::{BoundBy, ThreadMemory},
+            message::{AuthorKind, Message, MessageKind, MessageMetadata, MessageState},
+            thread::{BoundBy, ThreadMemory, get_thread},
         },
         search::index::{self, ThreadRoot},
         text::Text,
         threads::{self, ThreadOrigin, ThreadStart},
     },
-    db::Conn,
+    db::{Conn, dialect, now},
+    files,
     ids::{BotId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{EventType, NewEvent, log},
     tasks::queue,
-    text_enum::text_enum,
     time::Timestamp,
 };
-
-text_enum! {
-    /// Mentions in a bot's messages that notify someone; all others are text.
-    pub enum MentionLimit {
-        Nobody = "nobody",
-        People = "people",
-        Everyone = "everyone",
-    }
-}
 
 /// A message by a bot.
 #[derive(Debug)]
@@ -48,6 +39,9 @@ pub struct BotPost<'a> {
     pub channel: ChannelId,
     /// `None` starts a thread.
     pub thread: Option<ThreadId>,
+    pub parent: Option<MessageId>,
+    /// Title of a new thread.
+    pub title: Option<&'a str>,
     pub bot: BotId,
     /// Creator of a new thread.
     pub creator: UserId,
@@ -67,15 +61,105 @@ async fn resolve(
         return Ok(ResolvedMentions::default());
     }
     let mut found = resolve_mentions(c, actor, post.channel, post.text, None).await?;
-    found.agents.clear();
-    found.everyone &= post.may_notify == MentionLimit::Everyone;
-    let everyone = found.everyone;
-    found.mentions.retain(|mention| match mention.kind {
-        MentionKind::Agent => false,
-        MentionKind::User => true,
-        MentionKind::Group => everyone,
-    });
+    found.limit_to(post.may_notify);
     Ok(found)
+}
+
+/// A message that a program posts with a bot's key.
+#[derive(Debug, Clone, Default)]
+pub struct KeyPost {
+    pub parent: Option<MessageId>,
+    /// Title of a new thread.
+    pub title: Option<String>,
+    pub metadata: MessageMetadata,
+    pub client_id: Option<String>,
+}
+
+/// Posts in the main line of a thread that the bot can see.
+///
+/// # Errors
+/// `ThreadNotFound`, `ClientIdReused`, `QuotaExceeded`, `Invalid` for the parent, or any error from `writing`.
+pub async fn post_with_key(
+    c: &mut Conn,
+    caller: &Caller,
+    bot: BotId,
+    thread: ThreadId,
+    text: &Text,
+    new: KeyPost,
+) -> Result<Posted, ChatError> {
+    let access = access::thread(c, caller, thread).await?.writing()?;
+    dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
+    if let Some(parent) = new.parent {
+        parent_in(c, caller, &access, parent).await?;
+    }
+    let ThreadAccess { channel_access, .. } = access;
+    insert_with_key(c, &channel_access, bot, Some(thread), text, new).await
+}
+
+/// Starts a thread in a channel that the bot is in.
+///
+/// # Errors
+/// `ChannelNotFound`, `ClientIdReused`, `QuotaExceeded`, or any error from `writing`.
+pub async fn start_with_key(
+    c: &mut Conn,
+    caller: &Caller,
+    bot: BotId,
+    channel: ChannelId,
+    text: &Text,
+    new: KeyPost,
+) -> Result<Posted, ChatError> {
+    let access = access::channel(c, caller, channel).await?.writing()?;
+    dialect::lock_workspace(c, access.actor.workspace.0).await?;
+    let mut posted = insert_with_key(c, &access, bot, None, text, new).await?;
+    posted.thread = Some(get_thread(c, posted.message.thread_id).await?);
+    Ok(posted)
+}
+
+async fn insert_with_key(
+    c: &mut Conn,
+    access: &access::ChannelAccess<'_>,
+    bot: BotId,
+    thread: Option<ThreadId>,
+    text: &Text,
+    new: KeyPost,
+) -> Result<Posted, ChatError> {
+    access.actor.require(Scope::ChatWrite)?;
+    let creator: UserId = c
+        .q("select created_by from bots where id = $1")
+        .bind(bot)
+        .value()
+        .await?;
+    let client_id = new.client_id.as_deref();
+    let place = access.channel.to_string();
+    let known = match client_id {
+        Some(client_id) => find_client_id(c, &access.actor, client_id, &place).await?,
+        None => None,
+    };
+    let post = BotPost {
+        workspace: access.actor.workspace,
+        channel: access.channel,
+        thread,
+        parent: new.parent,
+        title: new.title.as_deref(),
+        bot,
+        creator,
+        text,
+        may_notify: KEY_MENTIONS,
+        metadata: new.metadata,
+        client_id,
+    };
+    let message = post_as_bot(c, post).await?;
+    c.q("update bots set last_used_at = $2 where id = $1")
+        .bind(bot)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(Posted {
+        message,
+        tasks: Vec::new(),
+        thread: None,
+        created: known.is_none(),
+    })
 }
 
 /// Announces the thread that the message starts.
@@ -93,7 +177,7 @@ async fn start_thread(
     let start = ThreadStart {
         id: thread,
         root,
-        title: None,
+        title: post.title,
         memory: ThreadMemory::On,
     };
     let audience = queue::audience_of(c, post.channel).await?;
@@ -136,7 +220,7 @@ pub async fn post_as_bot(c: &mut Conn, post: BotPost<'_>) -> Result<Message, Cha
     if archived_at.is_some() {
         return Err(ChatError::ChannelArchived);
     }
-    let starts_thread = post.thread.is_none();
+    let (starts_thread, title) = (post.thread.is_none(), post.title);
     let thread = post.thread.unwrap_or_default();
     let found = resolve(c, &actor, &post).await?;
     if starts_thread {
@@ -144,13 +228,14 @@ pub async fn post_as_bot(c: &mut Conn, post: BotPost<'_>) -> Result<Message, Cha
     }
     let audience = queue::audience_of(c, post.channel).await?;
     let seq = log::reserve(c, post.workspace, 1).await?;
+    let attachments = files::attach(c, &actor, id, &post.text.files).await?;
     let new = NewMessage {
         id,
         workspace: post.workspace,
         channel: post.channel,
         thread,
         fork: None,
-        parent: None,
+        parent: post.parent,
         author_type: AuthorKind::Bot,
         author: Some(post.bot.0),
         kind: MessageKind::Text,
@@ -158,13 +243,13 @@ pub async fn post_as_bot(c: &mut Conn, post: BotPost<'_>) -> Result<Message, Cha
         content: post.text.content.clone(),
         plain: post.text.plain.clone(),
         mentions: found.mentions.clone(),
-        attachments: Vec::new(),
+        attachments,
         metadata: post.metadata,
         client_id: post.client_id.map(str::to_owned),
     };
     let message = insert_post(c, seq, &new, audience).await?;
     let root = if starts_thread {
-        ThreadRoot::Thread(None)
+        ThreadRoot::Thread(title)
     } else {
         ThreadRoot::Nothing
     };

@@ -17,6 +17,7 @@ use crate::{
     },
     db::{Conn, DbError},
     ids::{AgentId, ChannelId, UserId},
+    text_enum::text_enum,
 };
 
 const GROUPS: &[&str] = &["everyone", "here", "channel"];
@@ -25,6 +26,18 @@ const GROUPS: &[&str] = &["everyone", "here", "channel"];
 const MENTIONS_MAX: usize = 200;
 /// Maximum number of distinct handles that are looked up for one message, because the lookups run under the workspace lock.
 const LOOKED_UP_MAX: usize = 200;
+
+text_enum! {
+    /// Mentions in a bot's messages that notify someone; all others are text.
+    pub enum MentionLimit {
+        Nobody = "nobody",
+        People = "people",
+        Everyone = "everyone",
+    }
+}
+
+/// Mentions that notify someone in messages that are posted with a bot's key.
+pub(in crate::chat) const KEY_MENTIONS: MentionLimit = MentionLimit::People;
 
 /// The resolved mentions of a text.
 #[derive(Debug, Default)]
@@ -37,6 +50,22 @@ pub(in crate::chat) struct ResolvedMentions {
 }
 
 impl ResolvedMentions {
+    /// Removes the mentions that a bot's message does not have.
+    pub(in crate::chat) fn limit_to(&mut self, may_notify: MentionLimit) {
+        if may_notify == MentionLimit::Nobody {
+            *self = Self::default();
+            return;
+        }
+        self.agents.clear();
+        self.everyone &= may_notify == MentionLimit::Everyone;
+        let everyone = self.everyone;
+        self.mentions.retain(|mention| match mention.kind {
+            MentionKind::Agent => false,
+            MentionKind::User => true,
+            MentionKind::Group => everyone,
+        });
+    }
+
     /// Checks whether the message mentions members or a group.
     pub(in crate::chat) fn names_people(&self) -> bool {
         self.everyone || !self.people.is_empty()

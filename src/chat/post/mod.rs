@@ -4,10 +4,7 @@
 //! `enqueue` creates and retries tasks, and `chain` continues chains. This file contains the shared part: posting in a
 //! conversation.
 
-use std::time::Duration;
-
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::{
     ChatError,
@@ -23,9 +20,8 @@ use super::{
     rows::{
         message::{
             AuthorKind, Mention, MentionKind, Message, MessageKind, MessageMetadata, MessageState,
-            get_message,
         },
-        thread::{Thread, get_thread},
+        thread::Thread,
     },
     search::index::{self, ThreadRoot},
     text::Text,
@@ -33,9 +29,9 @@ use super::{
 use crate::{
     agents::profiles::{self, InvocableAgent},
     auth::{Actor, Caller, Scope},
-    db::{Conn, Db, DbError, now},
+    db::{Conn, DbError},
     files,
-    ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
+    ids::{AgentId, MessageId, TaskId},
     model::has_visible,
     realtime::{EventType, NewEvent, hub::Conversation, log},
     tasks::{ChainStep, NewLink, NewTask, Task, TaskKind, TaskStatus, TaskTarget, queue},
@@ -50,35 +46,26 @@ pub(super) mod insert;
 pub(super) mod links;
 pub(super) mod mentioned;
 mod opening;
+mod resend;
 mod scheduled;
 
 pub use by_agent::{AgentPost, post_as_agent};
-pub use by_bot::{BotPost, MentionLimit, post_as_bot};
+pub use by_bot::{BotPost, KeyPost, post_as_bot, post_with_key, start_with_key};
 pub use chain::{continue_chain, end_chain, start_obstacle};
 pub use enqueue::{enqueue, queue_full, retry_task};
 pub use insert::{NewMessage, NoticeTarget, insert_message, insert_notice};
 use links::{links, span_of};
-pub use mentioned::count_as_mentioned;
+pub use mentioned::{MentionLimit, count_as_mentioned};
 use mentioned::{ResolvedMentions, insert_mention_targets, resolve_mentions};
 pub use opening::{NewThread, start_thread};
+pub use resend::{Posted, claim_client_id, find_client_id, forget_client_ids};
+use resend::{parent_in, stored};
 pub use scheduled::{ScheduledPost, post_scheduled};
 
 /// Maximum number of agents that one message can invoke.
 const AGENTS_MAX: usize = 8;
 pub const CLIENT_ID_UNITS_MAX: usize = 64;
-/// Time after which a client ID is forgotten, so that it can be used for another object.
-const CLIENT_IDS_FOR: Duration = Duration::from_hours(24 * 30);
 const TITLE_UNITS_MAX: usize = 200;
-
-/// Result of a post. `created` is false for a resent request, which does not change anything.
-#[derive(Debug)]
-pub struct Posted {
-    pub message: Message,
-    pub tasks: Vec<Task>,
-    /// Set only for a post that starts a thread.
-    pub thread: Option<Thread>,
-    pub created: bool,
-}
 
 /// Response of `POST …/messages`.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -126,90 +113,6 @@ pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
         ));
     }
     Ok(title.map(str::to_owned))
-}
-
-/// Returns the object that was created under this client ID. If the ID is new, records it for
-/// `object` and returns `None`.
-pub async fn claim_client_id(
-    c: &mut Conn,
-    actor: &Actor<'_>,
-    client_id: Option<&str>,
-    conversation: &str,
-    object: Uuid,
-) -> Result<Option<Uuid>, ChatError> {
-    let Some(client_id) = client_id else {
-        return Ok(None);
-    };
-    let taken = c
-        .q("insert into client_ids (workspace_id, user_id, client_id, place, object_id, created_at) values ($1, $2, $3, $4, $5, $6) \
-            on conflict (workspace_id, user_id, client_id) do nothing")
-        .bind(actor.workspace)
-        .bind(actor.user)
-        .bind(client_id.to_owned())
-        .bind(conversation.to_owned())
-        .bind(object)
-        .bind(now())
-        .run()
-        .await?;
-    if taken == 1 {
-        return Ok(None);
-    }
-    find_client_id(c, actor, client_id, conversation).await
-}
-
-/// Deletes client IDs that are too old for a resend.
-///
-/// # Errors
-/// Only database errors.
-pub async fn forget_client_ids(db: &Db) -> Result<(), DbError> {
-    db.delete_expired(
-        now() - CLIENT_IDS_FOR,
-        "select exists (select 1 from client_ids where created_at < $1)",
-        "delete from client_ids where (workspace_id, user_id, client_id) in \
-         (select workspace_id, user_id, client_id from client_ids where created_at < $1 order by created_at limit $2)",
-    )
-    .await?;
-    Ok(())
-}
-
-/// Returns the object that was created under this client ID.
-///
-/// # Errors
-/// `ClientIdReused` if it was created in another conversation, or a database error.
-pub async fn find_client_id(
-    c: &mut Conn,
-    actor: &Actor<'_>,
-    client_id: &str,
-    conversation: &str,
-) -> Result<Option<Uuid>, ChatError> {
-    let known: Option<(String, Uuid)> = c
-        .q("select place, object_id from client_ids where workspace_id = $1 and user_id = $2 and client_id = $3")
-        .bind(actor.workspace)
-        .bind(actor.user)
-        .bind(client_id.to_owned())
-        .opt()
-        .await?;
-    match known {
-        Some((place, _)) if place != conversation => Err(ChatError::ClientIdReused),
-        known => Ok(known.map(|(_, object)| object)),
-    }
-}
-
-/// Reconstructs the original response for a resent request.
-async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, ChatError> {
-    let message = get_message(c, MessageId(id)).await?;
-    let tasks = queue::tasks_of_message(c, message.id).await?;
-    let thread = if with_thread {
-        Some(get_thread(c, message.thread_id).await?)
-    } else {
-        None
-    };
-    Ok(Posted {
-        message,
-        tasks,
-        thread,
-        created: false,
-    })
 }
 
 /// An agent that a message invokes, its version, and its prompt.
@@ -747,6 +650,17 @@ pub async fn post_message(
     parent: Option<MessageId>,
     client_id: Option<&str>,
 ) -> Result<Posted, ChatError> {
+    if let Some(bot) = caller.bot() {
+        let Conversation::Thread(thread) = conversation else {
+            return Err(ChatError::ForkNotFound);
+        };
+        let new = KeyPost {
+            parent,
+            client_id: client_id.map(str::to_owned),
+            ..KeyPost::default()
+        };
+        return post_with_key(c, caller, bot, thread, text, new).await;
+    }
     let access = access::find_conversation(c, caller, conversation).await?;
     access.channel_access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
@@ -790,30 +704,4 @@ pub async fn post_message(
         thread: None,
         created: true,
     })
-}
-
-/// Checks that the parent belongs to the same conversation.
-async fn parent_in(
-    c: &mut Conn,
-    caller: &Caller,
-    access: &ThreadAccess<'_>,
-    parent: MessageId,
-) -> Result<(), ChatError> {
-    let row: Option<(ThreadId, Option<ForkId>, WorkspaceId)> = c
-        .q("select thread_id, nullif(conversation_id, thread_id), workspace_id from messages where id = $1")
-        .bind(parent)
-        .opt()
-        .await?;
-    match row {
-        Some((thread, fork, _)) if thread == access.thread && fork == access.fork_id() => Ok(()),
-        Some((_, _, workspace)) if workspace == access.channel_access.actor.workspace => {
-            // Access is checked first, because the error must not reveal that a hidden message exists.
-            access::message(c, caller, parent).await?;
-            Err(ChatError::Invalid(
-                "the parent message is in another conversation: reply there".to_owned(),
-                "parent_id",
-            ))
-        }
-        _ => Err(ChatError::MessageNotFound),
-    }
 }

@@ -1,13 +1,13 @@
 //! Starts threads and selects their first agent.
 
 use super::{
-    PostDraft, Posted, claim_client_id, commit_post,
+    KeyPost, PostDraft, Posted, claim_client_id, commit_post,
     insert::{NoticeTarget, insert_notice},
-    is_fallback, stored,
+    is_fallback, start_with_key, stored,
 };
 use crate::{
     agents::profiles::{self, InvocableAgent},
-    auth::{Actor, Caller, Scope},
+    auth::{Actor, AuthError, Caller, Scope},
     chat::{
         ChatError,
         access::{self, ThreadAccess},
@@ -160,6 +160,17 @@ pub async fn start_thread(
     text: &Text,
     new: &NewThread,
 ) -> Result<Posted, ChatError> {
+    if let Some(bot) = caller.bot() {
+        if new.agent.flatten().is_some() {
+            return Err(AuthError::NotForBots.into());
+        }
+        let post = KeyPost {
+            title: new.title.clone(),
+            client_id: new.client_id.clone(),
+            ..KeyPost::default()
+        };
+        return start_with_key(c, caller, bot, channel, text, post).await;
+    }
     let channel_access = access::channel(c, caller, channel).await?;
     channel_access.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, channel_access.actor.workspace.0).await?;

@@ -1,8 +1,11 @@
 //! Messages as they are stored and shown.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    auth::Caller,
     chat::{ChatError, emoji},
     db::{Conn, DbError, Json},
     files::{Attachment, File},
@@ -62,6 +65,15 @@ pub struct MessageAuthor {
 }
 
 impl MessageAuthor {
+    /// Checks whether the caller is the author.
+    pub fn is(&self, caller: &Caller) -> bool {
+        let (kind, id) = match caller.bot() {
+            Some(bot) => (AuthorKind::Bot, bot.to_string()),
+            None => (AuthorKind::Human, caller.user.to_string()),
+        };
+        self.kind == kind && self.id.as_ref() == Some(&id)
+    }
+
     /// Author with a stored ID and name. The system has no ID, and a deleted author has no name.
     pub(in crate::chat) fn new(
         kind: AuthorKind,
@@ -109,12 +121,15 @@ pub struct Reaction {
     #[serde(default)]
     #[schema(required)]
     pub agent_ids: Vec<AgentId>,
+    /// Bots that reacted; omitted if there are none. Their reactions are announced by `message.updated`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bot_ids: Vec<BotId>,
 }
 
 impl Reaction {
     /// Checks whether nobody has this reaction anymore.
     pub(in crate::chat) fn is_empty(&self) -> bool {
-        self.user_ids.is_empty() && self.agent_ids.is_empty()
+        self.user_ids.is_empty() && self.agent_ids.is_empty() && self.bot_ids.is_empty()
     }
 }
 
@@ -136,6 +151,8 @@ pub(in crate::chat) fn joined(stored: Vec<Reaction>) -> Vec<Reaction> {
             .agent_ids
             .retain(|id| !first.agent_ids.contains(id));
         first.agent_ids.append(&mut reaction.agent_ids);
+        reaction.bot_ids.retain(|id| !first.bot_ids.contains(id));
+        first.bot_ids.append(&mut reaction.bot_ids);
     }
     joined
 }
@@ -358,6 +375,54 @@ pub async fn find_message(c: &mut Conn, id: MessageId) -> Result<Option<Message>
 /// `MessageNotFound`.
 pub async fn get_message(c: &mut Conn, id: MessageId) -> Result<Message, ChatError> {
     find_message(c, id).await?.ok_or(ChatError::MessageNotFound)
+}
+
+/// First messages of threads, by their IDs.
+#[derive(Debug, Clone, Copy)]
+pub struct RootRange {
+    /// Only later messages.
+    pub after: MessageId,
+    /// Only earlier messages.
+    pub before: MessageId,
+    pub limit: i64,
+}
+
+/// First messages of a channel's threads and their numbers of replies, newest first; without deleted ones that have no replies.
+pub async fn list_roots(
+    c: &mut Conn,
+    channel: ChannelId,
+    range: RootRange,
+) -> Result<Vec<(Message, i64)>, DbError> {
+    let rows: Vec<Row> = c
+        .q(message_sql!(
+            "join threads t on t.root_message_id = m.id where t.channel_id = $1 and t.root_message_id > $2 and t.root_message_id < $3 \
+             and (m.deleted_at is null or t.reply_count > 0) order by t.root_message_id desc limit $4"
+        ))
+        .bind(channel)
+        .bind(range.after)
+        .bind(range.before)
+        .bind(range.limit)
+        .all()
+        .await?;
+    let messages: Vec<Message> = rows.into_iter().map(Message::from).collect();
+    let (Some(newest), Some(oldest)) = (messages.first(), messages.last()) else {
+        return Ok(Vec::new());
+    };
+    let counts: HashMap<MessageId, i64> = c
+        .q("select root_message_id, reply_count from threads where channel_id = $1 and root_message_id >= $2 and root_message_id <= $3 \
+            order by root_message_id desc limit 2000")
+        .bind(channel)
+        .bind(oldest.id)
+        .bind(newest.id)
+        .all::<(MessageId, i64)>()
+        .await?
+        .into_iter()
+        .collect();
+    let with_count = |message: Message| {
+        let count = counts.get(&message.id).copied().unwrap_or(0);
+        (message, count)
+    };
+    Ok(messages.into_iter().map(with_count).collect())
 }
 
 /// Part of a conversation to read.

@@ -1,0 +1,262 @@
+//! Bots, their channels, and the keys with which programs act as them.
+
+use super::{
+    error::HookError,
+    object::{Bot, BotForm, BotKey, BotWithKeys},
+    row::{add_channels, check_channel, get_bot, insert_bot, parse_about},
+};
+use crate::{
+    auth::{
+        Actor, AuditAction, Caller, DisplayName, Scope, handles, hash_token, new_token,
+        record_audit,
+    },
+    chat::{ChatError, access, channels::ChannelKind},
+    db::{Conn, DbError, dialect, now},
+    ids::{ApiKeyId, BotId, ChannelId, HookId},
+    secrets,
+};
+
+/// Maximum number of keys of a bot.
+const KEYS_MAX: i64 = 5;
+/// Maximum number of channels that a new bot is added to.
+const CHANNELS_MAX: usize = 20;
+
+async fn get_shown(c: &mut Conn, actor: &Actor<'_>, id: BotId) -> Result<Bot, HookError> {
+    let mut bot = get_bot(c, actor.workspace, id).await?;
+    add_channels(c, actor, std::slice::from_mut(&mut bot)).await?;
+    Ok(bot)
+}
+
+/// A bot; with its keys for admins.
+///
+/// # Errors
+/// `BotNotFound`, or an error from `Actor::require`.
+pub async fn get_with_keys(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: BotId,
+) -> Result<BotWithKeys, HookError> {
+    actor.require(Scope::ChatRead)?;
+    let bot = get_shown(c, actor, id).await?;
+    let keys = if actor.scopes.has(Scope::WorkspaceAdmin) {
+        c.q("select id, name, created_by, created_at, last_used_at from bot_keys where bot_id = $1 order by id limit $2")
+            .bind(id)
+            .bind(KEYS_MAX)
+            .all()
+            .await?
+    } else {
+        Vec::new()
+    };
+    Ok(BotWithKeys { bot, keys })
+}
+
+/// Creates a bot without a webhook.
+///
+/// # Errors
+/// `TooManyBots`, `ChannelNotFound`, `ChannelArchived`, `Invalid`, or an error from `Actor::require`.
+pub async fn create_bot(c: &mut Conn, actor: &Actor<'_>, form: &BotForm) -> Result<Bot, HookError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    if form.channel_ids.len() > CHANNELS_MAX {
+        let problem = format!("a new bot can be added to at most {CHANNELS_MAX} channels");
+        return Err(HookError::Invalid(problem, "channel_ids"));
+    }
+    let about = form.about.as_deref().map_or(Ok(None), parse_about)?;
+    for channel in &form.channel_ids {
+        check_channel(c, actor, *channel).await?;
+    }
+    let id = insert_bot(c, actor, &form.name).await?;
+    c.q("update bots set about = $2 where id = $1")
+        .bind(id)
+        .bind(about)
+        .run()
+        .await?;
+    for channel in &form.channel_ids {
+        insert_channel(c, id, *channel).await?;
+    }
+    let bot = get_shown(c, actor, id).await?;
+    let data = serde_json::json!({"name": bot.name});
+    record_audit(c, actor, AuditAction::BotCreated, id.to_string(), data).await?;
+    Ok(bot)
+}
+
+/// Deletes a bot with its webhooks and keys. Its messages and their author's name stay.
+///
+/// # Errors
+/// `BotNotFound`, `Stale`, or an error from `Actor::require`.
+pub async fn delete_bot(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: BotId,
+    expected: Option<i64>,
+) -> Result<(), HookError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let bot = get_bot(c, actor.workspace, id).await?;
+    if expected.is_some_and(|expected| expected != bot.version) {
+        return Err(HookError::Stale(Box::new(bot)));
+    }
+    let hooks: Vec<(HookId,)> = c
+        .q("select id from hooks where bot_id = $1")
+        .bind(id)
+        .all()
+        .await?;
+    for (hook,) in hooks {
+        secrets::delete(c, &hook.to_string()).await?;
+    }
+    handles::release(c, actor.workspace, id.0).await?;
+    c.q("delete from bots where id = $1").bind(id).run().await?;
+    if bot.last_used_at.is_none() {
+        c.q("delete from users where id = $1 and kind = 'bot'")
+            .bind(id)
+            .run()
+            .await?;
+    }
+    let data = serde_json::json!({"name": bot.name});
+    record_audit(c, actor, AuditAction::BotDeleted, id.to_string(), data).await?;
+    Ok(())
+}
+
+async fn insert_channel(c: &mut Conn, bot: BotId, channel: ChannelId) -> Result<bool, DbError> {
+    let n = c
+        .q("insert into bot_channels (bot_id, channel_id, added_at) values ($1, $2, $3) on conflict (bot_id, channel_id) do nothing")
+        .bind(bot)
+        .bind(channel)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(n == 1)
+}
+
+/// Adds a bot to a channel. Allowed for everyone who can add people.
+///
+/// # Errors
+/// `ChannelNotFound`, `BotNotFound`, `DirectIsFixed`, or an error from `writing`.
+pub async fn add_to_channel(
+    c: &mut Conn,
+    caller: &Caller,
+    channel: ChannelId,
+    id: BotId,
+) -> Result<Bot, HookError> {
+    let access = access::channel(c, caller, channel).await?.writing()?;
+    if access.kind == ChannelKind::Direct {
+        return Err(ChatError::DirectIsFixed.into());
+    }
+    get_bot(c, access.actor.workspace, id).await?;
+    if insert_channel(c, id, channel).await? {
+        let data = serde_json::json!({"channel_id": channel});
+        record_audit(
+            c,
+            &access.actor,
+            AuditAction::BotAdded,
+            id.to_string(),
+            data,
+        )
+        .await?;
+    }
+    get_shown(c, &access.actor, id).await
+}
+
+/// Removes a bot from a channel. Allowed for everyone who can add it.
+///
+/// # Errors
+/// `ChannelNotFound`, `BotNotFound` also for a bot that is not in the channel, or an error from `Actor::require`.
+pub async fn remove_from_channel(
+    c: &mut Conn,
+    caller: &Caller,
+    channel: ChannelId,
+    id: BotId,
+) -> Result<(), HookError> {
+    let access = access::channel(c, caller, channel).await?;
+    access.actor.require(Scope::ChatWrite)?;
+    get_bot(c, access.actor.workspace, id).await?;
+    let n = c
+        .q("delete from bot_channels where bot_id = $1 and channel_id = $2")
+        .bind(id)
+        .bind(channel)
+        .run()
+        .await?;
+    if n == 0 {
+        return Err(HookError::BotNotFound);
+    }
+    let data = serde_json::json!({"channel_id": channel});
+    record_audit(
+        c,
+        &access.actor,
+        AuditAction::BotRemoved,
+        id.to_string(),
+        data,
+    )
+    .await?;
+    Ok(())
+}
+
+/// Creates a key of a bot; returns it with its secret, which is shown only once.
+///
+/// # Errors
+/// `BotNotFound`, `TooManyKeys`, `Invalid`, or an error from `Actor::require`.
+pub async fn create_key(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: BotId,
+    name: &str,
+) -> Result<(BotKey, String), HookError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    get_bot(c, actor.workspace, id).await?;
+    let name = DisplayName::parse(name, "name")?.0;
+    let count: i64 = c
+        .q("select count(*) from bot_keys where bot_id = $1")
+        .bind(id)
+        .value()
+        .await?;
+    if count >= KEYS_MAX {
+        return Err(HookError::TooManyKeys(KEYS_MAX));
+    }
+    let secret = format!("ov_{}", new_token());
+    let key = BotKey {
+        id: ApiKeyId::new(),
+        name,
+        created_by: actor.user,
+        created_at: now(),
+        last_used_at: None,
+    };
+    c.q("insert into bot_keys (id, bot_id, name, token_hash, created_by, created_at, last_used_at) values ($1, $2, $3, $4, $5, $6, null)")
+        .bind(key.id)
+        .bind(id)
+        .bind(key.name.clone())
+        .bind(hash_token(&secret))
+        .bind(key.created_by)
+        .bind(key.created_at)
+        .run()
+        .await?;
+    let data = serde_json::json!({"name": key.name, "key_id": key.id});
+    record_audit(c, actor, AuditAction::BotKeyCreated, id.to_string(), data).await?;
+    Ok((key, secret))
+}
+
+/// Deletes a key of a bot, which stops working at once.
+///
+/// # Errors
+/// `BotNotFound`, `KeyNotFound`, or an error from `Actor::require`.
+pub async fn delete_key(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: BotId,
+    key: ApiKeyId,
+) -> Result<(), HookError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    get_bot(c, actor.workspace, id).await?;
+    let n = c
+        .q("delete from bot_keys where id = $1 and bot_id = $2")
+        .bind(key)
+        .bind(id)
+        .run()
+        .await?;
+    if n == 0 {
+        return Err(HookError::KeyNotFound);
+    }
+    let data = serde_json::json!({"key_id": key});
+    record_audit(c, actor, AuditAction::BotKeyDeleted, id.to_string(), data).await?;
+    Ok(())
+}
