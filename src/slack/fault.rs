@@ -1,0 +1,90 @@
+//! Errors, as Slack names them.
+
+use crate::{
+    chat::ChatError,
+    hooks::HookFault,
+    http::{ApiError, ErrorCode},
+    text_enum::text_enum,
+};
+
+text_enum! {
+    /// The member `error` of an answer.
+    pub enum SlackFault {
+        AccountInactive = "account_inactive",
+        AlreadyReacted = "already_reacted",
+        CantDeleteMessage = "cant_delete_message",
+        CantUpdateMessage = "cant_update_message",
+        ChannelNotFound = "channel_not_found",
+        InternalError = "internal_error",
+        InvalidArguments = "invalid_arguments",
+        InvalidAuth = "invalid_auth",
+        InvalidBlocks = "invalid_blocks",
+        InvalidCursor = "invalid_cursor",
+        InvalidJson = "invalid_json",
+        InvalidName = "invalid_name",
+        IsArchived = "is_archived",
+        MessageNotFound = "message_not_found",
+        MethodNotSupported = "method_not_supported_for_channel_type",
+        MissingScope = "missing_scope",
+        MsgTooLong = "msg_too_long",
+        NoReaction = "no_reaction",
+        NoText = "no_text",
+        NotAuthed = "not_authed",
+        NotSupported = "not_supported",
+        RateLimited = "ratelimited",
+        RequestTooLarge = "request_too_large",
+        RestrictedAction = "restricted_action",
+        ServiceUnavailable = "service_unavailable",
+        ThreadNotFound = "thread_not_found",
+        TooManyAttachments = "too_many_attachments",
+        UnknownMethod = "unknown_method",
+        UserNotFound = "user_not_found",
+        UsersNotFound = "users_not_found",
+        BotNotFound = "bot_not_found",
+    }
+}
+
+impl From<HookFault> for SlackFault {
+    fn from(fault: HookFault) -> Self {
+        match fault {
+            HookFault::NoText => Self::NoText,
+            HookFault::TooManyAttachments => Self::TooManyAttachments,
+            _ => Self::InvalidBlocks,
+        }
+    }
+}
+
+impl SlackFault {
+    /// The fault of a text that cannot be a message.
+    pub fn of_text(error: &ChatError) -> Self {
+        match error {
+            ChatError::MessageTooLong(_) => Self::MsgTooLong,
+            _ => Self::NoText,
+        }
+    }
+
+    /// The fault of an error of the `/v1` API; the status decides on what has no name in Slack's API.
+    pub fn of(error: &ApiError) -> Self {
+        match error.code() {
+            ErrorCode::BotPaused => Self::AccountInactive,
+            ErrorCode::ChannelNotFound => Self::ChannelNotFound,
+            ErrorCode::ChannelArchived => Self::IsArchived,
+            ErrorCode::ThreadNotFound => Self::ThreadNotFound,
+            ErrorCode::MessageNotFound | ErrorCode::MessageDeleted => Self::MessageNotFound,
+            ErrorCode::MessageTooLong => Self::MsgTooLong,
+            ErrorCode::NotYours | ErrorCode::NotEditable => Self::CantUpdateMessage,
+            ErrorCode::DirectIsFixed => Self::MethodNotSupported,
+            ErrorCode::MemberNotFound => Self::UserNotFound,
+            ErrorCode::ScopeMissing => Self::MissingScope,
+            ErrorCode::BodyTooLarge => Self::RequestTooLarge,
+            ErrorCode::Overloaded => Self::ServiceUnavailable,
+            _ if error.is_unauthenticated() => Self::InvalidAuth,
+            _ if error.is_server_error() => Self::InternalError,
+            ErrorCode::RoleTooLow
+            | ErrorCode::ThreadArchived
+            | ErrorCode::QuotaExceeded
+            | ErrorCode::NotForBots => Self::RestrictedAction,
+            _ => Self::InvalidArguments,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Slack's IDs: a letter and the characters of a `TypeID` in capitals; and its `ts`, the time and number of a message.
+
+use uuid::Uuid;
+
+use crate::{
+    chat::messages::Message,
+    hooks,
+    ids::{BotId, ChannelId, MessageId, UserId, WorkspaceId},
+};
+
+const SUFFIX_LEN: usize = 26;
+
+fn with_letter(letter: char, id: Uuid) -> String {
+    let typed = UserId(id).to_string();
+    let suffix = typed.rsplit('_').next().unwrap_or_default();
+    format!("{letter}{}", suffix.to_ascii_uppercase())
+}
+
+pub fn team_id(id: WorkspaceId) -> String {
+    with_letter('T', id.0)
+}
+
+/// ID of a public or private channel, or of a direct one.
+pub fn channel_id(id: ChannelId, is_direct: Direct) -> String {
+    match is_direct {
+        Direct::No => with_letter('C', id.0),
+        Direct::Yes => with_letter('D', id.0),
+    }
+}
+
+/// Whether a channel is a direct conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direct {
+    No,
+    Yes,
+}
+
+/// ID of a person, an agent, or a bot as a user.
+pub fn user_id(id: Uuid) -> String {
+    with_letter('U', id)
+}
+
+pub fn bot_id(id: BotId) -> String {
+    with_letter('B', id.0)
+}
+
+fn parse(letters: &str, text: &str) -> Option<Uuid> {
+    let (first, suffix) = text.split_at_checked(1)?;
+    if !letters.contains(first) || suffix.len() != SUFFIX_LEN {
+        return None;
+    }
+    let typed = format!("user_{}", suffix.to_ascii_lowercase());
+    UserId::parse(&typed).ok().map(|id| id.0)
+}
+
+/// A channel's ID in Slack's form, or a `TypeID`.
+pub fn parse_channel(text: &str) -> Option<ChannelId> {
+    let id = parse("CDG", text).map(ChannelId);
+    id.or_else(|| ChannelId::parse(text).ok())
+}
+
+/// ID of a person, an agent, or a bot in Slack's form, or a `TypeID`.
+pub fn parse_user(text: &str) -> Option<Uuid> {
+    let typed = || {
+        let (kind, _) = text.rsplit_once('_')?;
+        match kind {
+            "user" => UserId::parse(text).ok().map(|id| id.0),
+            "bot" => BotId::parse(text).ok().map(|id| id.0),
+            "agent" => crate::ids::AgentId::parse(text).ok().map(|id| id.0),
+            _ => None,
+        }
+    };
+    parse("UW", text).or_else(typed)
+}
+
+pub fn parse_bot(text: &str) -> Option<BotId> {
+    let id = parse("B", text).map(BotId);
+    id.or_else(|| BotId::parse(text).ok())
+}
+
+/// Slack's ID of a message within its channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlackTs {
+    ms: u64,
+    /// Last three digits of the sequence number.
+    number: i64,
+}
+
+/// Messages of one time: those with IDs from `first` to before `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TsRange {
+    pub first: MessageId,
+    pub end: MessageId,
+}
+
+fn first_at(ms: u64) -> MessageId {
+    MessageId(Uuid::from_u128(u128::from(ms) << 80))
+}
+
+impl SlackTs {
+    /// Parses a `ts`. A missing part of the fraction is 0, as in `1700000000` and `1700000000.5`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        if seconds.is_empty()
+            || seconds.len() > 11
+            || fraction.len() > 6
+            || !is_digits(seconds)
+            || !is_digits(fraction)
+        {
+            return None;
+        }
+        let seconds: u64 = seconds.parse().ok()?;
+        let micros: u64 = format!("{fraction:0<6}").parse().ok()?;
+        Some(Self {
+            ms: seconds * 1000 + micros / 1000,
+            number: i64::try_from(micros % 1000).ok()?,
+        })
+    }
+
+    pub fn range(self) -> TsRange {
+        TsRange {
+            first: first_at(self.ms),
+            end: first_at(self.ms + 1),
+        }
+    }
+
+    /// Checks whether a message with this sequence number, of this time, is meant.
+    pub fn is_of(self, seq: i64) -> bool {
+        seq % 1000 == self.number
+    }
+
+    /// Position of the message in time.
+    pub fn key(self) -> (u64, i64) {
+        (self.ms, self.number)
+    }
+
+    pub fn of(message: &Message) -> Option<Self> {
+        Self::parse(&hooks::slack_ts(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_times_survive_a_round_trip() {
+        let id = ChannelId::new();
+        assert_eq!(parse_channel(&channel_id(id, Direct::No)), Some(id));
+        assert_eq!(parse_channel(&channel_id(id, Direct::Yes)), Some(id));
+        assert_eq!(parse_channel(&id.to_string()), Some(id));
+        let user = Uuid::now_v7();
+        assert_eq!(parse_user(&user_id(user)), Some(user));
+        assert_eq!(parse_user(&BotId(user).to_string()), Some(user));
+        let ts = SlackTs::parse("1700000000.123456").unwrap();
+        assert_eq!(ts.key(), (1_700_000_000_123, 456));
+        assert_eq!(
+            SlackTs::parse("1700000000.5").unwrap().key(),
+            (1_700_000_000_500, 0)
+        );
+        assert_eq!(SlackTs::parse("0").unwrap().key(), (0, 0));
+        for wrong in [
+            "",
+            ".1",
+            "x",
+            "1.1234567",
+            "-1",
+            "999999999999.1",
+            "1.2.3",
+            "C",
+            "é",
+        ] {
+            assert_eq!(SlackTs::parse(wrong), None, "{wrong}");
+            assert_eq!(parse_channel(wrong), None, "{wrong}");
+            assert_eq!(parse_user(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The methods of Slack's Web API that are offered.
+
+use crate::text_enum::text_enum;
+
+text_enum! {
+    pub enum SlackMethod {
+        ApiTest = "api.test",
+        AuthTest = "auth.test",
+        TeamInfo = "team.info",
+        BotsInfo = "bots.info",
+        EmojiList = "emoji.list",
+        ChatPostMessage = "chat.postMessage",
+        ChatUpdate = "chat.update",
+        ChatDelete = "chat.delete",
+        ChatGetPermalink = "chat.getPermalink",
+        ConversationsList = "conversations.list",
+        ConversationsInfo = "conversations.info",
+        ConversationsHistory = "conversations.history",
+        ConversationsReplies = "conversations.replies",
+        ConversationsMembers = "conversations.members",
+        ConversationsOpen = "conversations.open",
+        ConversationsJoin = "conversations.join",
+        ConversationsLeave = "conversations.leave",
+        UsersConversations = "users.conversations",
+        UsersList = "users.list",
+        UsersInfo = "users.info",
+        UsersLookupByEmail = "users.lookupByEmail",
+        UsergroupsList = "usergroups.list",
+        ReactionsAdd = "reactions.add",
+        ReactionsRemove = "reactions.remove",
+        ReactionsGet = "reactions.get",
+    }
+}
+
+/// Whether a method changes something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MethodKind {
+    Read,
+    Write,
+}
+
+impl SlackMethod {
+    pub fn kind(self) -> MethodKind {
+        match self {
+            Self::ChatPostMessage
+            | Self::ChatUpdate
+            | Self::ChatDelete
+            | Self::ConversationsOpen
+            | Self::ConversationsJoin
+            | Self::ConversationsLeave
+            | Self::ReactionsAdd
+            | Self::ReactionsRemove => MethodKind::Write,
+            _ => MethodKind::Read,
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What Slack's API lists: conversations, their members, and bots.
+
+use uuid::Uuid;
+
+use super::ids::SlackTs;
+use crate::{
+    auth::Caller,
+    chat::channels::ChannelKind,
+    db::{Conn, DbError, is_visible_channel},
+    ids::{BotId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    time::Timestamp,
+};
+
+/// Maximum number of messages that are posted in one millisecond and compared.
+const SAME_TIME_MAX: i64 = 1000;
+
+/// A channel as Slack's API shows it.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct ConversationRow {
+    pub id: ChannelId,
+    pub kind: ChannelKind,
+    pub name: Option<String>,
+    pub topic: Option<String>,
+    pub created_by: Option<UserId>,
+    pub created_at: Timestamp,
+    pub archived_at: Option<Timestamp>,
+    pub is_member: bool,
+    pub num_members: i64,
+    /// Another member of a direct channel.
+    pub peer: Option<UserId>,
+}
+
+/// Channels to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listing {
+    /// All that the caller can see.
+    Visible,
+    /// Only those that the caller is in.
+    Joined,
+}
+
+#[derive(Debug, Clone)]
+pub struct ConversationFilter {
+    pub listing: Listing,
+    pub kinds: Vec<ChannelKind>,
+    pub includes_archived: bool,
+    pub after: Option<ChannelId>,
+    pub limit: i64,
+}
+
+macro_rules! conversation_sql {
+    ($is_member:literal, $tail:expr) => {
+        concat!(
+            "select ch.id, ch.kind, ch.name, ch.topic, ch.created_by, ch.created_at, ch.archived_at, ",
+            $is_member,
+            " as is_member, (select count(*) from channel_members x where x.channel_id = ch.id) as num_members, \
+             case when ch.kind = 'direct' then (select p.user_id from channel_members p \
+             where p.channel_id = ch.id and p.user_id <> $2 order by p.user_id limit 1) end as peer from channels ch ",
+            $tail
+        )
+    };
+}
+
+/// A channel that the caller can see.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_conversation(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+) -> Result<Option<ConversationRow>, DbError> {
+    let q = match caller.bot() {
+        Some(_) => c.q(conversation_sql!(
+            "TRUE",
+            "join bot_channels bc on bc.channel_id = ch.id and bc.bot_id = $2 where ch.id = $1"
+        )),
+        None => c.q(conversation_sql!(
+            "exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $2)",
+            concat!("where ch.id = $1 and ", is_visible_channel!("ch", "$2"))
+        )),
+    };
+    q.bind(id).bind(caller.user).opt().await
+}
+
+/// Channels of the workspace that the caller can see, oldest first.
+///
+/// # Errors
+/// Only database errors.
+pub async fn list_conversations(
+    c: &mut Conn,
+    caller: &Caller,
+    workspace: WorkspaceId,
+    filter: &ConversationFilter,
+) -> Result<Vec<ConversationRow>, DbError> {
+    let q = match (caller.bot(), filter.listing) {
+        (Some(_), _) => c.q(conversation_sql!(
+            "TRUE",
+            "join bot_channels bc on bc.channel_id = ch.id and bc.bot_id = $2 \
+             where ch.workspace_id = $1 and ch.id > $3 and (ch.archived_at is null or $5) \
+             and ((ch.kind = 'public' and $6) or (ch.kind = 'private' and $7) or (ch.kind = 'direct' and $8)) order by ch.id limit $4"
+        )),
+        (None, Listing::Joined) => c.q(conversation_sql!(
+            "TRUE",
+            "join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
+             where ch.workspace_id = $1 and ch.id > $3 and (ch.archived_at is null or $5) \
+             and ((ch.kind = 'public' and $6) or (ch.kind = 'private' and $7) or (ch.kind = 'direct' and $8)) order by ch.id limit $4"
+        )),
+        (None, Listing::Visible) => c.q(conversation_sql!(
+            "exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $2)",
+            concat!(
+                "where ch.workspace_id = $1 and ch.id > $3 and (ch.archived_at is null or $5) \
+                 and ((ch.kind = 'public' and $6) or (ch.kind = 'private' and $7) or (ch.kind = 'direct' and $8)) and ",
+                is_visible_channel!("ch", "$2"),
+                " order by ch.id limit $4"
+            )
+        )),
+    };
+    q.bind(workspace)
+        .bind(caller.user)
+        .bind(filter.after.unwrap_or(ChannelId(Uuid::nil())))
+        .bind(filter.limit)
+        .bind(filter.includes_archived)
+        .bind(filter.kinds.contains(&ChannelKind::Public))
+        .bind(filter.kinds.contains(&ChannelKind::Private))
+        .bind(filter.kinds.contains(&ChannelKind::Direct))
+        .all()
+        .await
+}
+
+/// A channel by its name. Whether the caller can see it is checked when it is used.
+///
+/// # Errors
+/// Only database errors.
+pub async fn channel_named(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    name: &str,
+) -> Result<Option<ChannelId>, DbError> {
+    let row: Option<(ChannelId,)> = c
+        .q("select id from channels where workspace_id = $1 and name = $2")
+        .bind(workspace)
+        .bind(name.to_owned())
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// The main-line message with a `ts` in a channel, and its thread.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_by_ts(
+    c: &mut Conn,
+    channel: ChannelId,
+    ts: SlackTs,
+) -> Result<Option<(MessageId, ThreadId)>, DbError> {
+    let range = ts.range();
+    let rows: Vec<(MessageId, ThreadId, i64)> = c
+        .q("select id, thread_id, seq from messages where id >= $1 and id < $2 and channel_id = $3 \
+            and conversation_id = thread_id order by id limit $4")
+        .bind(range.first)
+        .bind(range.end)
+        .bind(channel)
+        .bind(SAME_TIME_MAX)
+        .all()
+        .await?;
+    let found = rows.into_iter().find(|row| ts.is_of(row.2));
+    Ok(found.map(|row| (row.0, row.1)))
+}
+
+/// People in a channel after `after`.
+///
+/// # Errors
+/// Only database errors.
+pub async fn list_members_in(
+    c: &mut Conn,
+    channel: ChannelId,
+    after: Option<UserId>,
+    limit: i64,
+) -> Result<Vec<UserId>, DbError> {
+    let rows: Vec<(UserId,)> = c
+        .q("select user_id from channel_members where channel_id = $1 and user_id > $2 order by user_id limit $3")
+        .bind(channel)
+        .bind(after.unwrap_or(UserId(Uuid::nil())))
+        .bind(limit)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// Bots in a channel.
+///
+/// # Errors
+/// Only database errors.
+pub async fn list_bots_in(c: &mut Conn, channel: ChannelId) -> Result<Vec<BotId>, DbError> {
+    let rows: Vec<(BotId,)> = c
+        .q("select bot_id from bot_channels where channel_id = $1 order by bot_id limit 1000")
+        .bind(channel)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// A bot as Slack's API shows it.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct RobotRow {
+    pub id: BotId,
+    pub name: String,
+    pub handle: String,
+    pub created_at: Timestamp,
+}
+
+/// A bot of the workspace.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_robot(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: BotId,
+) -> Result<Option<RobotRow>, DbError> {
+    c.q("select b.id, u.name, b.handle, b.created_at from bots b join users u on u.id = b.id where b.workspace_id = $1 and b.id = $2")
+        .bind(workspace)
+        .bind(id)
+        .opt()
+        .await
+}
+
+/// Bots of the workspace, oldest first.
+///
+/// # Errors
+/// Only database errors.
+pub async fn list_robots(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<RobotRow>, DbError> {
+    c.q("select b.id, u.name, b.handle, b.created_at from bots b join users u on u.id = b.id where b.workspace_id = $1 order by b.id limit 1000")
+        .bind(workspace)
+        .all()
+        .await
+}
+
+/// The handle of a person, an agent, or a bot.
+///
+/// # Errors
+/// Only database errors.
+pub(super) async fn handle_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: Uuid,
+) -> Result<Option<String>, DbError> {
+    let row: Option<(String,)> = c
+        .q("select handle from handles where workspace_id = $1 and owner_id = $2")
+        .bind(workspace)
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// The person, agent, or bot with a handle.
+///
+/// # Errors
+/// Only database errors.
+pub async fn handle_owner(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    handle: &str,
+) -> Result<Option<Uuid>, DbError> {
+    let row: Option<(Uuid,)> = c
+        .q("select owner_id from handles where workspace_id = $1 and handle = $2")
+        .bind(workspace)
+        .bind(handle.to_lowercase())
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// The member with an email address.
+///
+/// # Errors
+/// Only database errors.
+pub async fn user_with_email(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    email: &str,
+) -> Result<Option<UserId>, DbError> {
+    let row: Option<(UserId,)> = c
+        .q("select u.id from users u join members m on m.user_id = u.id and m.workspace_id = $1 where u.email = $2")
+        .bind(workspace)
+        .bind(email.trim().to_lowercase())
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
