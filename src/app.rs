@@ -1511,7 +1511,10 @@ async fn notify_forever(state: State) {
             if asleep::is_asleep(&mut state.db.read().await?).await? {
                 return Ok(false);
             }
-            state.pusher.notify(&state.db).await
+            let has_new = state.pusher.notify(&state.db).await?;
+            let (mailer, url) = (&state.mailer, &state.public_url);
+            state.pusher.mail_missed(&state.db, mailer, url).await?;
+            Ok(has_new)
         };
         let notified = state.shutdown.run_until_cancelled(Box::pin(notified)).await;
         match notified {

@@ -53,7 +53,7 @@ const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
     "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request", "device",
-    "idp", "identity",
+    "idp", "identity", "scim", "group",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -186,6 +186,8 @@ ids! {
     PasskeyId = "passkey", "a passkey";
     IdentityProviderId = "idp", "an identity provider";
     IdentityId = "identity", "a person's identity at a provider";
+    ScimTokenId = "scim", "a SCIM token of an identity provider";
+    ScimGroupId = "group", "a group of an identity provider";
     BotId = "bot", "a bot";
     HookId = "hook", "an incoming webhook";
     HookRequestId = "request", "a request to a webhook";

@@ -56,6 +56,7 @@ pub mod schedules;
 pub mod secrets;
 pub mod server;
 pub mod share;
+pub mod slack;
 pub mod socket;
 pub mod storage;
 pub mod tasks;

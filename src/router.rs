@@ -109,7 +109,9 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .route("/openapi.json", get(serve_document))
         .merge(routes::server::probe::router())
         .merge(routes::hooks::receiver())
+        .merge(routes::slack::receiver())
         .merge(routes::auth::receiver())
+        .merge(routes::scim::receiver())
         .fallback(assets::serve)
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(middleware::from_fn_with_state(
@@ -122,6 +124,9 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(axum::Extension(Pool::<crate::ids::WorkspaceId>::new(
             bounds.bodies.hook_bytes,
         )))
+        .layer(axum::Extension(
+            Pool::<crate::ids::IdentityProviderId>::new(bounds.bodies.scim_bytes),
+        ))
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(encoding::compress))
         .layer(middleware::from_fn_with_state(

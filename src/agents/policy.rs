@@ -12,6 +12,7 @@ use crate::{
     auth::{self, Actor, Scope},
     db::{Conn, DbError, Json, now},
     ids::{ChannelId, SandboxPolicyId, WorkspaceId},
+    inbox::{PreviewMax, PreviewMaxPatch},
     patch::{nullable, present},
     tasks::costs::CostVisibility,
     text_enum::text_enum,
@@ -386,6 +387,8 @@ pub struct Policy {
     pub trusted_domains: Vec<String>,
     /// Members who can mention all members of a channel with more than 100; for others, `@channel` is plain text there.
     pub group_mentions: GroupMentions,
+    /// Most that notifications show, whatever a person chose.
+    pub preview_max: PreviewMax,
 }
 
 impl Policy {
@@ -412,6 +415,7 @@ impl Default for Policy {
             approval_rules: Vec::new(),
             trusted_domains: Vec::new(),
             group_mentions: GroupMentions::Everyone,
+            preview_max: PreviewMax::default(),
         }
     }
 }
@@ -467,6 +471,9 @@ pub struct PolicyPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub group_mentions: Option<GroupMentions>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub preview_max: Option<PreviewMaxPatch>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -485,12 +492,13 @@ struct Row {
     approval_rules: Json<Vec<ApprovalRule>>,
     trusted_domains: Json<Vec<String>>,
     group_mentions: GroupMentions,
+    preview_max: Json<PreviewMax>,
 }
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
         .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, adaptation_allowed, bare_model, show_costs, memory, compaction, \
-            workspace_context, trust_level, approval_rules, trusted_domains, group_mentions \
+            workspace_context, trust_level, approval_rules, trusted_domains, group_mentions, preview_max \
             from workspace_policies where workspace_id = $1")
         .bind(workspace)
         .opt()
@@ -511,7 +519,18 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         approval_rules: row.approval_rules.0,
         trusted_domains: row.trusted_domains.0,
         group_mentions: row.group_mentions,
+        preview_max: row.preview_max.0,
     }))
+}
+
+/// Most that notifications of the workspace show.
+pub async fn find_preview_max(c: &mut Conn, workspace: WorkspaceId) -> Result<PreviewMax, DbError> {
+    let row: Option<(Json<PreviewMax>,)> = c
+        .q("select preview_max from workspace_policies where workspace_id = $1")
+        .bind(workspace)
+        .opt()
+        .await?;
+    Ok(row.map(|(max,)| max.0).unwrap_or_default())
 }
 
 /// Checks whether a person who is not an admin can mention all members of a channel.
@@ -584,6 +603,9 @@ impl PolicyPatch {
         }
         if let Some(rule) = self.group_mentions {
             policy.group_mentions = rule;
+        }
+        if let Some(max) = self.preview_max {
+            policy.preview_max = max.merged(policy.preview_max);
         }
         Ok(())
     }
@@ -663,14 +685,14 @@ pub async fn change(
 async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbError> {
     c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
          memory, compaction, workspace_context, adaptation_allowed, bare_model, show_costs, trust_level, approval_rules, trusted_domains, \
-         group_mentions, updated_by, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $13, $14, $15, $16, $17, $8, $9) \
+         group_mentions, preview_max, updated_by, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $13, $14, $15, $16, $17, $18, $8, $9) \
          on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
          sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
          compaction = excluded.compaction, workspace_context = excluded.workspace_context, \
          adaptation_allowed = excluded.adaptation_allowed, bare_model = excluded.bare_model, show_costs = excluded.show_costs, \
          trust_level = excluded.trust_level, approval_rules = excluded.approval_rules, trusted_domains = excluded.trusted_domains, \
-         group_mentions = excluded.group_mentions, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
+         group_mentions = excluded.group_mentions, preview_max = excluded.preview_max, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(policy.required_text.clone())
         .bind(policy.allowed_tools.clone().map(Json))
@@ -688,6 +710,7 @@ async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbE
         .bind(Json(policy.approval_rules.clone()))
         .bind(Json(policy.trusted_domains.clone()))
         .bind(policy.group_mentions)
+        .bind(Json(policy.preview_max))
         .run()
         .await?;
     c.q("update workspace_policies set version = version + 1 where workspace_id = $1")

@@ -93,6 +93,11 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_128_070_100, "create_push"),
     common!(20_261_128_080_100, "create_identity_providers"),
     common!(20_261_128_100_100, "create_hook_requests"),
+    common!(20_261_128_110_100, "create_bot_keys"),
+    common!(20_261_128_120_100, "suspend_members"),
+    common!(20_261_128_120_101, "create_scim"),
+    common!(20_261_128_150_100, "add_missed_mails"),
+    common!(20_261_128_150_200, "add_sign_in_demands"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -45,6 +45,8 @@ pub struct BodyBounds {
     pub member_within: Duration,
     /// Limits for the bytes of messages to incoming webhooks, in total and per workspace.
     pub hook_bytes: PoolBounds,
+    /// Limits for the bytes of SCIM requests, in total and per identity provider.
+    pub scim_bytes: PoolBounds,
     /// Limits for concurrent uploads, in total and per member. Their bytes go to disk.
     pub uploads: PoolBounds,
     /// Limits for the bytes of uploads that are not committed yet, in total and per member.
@@ -79,6 +81,10 @@ impl Default for BodyBounds {
             member_within: Duration::from_secs(30),
             // A body has at most 1 MiB.
             hook_bytes: PoolBounds {
+                total: 32 * MIB,
+                share: 8 * MIB,
+            },
+            scim_bytes: PoolBounds {
                 total: 32 * MIB,
                 share: 8 * MIB,
             },

@@ -16,7 +16,9 @@ pub mod push;
 pub mod registry;
 pub mod responses;
 pub mod schedules;
+pub mod scim;
 pub mod server;
+pub mod slack;
 pub mod tools;
 
 use crate::{

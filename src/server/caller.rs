@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::{
-    extract::FromRequestParts,
+    extract::{FromRequestParts, MatchedPath},
     http::{HeaderMap, Method, StatusCode, header, request::Parts},
 };
 use axum_extra::extract::CookieJar;
@@ -34,11 +34,66 @@ pub fn token_of(headers: &HeaderMap) -> Option<Token> {
     (!cookie.is_empty()).then_some(Token::Session(cookie))
 }
 
-/// Looks up the caller by token, and occasionally updates the time of its last use.
+/// Routes that accept the keys of bots; all others refuse them. Their handlers check access with `chat::access` or `Caller::enter`.
+const BOT_ROUTES: &[(Method, &str)] = &[
+    (Method::GET, "/v1/channels/{id}/threads"),
+    (Method::POST, "/v1/channels/{id}/threads"),
+    (Method::GET, "/v1/threads/{id}/messages"),
+    (Method::POST, "/v1/threads/{id}/messages"),
+    (Method::GET, "/v1/messages/{id}"),
+    (Method::PATCH, "/v1/messages/{id}"),
+    (Method::DELETE, "/v1/messages/{id}"),
+    (Method::PUT, "/v1/messages/{id}/reactions/{emoji}"),
+    (Method::DELETE, "/v1/messages/{id}/reactions/{emoji}"),
+    (Method::POST, "/v1/files"),
+];
+
+/// Looks up the person or bot with a key, which must have the beginning `ov_`, and counts the request.
 ///
 /// # Errors
-/// `NotAuthenticated`.
+/// `NotAuthenticated`, `BotPaused`, or `RateLimited`.
+pub async fn caller_with_key(
+    state: &State,
+    key: String,
+    doing: RateClass,
+) -> Result<Caller, AuthError> {
+    let caller = person_or_bot(state, Some(Token::Key(key))).await?;
+    tracing::Span::current().record("user.id", tracing::field::display(caller.user));
+    state.limits.act(&caller, doing)?;
+    Ok(caller)
+}
+
+/// Checks whether a route accepts the keys of bots.
+fn is_for_bots(parts: &Parts) -> bool {
+    let method = match parts.method {
+        Method::HEAD => &Method::GET,
+        ref other => other,
+    };
+    let path = parts.extensions.get::<MatchedPath>();
+    path.is_some_and(|path| {
+        let known = BOT_ROUTES.iter();
+        let mut known = known.filter(|(allowed, _)| allowed == method);
+        known.any(|(_, route)| *route == path.as_str())
+    })
+}
+
+/// Looks up the person by token, and occasionally updates the time of the token's last use.
+///
+/// # Errors
+/// `NotAuthenticated`, or `NotForBots`.
 pub async fn caller_of(state: &State, token: Option<Token>) -> Result<Caller, AuthError> {
+    let caller = person_or_bot(state, token).await?;
+    if caller.bot().is_some() {
+        return Err(AuthError::NotForBots);
+    }
+    Ok(caller)
+}
+
+/// Like `caller_of`, for routes that check what a bot can do.
+///
+/// # Errors
+/// `NotAuthenticated`, or `BotPaused`.
+pub async fn person_or_bot(state: &State, token: Option<Token>) -> Result<Caller, AuthError> {
     let token = token.ok_or(AuthError::NotAuthenticated)?;
     let mut c = state.db.read().await?;
     let found = auth::find_caller(&mut c, &token).await?;
@@ -78,7 +133,13 @@ impl FromRequestParts<State> for Caller {
         }
         let token = token_of(&parts.headers);
         let shown = token.is_some();
-        let caller = match caller_of(state, token).await {
+        let found = match person_or_bot(state, token).await {
+            Ok(caller) if caller.bot().is_some() && !is_for_bots(parts) => {
+                Err(AuthError::NotForBots)
+            }
+            found => found,
+        };
+        let caller = match found {
             Err(AuthError::NotAuthenticated) if shown => {
                 // A request with an invalid token counts as anonymous. Requests without a token have already been counted by
                 // `count_address`.

@@ -253,6 +253,7 @@ pub fn is_for_anonymous(path: &str) -> bool {
             | "/v1/auth/reset"
             | "/v1/auth/reset/confirm"
             | "/v1/mail/confirm"
+            | "/v1/mail/unsubscribe"
             | "/v1/auth/sign-in-link"
             | "/v1/auth/methods"
             | "/v1/auth/second-factor"

@@ -112,6 +112,14 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(&[&["discovery", "ok"], &["token", "ok"]]),
     metric(
+        "openvibe_scim_requests_total",
+        &["result"],
+        Kind::Counter,
+        Unit::Count,
+        "requests of identity providers that send accounts and groups; `result` is `ok`, `unauthorized`, `not_found`, `conflict`, `rejected`, `rate_limited`, or `failed`",
+    )
+    .there_from_start(&[&["ok"]]),
+    metric(
         "openvibe_mails_total",
         &["result"],
         Kind::Counter,

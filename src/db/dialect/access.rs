@@ -34,7 +34,7 @@ macro_rules! is_in_use {
 }
 
 /// Finds the valid entries of `accesses`: the person must be a member, and the session or key must be valid at `at` and marked as
-/// used since `since`. Returns their positions in the list, the people's roles, and whether members can write agents, in no
+/// used since `since`, in a workspace that demands nothing of sessions. Returns their positions in the list, the people's roles, and whether members can write agents, in no
 /// particular order.
 pub async fn list_valid<T: FromAnyRow>(
     c: &mut Conn,
@@ -50,14 +50,16 @@ pub async fn list_valid<T: FromAnyRow>(
         Engine::Sqlite => c.q(concat!(
             "select a.key, m.role, coalesce(p.members_write_agents, TRUE) from json_each($1) a \
              cross join members m on m.workspace_id = unhex(a.value ->> 0) and m.user_id = unhex(a.value ->> 1) \
-             left join workspace_policies p on p.workspace_id = m.workspace_id where ",
+             left join workspace_policies p on p.workspace_id = m.workspace_id \
+             where not exists (select 1 from workspace_sign_ins wsi where wsi.workspace_id = m.workspace_id) and ",
             is_in_use!("unhex(a.value ->> 2)")
         )),
         Engine::Postgres => c.q(concat!(
             "select a.key - 1, m.role, coalesce(p.members_write_agents, TRUE) \
              from jsonb_array_elements($1) with ordinality a (value, key) \
              join members m on m.workspace_id = cast(a.value ->> 0 as uuid) and m.user_id = cast(a.value ->> 1 as uuid) \
-             left join workspace_policies p on p.workspace_id = m.workspace_id where ",
+             left join workspace_policies p on p.workspace_id = m.workspace_id \
+             where not exists (select 1 from workspace_sign_ins wsi where wsi.workspace_id = m.workspace_id) and ",
             is_in_use!("cast(a.value ->> 2 as uuid)")
         )),
     };

@@ -81,7 +81,11 @@ async fn list_messages(
     Path(id): Path<ThreadId>,
     Query(query): Query<MessagesQuery>,
 ) -> Result<Response, ApiError> {
-    if query.is_newest() && Limit::or(query.limit, MESSAGES_PAGE) == MESSAGES_PAGE {
+    // The cache checks the access of people.
+    if caller.bot().is_none()
+        && query.is_newest()
+        && Limit::or(query.limit, MESSAGES_PAGE) == MESSAGES_PAGE
+    {
         let key = PageKey {
             thread: id,
             accepts_gzip: method != Method::HEAD && accepts(&headers, "gzip"),
@@ -363,7 +367,12 @@ async fn delete_message(
     caller: Caller,
     Path(id): Path<MessageId>,
 ) -> Result<Json<Message>, ApiError> {
-    let tracker = state.tracker.clone();
+    Ok(Json(delete(&state, caller, id).await?))
+}
+
+/// Deletes a message; shared with Slack's API.
+pub async fn delete(state: &State, caller: Caller, id: MessageId) -> Result<Message, ApiError> {
+    let (tracker, state) = (state.tracker.clone(), state.clone());
     // The deletion runs in its own task, so that it completes even if the client disconnects.
     let deleting = async move {
         let hub = std::sync::Arc::clone(&state.hub);
@@ -375,7 +384,7 @@ async fn delete_message(
         Ok::<_, ApiError>(message)
     };
     let deleting = tracker.spawn(deleting.in_current_span());
-    Ok(Json(deleting.await.map_err(|_| ApiError::internal())??))
+    deleting.await.map_err(|_| ApiError::internal())?
 }
 
 /// React to a message

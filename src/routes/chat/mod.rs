@@ -19,7 +19,7 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 
 pub use frames::OwnFrame;
-pub use messages::say;
+pub use messages::{delete, say};
 pub use scan::{ScannedObject, scan_for};
 pub use tasks::{brief_reader_of, reader_of, visible_task};
 pub use threads::{mark_read, start};

@@ -1,0 +1,327 @@
+//! Slack's Web API: `/api/METHOD` for programs that were written for Slack. The routes are not part of the API document, because their
+//! formats are Slack's.
+
+mod conversations;
+mod messages;
+mod people;
+mod reactions;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    extract::{FromRequest, Request},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    auth::{Actor, AnswerSize, Caller, Credential, RateClass},
+    chat::{ChatError, access},
+    db::{Conn, DbError},
+    http::{
+        ApiError,
+        bodies::{ANONYMOUS_BYTES_MAX, MEMBER_BYTES_MAX, read, take},
+        extract::RawBody,
+    },
+    ids::{ChannelId, WorkspaceId},
+    server::{
+        State,
+        caller::{Address, caller_with_key},
+    },
+    share::Pool,
+    slack::{self, Args, MethodKind, SlackFault, SlackMethod},
+};
+
+type St = axum::extract::State<State>;
+type BodyPool = axum::Extension<Arc<Pool<WorkspaceId>>>;
+
+/// Memory that each request reserves at least, which also limits the number of concurrent requests of a workspace.
+const RESERVED_BYTES: u64 = 64 * 1024;
+const BODY_WITHIN: Duration = Duration::from_secs(30);
+/// What the keys of bots can do, as Slack names it.
+const BOT_SCOPES: &str = "channels:history,channels:read,chat:write,groups:history,groups:read,reactions:read,reactions:write,users:read";
+/// What the keys of people can do.
+const PERSON_SCOPES: &str = "channels:history,channels:read,channels:write,chat:write,groups:history,groups:read,im:history,im:read,\
+     im:write,reactions:read,reactions:write,users:read,users:read.email";
+
+pub fn receiver() -> Router<State> {
+    Router::new().route("/api/{method}", get(call).post(call))
+}
+
+/// Error of a call.
+enum Refusal {
+    Fault(SlackFault),
+    Api(ApiError),
+}
+
+impl From<SlackFault> for Refusal {
+    fn from(fault: SlackFault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl<E: Into<ApiError> + NotFault> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::Api(error.into())
+    }
+}
+
+/// Errors of the functions that the `/v1` routes call, too.
+trait NotFault {}
+impl NotFault for ApiError {}
+impl NotFault for ChatError {}
+impl NotFault for DbError {}
+impl NotFault for crate::auth::AuthError {}
+
+type Answer = Result<Value, Refusal>;
+
+/// A call of a method by a person or a bot, in the workspace of the key.
+struct Call<'a> {
+    state: &'a State,
+    caller: Caller,
+    workspace: WorkspaceId,
+    args: Args,
+}
+
+impl Call<'_> {
+    /// Enters the workspace.
+    async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, Refusal> {
+        Ok(self.caller.enter(c, self.workspace).await?)
+    }
+
+    /// Refuses what bots cannot do.
+    fn require_person(&self) -> Result<(), SlackFault> {
+        match self.caller.bot() {
+            Some(_) => Err(SlackFault::RestrictedAction),
+            None => Ok(()),
+        }
+    }
+
+    /// The channel of an argument, by ID or name, which the caller can read.
+    async fn channel(&self, c: &mut Conn, text: &str) -> Result<ChannelId, Refusal> {
+        let id = match slack::parse_channel(text) {
+            Some(id) => Some(id),
+            None => slack::channel_named(c, self.workspace, text.trim_start_matches('#')).await?,
+        };
+        let id = id.ok_or(SlackFault::ChannelNotFound)?;
+        let access = access::channel(c, &self.caller, id).await?.reading()?;
+        if access.actor.workspace != self.workspace {
+            return Err(SlackFault::ChannelNotFound.into());
+        }
+        Ok(id)
+    }
+
+    /// The channel in the argument `channel`.
+    async fn channel_arg(&self, c: &mut Conn) -> Result<ChannelId, Refusal> {
+        let text = self.args.required("channel", SlackFault::ChannelNotFound)?;
+        self.channel(c, &text).await
+    }
+
+    /// Runs a command in the workspace's write queue.
+    async fn write<T, E, F>(&self, command: F) -> Result<T, Refusal>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Into<ApiError> + Send + 'static,
+        F: AsyncFn(&mut Conn, &Caller) -> Result<T, E> + Send + 'static,
+    {
+        let caller = self.caller.clone();
+        let written = self
+            .state
+            .db
+            .write(self.workspace.0, async move |c: &mut Conn| {
+                command(c, &caller).await
+            });
+        written.await.map_err(|error: E| Refusal::Api(error.into()))
+    }
+}
+
+async fn call(
+    axum::extract::State(state): St,
+    axum::extract::Path(method): axum::extract::Path<String>,
+    address: Address,
+    axum::Extension(pool): BodyPool,
+    request: Request,
+) -> Response {
+    let answered = Box::pin(answer(&state, &method, address, &pool, request)).await;
+    let refusal = match answered {
+        Ok(response) => return response,
+        Err(refusal) => refusal,
+    };
+    let (fault, api) = match refusal {
+        Refusal::Fault(fault) => (fault, None),
+        Refusal::Api(error) => {
+            let fault = SlackFault::of(&error);
+            // Keeps `Retry-After`, and the error for the log.
+            (fault, Some(error.into_response()))
+        }
+    };
+    let retry_after = api.as_ref().and_then(|response| {
+        let is_busy = response.status() == StatusCode::TOO_MANY_REQUESTS;
+        let after = response.headers().get(header::RETRY_AFTER).cloned();
+        is_busy.then(|| after.unwrap_or(HeaderValue::from_static("1")))
+    });
+    if let Some(after) = retry_after {
+        let body = json!({"ok": false, "error": SlackFault::RateLimited});
+        let headers = [(header::RETRY_AFTER, after)];
+        return (StatusCode::TOO_MANY_REQUESTS, headers, Json(body)).into_response();
+    }
+    Json(json!({"ok": false, "error": fault})).into_response()
+}
+
+/// The key in `Authorization`. What Slack's libraries need before a key is ignored.
+fn key_of(text: &str) -> Option<String> {
+    let text = text.trim();
+    let prefixes = ["xoxb-", "xoxp-", "xapp-"];
+    let bare = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
+    let key = bare.unwrap_or(text);
+    key.starts_with("ov_").then(|| key.to_owned())
+}
+
+fn key_in(headers: &HeaderMap) -> Option<Result<String, SlackFault>> {
+    let value = headers.get(header::AUTHORIZATION)?;
+    let text = value.to_str().unwrap_or_default();
+    let key = text
+        .split_once(' ')
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    Some(
+        key.and_then(|(_, key)| key_of(key))
+            .ok_or(SlackFault::InvalidAuth),
+    )
+}
+
+async fn answer(
+    state: &State,
+    method: &str,
+    Address(address): Address,
+    pool: &Arc<Pool<WorkspaceId>>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let method: SlackMethod = match method.parse() {
+        Ok(method) => method,
+        Err(_) if method.starts_with("views.") => return Err(SlackFault::NotSupported.into()),
+        Err(_) => return Err(SlackFault::UnknownMethod.into()),
+    };
+    let doing = match method.kind() {
+        MethodKind::Read => RateClass::Reading,
+        MethodKind::Write => RateClass::Writing,
+    };
+    let mut args = Args::of_query(request.uri().query().unwrap_or_default());
+    let content_type = request.headers().get(header::CONTENT_TYPE);
+    let content_type = content_type
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let content_type = content_type.to_owned();
+    let in_header = key_in(request.headers()).transpose();
+    let sent = match in_header {
+        Ok(Some(key)) => Some(key),
+        Ok(None) => args.text("token").and_then(|token| key_of(&token)),
+        Err(fault) => {
+            state.limits.anonymous(address)?;
+            return Err(fault.into());
+        }
+    };
+    let identify = async |key: String| {
+        let found = caller_with_key(state, key, doing).await;
+        if matches!(found, Err(crate::auth::AuthError::NotAuthenticated)) {
+            state.limits.anonymous(address)?;
+        }
+        found.map_err(Refusal::from)
+    };
+    let (caller, holder, bytes_max) = match sent {
+        Some(key) => {
+            let caller = identify(key).await?;
+            let workspace = workspace_of(&caller)?;
+            (Some(caller), workspace, MEMBER_BYTES_MAX)
+        }
+        // The key may be in the body, of which only a small one is read.
+        None => (None, WorkspaceId(uuid::Uuid::nil()), ANONYMOUS_BYTES_MAX),
+    };
+    let room = take(pool, holder, RESERVED_BYTES)?;
+    let (request, room) = read(request, room, bytes_max, BODY_WITHIN).await?;
+    let RawBody(bytes) = RawBody::from_request(request, state).await?;
+    let read = args.add_body(&content_type, &bytes);
+    let caller = if let Some(caller) = caller {
+        read?;
+        caller
+    } else {
+        state.limits.anonymous_body(address, room.amount())?;
+        read?;
+        match args.text("token").map(|token| key_of(&token)) {
+            Some(Some(key)) => identify(key).await?,
+            Some(None) => {
+                state.limits.anonymous(address)?;
+                return Err(SlackFault::InvalidAuth.into());
+            }
+            None if method == SlackMethod::ApiTest => {
+                return Ok(Json(json!({"ok": true, "args": {}})).into_response());
+            }
+            None => return Err(SlackFault::NotAuthed.into()),
+        }
+    };
+    let workspace = workspace_of(&caller)?;
+    let user = caller.user;
+    let scopes = if caller.bot().is_some() {
+        BOT_SCOPES
+    } else {
+        PERSON_SCOPES
+    };
+    let call = Call {
+        state,
+        caller,
+        workspace,
+        args,
+    };
+    let mut body = Box::pin(dispatch(&call, method)).await?;
+    body["ok"] = true.into();
+    let response = ([("x-oauth-scopes", scopes)], Json(body)).into_response();
+    let size = axum::body::HttpBody::size_hint(response.body()).lower();
+    state.limits.answered(user, AnswerSize::Built(size));
+    Ok(response)
+}
+
+/// The workspace of a key.
+fn workspace_of(caller: &Caller) -> Result<WorkspaceId, SlackFault> {
+    match &caller.credential {
+        Credential::Key { workspace, .. } => Ok(*workspace),
+        Credential::Session(_) => Err(SlackFault::InvalidAuth),
+    }
+}
+
+async fn dispatch(call: &Call<'_>, method: SlackMethod) -> Answer {
+    use SlackMethod as M;
+    match method {
+        M::ApiTest => Ok(json!({"args": {}})),
+        M::AuthTest => people::auth_test(call).await,
+        M::TeamInfo => people::team(call).await,
+        M::BotsInfo => people::bot(call).await,
+        M::EmojiList => Ok(json!({"emoji": {}})),
+        M::ChatPostMessage => messages::post(call).await,
+        M::ChatUpdate => messages::update(call).await,
+        M::ChatDelete => messages::delete(call).await,
+        M::ChatGetPermalink => messages::permalink(call).await,
+        M::ConversationsList => conversations::list(call, slack::Listing::Visible).await,
+        M::UsersConversations => conversations::list(call, slack::Listing::Joined).await,
+        M::ConversationsInfo => conversations::info(call).await,
+        M::ConversationsHistory => conversations::history(call).await,
+        M::ConversationsReplies => conversations::replies(call).await,
+        M::ConversationsMembers => conversations::members(call).await,
+        M::ConversationsOpen => conversations::open(call).await,
+        M::ConversationsJoin => conversations::join(call).await,
+        M::ConversationsLeave => conversations::leave(call).await,
+        M::UsersList => people::list(call).await,
+        M::UsersInfo => people::info(call).await,
+        M::UsersLookupByEmail => people::with_email(call).await,
+        M::UsergroupsList => Ok(json!({"usergroups": []})),
+        M::ReactionsAdd => reactions::add(call).await,
+        M::ReactionsRemove => reactions::remove(call).await,
+        M::ReactionsGet => reactions::get(call).await,
+    }
+}
+
+/// A list's next cursor, as Slack's clients read it.
+fn next_page(cursor: Option<String>) -> Value {
+    json!({"next_cursor": cursor.unwrap_or_default()})
+}
