@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the official OpenAI libraries for Python and Node, and async-openai for Rust, against target/debug/openvibe (or
+# Runs the official OpenAI libraries for Python and Node, async-openai for Rust, and slack_sdk for Python against target/debug/openvibe (or
 # OPENVIBE_BIN), with a scripted model server. Installs the first two in the versions from tests/clients if those have
 # changed; for Python, into target/clients.
 set -euo pipefail

@@ -56,6 +56,15 @@ try {
     OPENAI_API_KEY: await key('agents:use'),
     OTHER_API_KEY: await key('chat:read'),
   };
+  const channels = await fetch(`${server.base}/v1/channels`, { headers: { cookie } });
+  const channel_ids = (await channels.json()).data.slice(0, 1).map((channel) => channel.id);
+  const bot = (await post('/v1/bots', { name: 'Deploy', channel_ids }, cookie)).json.id;
+  const slack = {
+    SLACK_URL: `${server.base}/api/`,
+    SLACK_BOT_KEY: (await post(`/v1/bots/${bot}/keys`, { name: 'CI' }, cookie)).json.key,
+    SLACK_PERSON_KEY: await key('chat:read', 'chat:write'),
+  };
+  await run(python, ['slack.py'], slack);
   await Promise.all([run(python, ['client.py'], env), run('node', ['client.mjs'], env), run(rust, [], env)]);
 } catch (e) {
   console.error(e.message);

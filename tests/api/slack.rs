@@ -1,0 +1,405 @@
+//! Slack's Web API: programs that were written for Slack work with a key, and get no more than the key allows.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Person, Reply, Team, id, list, team, text, visitor};
+
+/// A program with a key.
+struct Program {
+    caller: Person,
+}
+
+impl Program {
+    async fn json(&self, method: &str, args: Value) -> Value {
+        let reply = self.caller.post(&format!("/api/{method}"), args).await;
+        reply.is(200)
+    }
+
+    async fn good(&self, method: &str, args: Value) -> Value {
+        let answer = self.json(method, args).await;
+        assert_eq!(answer["ok"], true, "{method}: {answer}");
+        answer
+    }
+
+    async fn refused(&self, method: &str, args: Value, error: &str) {
+        let answer = self.json(method, args).await;
+        assert_eq!(
+            (&answer["ok"], &answer["error"]),
+            (&json!(false), &json!(error)),
+            "{method}"
+        );
+    }
+}
+
+async fn bot(t: &Team, channels: &[&str]) -> (String, Program) {
+    let form = json!({"name": "Deploy", "channel_ids": channels});
+    let bot = id(&t.ada.post("/v1/bots", form).await.is(201));
+    let key = t
+        .ada
+        .post(&format!("/v1/bots/{bot}/keys"), json!({"name": "CI"}))
+        .await;
+    let caller = visitor(&t.app.base).with_key(&text(&key.is(201), "/key"));
+    (bot, Program { caller })
+}
+
+async fn person(by: &Person) -> Program {
+    let (caller, _) = by.make_key(&["chat:read", "chat:write"]).await;
+    Program { caller }
+}
+
+/// An ID in Slack's form.
+fn slack_id(letter: char, id: &str) -> String {
+    format!("{letter}{}", id.rsplit('_').next().unwrap().to_uppercase())
+}
+
+async fn form(by: &Person, method: &str, key: Option<&str>, body: &str) -> Reply {
+    let mut headers = vec![("content-type", "application/x-www-form-urlencoded")];
+    let bearer = key.map(|key| format!("Bearer {key}"));
+    if let Some(bearer) = &bearer {
+        headers.push(("authorization", bearer.as_str()));
+    }
+    by.send(
+        Method::POST,
+        &format!("/api/{method}"),
+        &headers,
+        Some(body.into()),
+    )
+    .await
+}
+
+#[tokio::test]
+async fn a_bot_posts_updates_and_deletes_as_in_slack() {
+    let t = team().await;
+    let (bot, program) = bot(&t, &[&t.general]).await;
+    let channel = slack_id('C', &t.general);
+    let me = program.good("auth.test", json!({})).await;
+    assert_eq!(me["user_id"], json!(slack_id('U', &bot)));
+    assert_eq!(me["bot_id"], json!(slack_id('B', &bot)));
+    let bo = slack_id('U', &t.bo.id);
+    let post = json!({"channel": channel, "text": format!("*Deploying* for <@{bo}>"), "client_msg_id": "one"});
+    let posted = program.good("chat.postMessage", post.clone()).await;
+    assert_eq!(posted["channel"], json!(channel));
+    assert_eq!(
+        posted["message"]["text"],
+        json!(format!("*Deploying* for <@{bo}>"))
+    );
+    assert_eq!(posted["message"]["bot_id"], json!(slack_id('B', &bot)));
+    let ts = text(&posted, "/ts");
+    assert_eq!(
+        program.good("chat.postMessage", post).await["ts"],
+        json!(ts)
+    );
+    let threads = t
+        .ada
+        .get(&format!("/v1/channels/{}/threads", t.general))
+        .await
+        .ok();
+    let root = &threads["data"][0]["root_message"];
+    assert_eq!(root["content"], "**Deploying** for @bo");
+    assert_eq!(root["mentions"][0]["id"], json!(t.bo.id));
+    // By the name of the channel, in a thread, with blocks as JSON text.
+    let blocks = r#"[{"type": "section", "text": {"type": "mrkdwn", "text": "_done_"}}]"#;
+    let reply =
+        json!({"channel": "#general", "thread_ts": ts, "blocks": blocks, "text": "not shown"});
+    let reply = program.good("chat.postMessage", reply).await;
+    let replies = program
+        .good(
+            "conversations.replies",
+            json!({"channel": channel, "ts": ts}),
+        )
+        .await;
+    let shown = list(&replies, "/messages");
+    assert_eq!(shown.len(), 2);
+    assert_eq!(
+        (&shown[1]["text"], &shown[1]["thread_ts"]),
+        (&json!("_done_"), &json!(ts))
+    );
+    assert_eq!(shown[1]["ts"], reply["ts"]);
+    let changed = json!({"channel": channel, "ts": ts, "text": "*Deployed*"});
+    program.good("chat.update", changed).await;
+    let history = program
+        .good("conversations.history", json!({"channel": channel}))
+        .await;
+    assert_eq!(list(&history, "/messages").len(), 1);
+    assert_eq!(history["messages"][0]["text"], "*Deployed*");
+    assert_eq!(history["messages"][0]["reply_count"], 1);
+    let link = json!({"channel": channel, "message_ts": ts});
+    let link = text(&program.good("chat.getPermalink", link).await, "/permalink");
+    assert!(link.contains("/t/thread_"), "{link}");
+    let own = json!({"channel": channel, "ts": text(&reply, "/ts")});
+    program.good("chat.delete", own.clone()).await;
+    program.good("chat.delete", own).await;
+    for (args, error) in [
+        (json!({"channel": channel}), "no_text"),
+        (
+            json!({"channel": channel, "text": "x", "thread_ts": "1.000001"}),
+            "thread_not_found",
+        ),
+        (json!({"channel": "C123", "text": "x"}), "channel_not_found"),
+        (json!({"text": "x"}), "channel_not_found"),
+        (json!({"channel": channel, "blocks": "["}), "invalid_blocks"),
+        (json!({"channel": bo, "text": "x"}), "restricted_action"),
+    ] {
+        program.refused("chat.postMessage", args, error).await;
+    }
+}
+
+#[tokio::test]
+async fn a_bot_sees_only_its_channels_and_no_addresses() {
+    let t = team().await;
+    let (_, program) = bot(&t, &[]).await;
+    let channel = slack_id('C', &t.general);
+    let post = json!({"channel": channel, "text": "x"});
+    program
+        .refused("chat.postMessage", post.clone(), "channel_not_found")
+        .await;
+    program
+        .refused(
+            "conversations.history",
+            json!({"channel": "general"}),
+            "channel_not_found",
+        )
+        .await;
+    program
+        .refused(
+            "conversations.join",
+            json!({"channel": channel}),
+            "restricted_action",
+        )
+        .await;
+    let all = json!({"types": "public_channel,private_channel,im,mpim"});
+    let seen = program.good("conversations.list", all.clone()).await;
+    assert_eq!(seen["channels"], json!([]));
+    let users = program.good("users.list", json!({})).await;
+    assert_eq!(list(&users, "/members").len(), 3);
+    assert!(!users.to_string().contains("email\""), "{users}");
+    let email = json!({"email": "bo@example.org"});
+    program
+        .refused("users.lookupByEmail", email, "users_not_found")
+        .await;
+    // A message of a person is not its own.
+    t.ada
+        .put(
+            &format!(
+                "/v1/channels/{}/bots/{}",
+                t.general,
+                list(&t.ada.get("/v1/bots").await.ok(), "/data")[0]["id"]
+                    .as_str()
+                    .unwrap()
+            ),
+            json!({}),
+        )
+        .await
+        .is(200);
+    t.bo.thread(&t.general, "From Bo").await;
+    let history = program
+        .good("conversations.history", json!({"channel": channel}))
+        .await;
+    let ts = text(&history, "/messages/0/ts");
+    assert_eq!(
+        history["messages"][0]["user"],
+        json!(slack_id('U', &t.bo.id))
+    );
+    let theirs = json!({"channel": channel, "ts": ts, "text": "x"});
+    program
+        .refused("chat.update", theirs.clone(), "cant_update_message")
+        .await;
+    program
+        .refused("chat.delete", theirs, "cant_delete_message")
+        .await;
+    let seen = program.good("conversations.list", all).await;
+    assert_eq!(list(&seen, "/channels").len(), 1);
+    assert_eq!(seen["channels"][0]["id"], json!(channel));
+}
+
+#[tokio::test]
+async fn a_person_acts_as_that_person() {
+    let t = team().await;
+    let program = person(&t.bo).await;
+    let me = program.good("auth.test", json!({})).await;
+    assert_eq!(me["user_id"], json!(slack_id('U', &t.bo.id)));
+    assert_eq!(me.get("bot_id"), None);
+    let ada = slack_id('U', &t.ada.id);
+    let direct = program
+        .good("chat.postMessage", json!({"channel": ada, "text": "hello"}))
+        .await;
+    assert!(text(&direct, "/channel").starts_with('D'), "{direct}");
+    assert_eq!(direct["message"]["user"], json!(slack_id('U', &t.bo.id)));
+    let opened = program
+        .good("conversations.open", json!({"users": ada}))
+        .await;
+    assert_eq!(opened["channel"]["id"], direct["channel"]);
+    assert_eq!(opened["channel"]["is_im"], true);
+    assert_eq!(opened["channel"]["user"], json!(ada));
+    let user = program.good("users.info", json!({"user": ada})).await;
+    let email = user["user"]["profile"]["email"].clone();
+    assert!(email.is_string(), "{user}");
+    let found = program
+        .good("users.lookupByEmail", json!({"email": email}))
+        .await;
+    assert_eq!(found["user"]["id"], json!(ada));
+    // A private channel of others looks absent.
+    let hidden = t
+        .ada
+        .post("/v1/channels", json!({"name": "secret", "private": true}))
+        .await;
+    let hidden = slack_id('C', &id(&hidden.is(201)));
+    for channel in [hidden.as_str(), "#secret"] {
+        program
+            .refused(
+                "conversations.info",
+                json!({"channel": channel}),
+                "channel_not_found",
+            )
+            .await;
+    }
+    program
+        .refused("users.info", json!({"user": "U1"}), "user_not_found")
+        .await;
+    let members = program
+        .good("conversations.members", json!({"channel": "general"}))
+        .await;
+    assert_eq!(list(&members, "/members").len(), 2);
+}
+
+#[tokio::test]
+async fn lists_continue_at_their_cursors() {
+    let t = team().await;
+    let program = person(&t.bo).await;
+    for n in 0..3 {
+        let channel = json!({"name": format!("more-{n}")});
+        t.ada.post("/v1/channels", channel).await.is(201);
+        t.bo.thread(&t.general, &format!("Thread {n}")).await;
+    }
+    for (method, member, args) in [
+        ("conversations.list", "channels", json!({})),
+        (
+            "conversations.history",
+            "messages",
+            json!({"channel": "general"}),
+        ),
+        ("users.list", "members", json!({})),
+        (
+            "conversations.members",
+            "members",
+            json!({"channel": "general"}),
+        ),
+    ] {
+        let whole = program.good(method, args.clone()).await;
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        for _ in 0..10 {
+            let mut args = args.clone();
+            args["limit"] = 1.into();
+            args["cursor"] = cursor.as_str().into();
+            let page = program.good(method, args).await;
+            found.extend(list(&page, &format!("/{member}")).clone());
+            cursor = text(&page, "/response_metadata/next_cursor");
+            if cursor.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(json!(found), whole[member], "{method}");
+        let mut args = args;
+        args["cursor"] = "nothing".into();
+        program.refused(method, args, "invalid_cursor").await;
+    }
+    let history = program
+        .good("conversations.history", json!({"channel": "general"}))
+        .await;
+    let middle = text(&history, "/messages/1/ts");
+    let after = json!({"channel": "general", "oldest": middle});
+    let after = program.good("conversations.history", after).await;
+    assert_eq!(list(&after, "/messages").len(), 1);
+    let until = json!({"channel": "general", "latest": middle, "inclusive": true});
+    let until = program.good("conversations.history", until).await;
+    assert_eq!(until["messages"][0]["ts"], json!(middle));
+}
+
+#[tokio::test]
+async fn reactions_go_by_name_or_character() {
+    let t = team().await;
+    let (_, program) = bot(&t, &[&t.general]).await;
+    let posted = program
+        .good(
+            "chat.postMessage",
+            json!({"channel": "general", "text": "x"}),
+        )
+        .await;
+    let at = |name: &str| json!({"channel": "general", "timestamp": posted["ts"], "name": name});
+    program.good("reactions.add", at("smile")).await;
+    program
+        .refused("reactions.add", at("😄"), "already_reacted")
+        .await;
+    let seen = program.good("reactions.get", at("")).await;
+    assert_eq!(seen["message"]["reactions"][0]["name"], "smile");
+    assert_eq!(seen["message"]["reactions"][0]["count"], 1);
+    program.good("reactions.remove", at("😄")).await;
+    program
+        .refused("reactions.remove", at("smile"), "no_reaction")
+        .await;
+    program
+        .refused(
+            "reactions.add",
+            json!({"channel": "general", "timestamp": posted["ts"]}),
+            "invalid_name",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn keys_and_arguments_come_as_slacks_clients_send_them() {
+    let t = team().await;
+    let made = json!({"name": "robot", "scopes": ["chat:read", "chat:write"]});
+    let key = text(&t.bo.post("/v1/api-keys", made).await.is(201), "/key");
+    let nobody = visitor(&t.app.base);
+    for prefix in ["", "xoxb-", "xoxp-", "xapp-"] {
+        let reply = form(&nobody, "auth.test", Some(&format!("{prefix}{key}")), "").await;
+        assert!(reply.header("x-oauth-scopes").is_some());
+        assert_eq!(reply.is(200)["ok"], true, "{prefix}");
+    }
+    // In the form, as older libraries do, and in the query.
+    let body = format!("token={key}&channel=general&text=a+%26amp%3B+b");
+    let posted = form(&nobody, "chat.postMessage", None, &body).await.is(200);
+    assert_eq!(posted["message"]["text"], "a &amp; b", "{posted}");
+    let path = format!("/api/users.info?token={key}&user=%40bo");
+    assert_eq!(nobody.get(&path).await.is(200)["user"]["name"], "bo");
+    for (method, key, body, error) in [
+        ("auth.test", None, "", "not_authed"),
+        ("auth.test", Some("ov_wrong"), "", "invalid_auth"),
+        ("auth.test", None, "token=ov_wrong", "invalid_auth"),
+        ("auth.test", None, "token=wrong", "invalid_auth"),
+        ("files.upload", Some(key.as_str()), "", "unknown_method"),
+        ("views.open", Some(key.as_str()), "", "not_supported"),
+        (
+            "conversations.list",
+            Some(key.as_str()),
+            "limit=x",
+            "invalid_arguments",
+        ),
+        (
+            "conversations.list",
+            Some(key.as_str()),
+            "types=x",
+            "invalid_arguments",
+        ),
+    ] {
+        let answer = form(&nobody, method, key, body).await.is(200);
+        assert_eq!(
+            (&answer["ok"], &answer["error"]),
+            (&json!(false), &json!(error)),
+            "{method} {body}"
+        );
+    }
+    assert_eq!(
+        form(&nobody, "api.test", None, "").await.is(200)["ok"],
+        true
+    );
+    // A session is not a key: other sites could make a browser send it.
+    let answer = t.bo.get("/api/auth.test").await.is(200);
+    assert_eq!(answer["error"], "not_authed");
+    let answer = form(&nobody, "usergroups.list", Some(&key), "")
+        .await
+        .is(200);
+    assert_eq!(answer["usergroups"], json!([]));
+}
