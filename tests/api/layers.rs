@@ -44,7 +44,7 @@ const LAYERS: &[&[&str]] = &[
     &["workflows"],
     &["chat"],
     &["hooks", "memory", "push"],
-    &["tools"],
+    &["slack", "tools"],
     &["schedules"],
     &["replies"],
     &["forks", "responses"],

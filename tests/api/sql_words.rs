@@ -36,6 +36,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("channel_agents", &[("mode", "ChannelAgentMode")]),
+    ("bots", &[("status", "BotStatus")]),
     ("channels", &[("kind", "ChannelKind")]),
     ("citations", &[("source_type", "SourceType")]),
     ("compactions", &[("state", "CompactionState")]),
@@ -60,6 +61,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
         "deliveries",
         &[("kind", "DeliveryKind"), ("state", "DeliveryState")],
     ),
+    ("mails", &[("purpose", "MailPurpose")]),
     ("members", &[("role", "Role")]),
     (
         "memories",
@@ -79,6 +81,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
             ("state", "MessageState"),
         ],
     ),
+    ("notification_settings", &[("mail", "MailNotifications")]),
     ("model_calls", &[("outcome", "CallOutcome")]),
     ("persona_versions", &[("pipeline_status", "PipelineStatus")]),
     (
@@ -135,6 +138,8 @@ const TEXTS: &[(&str, &str)] = &[
 /// any.
 const RESULTS: &[(&str, Option<&str>)] = &[
     ("src/auth/invites.rs", Some("InviteDelivery")),
+    ("src/auth/members.rs", Some("MemberStatus")),
+    ("src/chat/channels/members.rs", Some("MemberStatus")),
     ("src/chat/inbox/following.rs", Some("FollowedKind")),
     ("src/chat/inbox/item.rs", Some("AuthorKind")),
     ("src/chat/inbox/rows.rs", None),

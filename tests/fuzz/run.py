@@ -60,6 +60,7 @@ NEEDS_SURROUNDINGS = {
     "POST /v1/server/mail-test",
     "POST /v1/mail/confirmation",
     "POST /v1/mail/confirm",
+    "POST /v1/mail/unsubscribe",
     "POST /v1/auth/reset",
     "POST /v1/auth/reset/confirm",
     "POST /v1/invites/{id}/send",
@@ -81,6 +82,9 @@ NEEDS_SURROUNDINGS = {
     "PATCH /v1/identity-providers/{id}",
     "DELETE /v1/identity-providers/{id}",
     "PUT /v1/identity-providers/{id}/secret",
+    "GET /v1/identity-providers/{id}/scim-tokens",
+    "POST /v1/identity-providers/{id}/scim-tokens",
+    "DELETE /v1/identity-providers/{id}/scim-tokens/{token_id}",
 }
 
 # Operations that fail without a tool server.

@@ -342,6 +342,21 @@ class Things:
             self.call("DELETE", f"/v1/hooks/{old['id']}")
         return self.post("/v1/hooks", {"name": self.word("robot"), "channel_id": self.channel()})["id"]
 
+    def robot(self):
+        """A bot without a webhook. A workspace can have 1,000."""
+        return self.post("/v1/bots", {"name": self.word("robot")})["id"]
+
+    def robot_key(self):
+        """A bot with a key."""
+        robot = self.robot()
+        return {"id": robot, "key_id": self.post(f"/v1/bots/{robot}/keys", {"name": "CI"})["id"]}
+
+    def robot_in_channel(self):
+        """A bot that is in a channel."""
+        channel, robot = self.channel(), self.robot()
+        self.call("PUT", f"/v1/channels/{channel}/bots/{robot}")
+        return {"id": channel, "bot_id": robot}
+
     def received(self):
         """A webhook that received a request."""
         made = self.post("/v1/hooks", {"name": self.word("robot"), "channel_id": self.channel()})

@@ -355,6 +355,9 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
     if path.contains("{id}") && !named.is_empty() {
         kinds.push(("{id}", named));
     }
+    if path.contains("{bot_id}") {
+        kinds.push(("{bot_id}", "bot"));
+    }
     if path.contains("{user_id}") {
         kinds.push(("{user_id}", "user"));
     }

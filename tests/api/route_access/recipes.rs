@@ -3,7 +3,7 @@
 use openvibe::{
     auth::operator,
     db::{Conn, Json, now},
-    ids::{ActionId, IdentityId, IdentityProviderId, UserId},
+    ids::{ActionId, IdentityId, IdentityProviderId, ScimTokenId, UserId},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -229,6 +229,24 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::post(at(&provider(w).await), json!({}))
         }
         ("POST /v1/auth/oidc/link", _) => Call::post(path, json!({"unknown": true})),
+        (
+            "GET /v1/identity-providers/{id}/scim-tokens"
+            | "POST /v1/identity-providers/{id}/scim-tokens",
+            _,
+        ) => {
+            let path = at(&provider(w).await);
+            if row.route.starts_with("GET") {
+                Call::get(path)
+            } else {
+                Call::act(path)
+            }
+        }
+        ("DELETE /v1/identity-providers/{id}/scim-tokens/{token_id}", _) => {
+            let (provider, token) = scim_token(w).await;
+            Call::delete(format!(
+                "/v1/identity-providers/{provider}/scim-tokens/{token}"
+            ))
+        }
         ("GET /v1/identity-providers/{id}", _) => Call::get(at(&provider(w).await)),
         ("DELETE /v1/identity-providers/{id}", _) => Call::delete(at(&provider(w).await)),
         ("PATCH /v1/identity-providers/{id}", _) => {
@@ -265,6 +283,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let token = operator::create_sign_in_link(w.app.db(), &w.olu.email).await;
             Call::post(path, json!({"token": token.unwrap()})).by(w.double(who).await.asks)
         }
+        ("POST /v1/mail/unsubscribe", _) => Call::post(format!("{path}?token=unknown"), json!({})),
         ("DELETE /v1/auth/sessions", _) => Call::delete(path).by(w.double(who).await.asks),
         ("POST /v1/auth/logout", _) => Call::act(path).by(w.double(who).await.asks),
         ("PATCH /v1/auth/me", _) => {
@@ -575,6 +594,27 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::delete(at(&grant))
         }
 
+        ("POST /v1/bots", _) => Call::post(path, json!({"name": format!("Robot {n}")})),
+        ("DELETE /v1/bots/{id}", _) => Call::delete(at(&made_bot(&w.ada, n).await)),
+        ("POST /v1/bots/{id}/keys", _) => {
+            Call::post(at(&made_bot(&w.ada, n).await), json!({"name": "CI"}))
+        }
+        ("DELETE /v1/bots/{id}/keys/{key_id}", _) => {
+            let bot = made_bot(&w.ada, n).await;
+            let keys = format!("/v1/bots/{bot}/keys");
+            let key = w.ada.post(&keys, json!({"name": "CI"})).await.is(201);
+            Call::delete(at(&bot).replace("{key_id}", &id(&key)))
+        }
+        ("PUT /v1/channels/{id}/bots/{bot_id}", _) => {
+            let bot = made_bot(&w.ada, n).await;
+            Call::put(at(general).replace("{bot_id}", &bot), json!({}))
+        }
+        ("DELETE /v1/channels/{id}/bots/{bot_id}", _) => {
+            let bot = made_bot(&w.ada, n).await;
+            let added = format!("/v1/channels/{general}/bots/{bot}");
+            w.ada.put(&added, json!({})).await.is(200);
+            Call::delete(at(general).replace("{bot_id}", &bot))
+        }
         ("POST /v1/hooks", _) => Call::post(
             path,
             json!({"name": format!("Robot {n}"), "channel_id": general}),
@@ -1099,13 +1139,30 @@ async fn provider(w: &AccessFixture) -> String {
         c.q("insert into identity_providers (id, name, issuer, client_id, settings, enabled, state, created_at, version) \
              values ($1, 'Corp', 'http://127.0.0.1:9', 'openvibe', $2, TRUE, 'ok', $3, 1)")
             .bind(id)
-            .bind(Json(json!({"domains": [], "email_trust": "claim", "groups_claim": "groups", "workspaces": []})))
+            .bind(Json(json!({"domains": [], "email_trust": "claim", "groups_claim": "groups", "second_factor": "claim", "workspaces": []})))
             .bind(now())
             .run()
             .await
     };
     w.app.db().write(Uuid::nil(), insert).await.unwrap();
     id.to_string()
+}
+
+/// Creates a provider with a SCIM token.
+async fn scim_token(w: &AccessFixture) -> (String, String) {
+    let (provider, token) = (provider(w).await, ScimTokenId::new());
+    let of: IdentityProviderId = provider.parse().unwrap();
+    let insert = async move |c: &mut Conn| {
+        c.q("insert into scim_tokens (id, provider_id, token_hash, created_at) values ($1, $2, $3, $4)")
+            .bind(token)
+            .bind(of)
+            .bind(token.to_string())
+            .bind(now())
+            .run()
+            .await
+    };
+    w.app.db().write(Uuid::nil(), insert).await.unwrap();
+    (provider, token.to_string())
 }
 
 /// Connects a provider to an account.
@@ -1124,4 +1181,10 @@ async fn identity(w: &AccessFixture, of: &Person) -> String {
     };
     w.app.db().write(Uuid::nil(), insert).await.unwrap();
     id.to_string()
+}
+
+/// Creates a bot without a webhook; returns its ID.
+async fn made_bot(by: &Person, n: u64) -> String {
+    let form = json!({"name": format!("Robot {n} of its own")});
+    id(&by.post("/v1/bots", form).await.is(201))
 }

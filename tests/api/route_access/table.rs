@@ -145,7 +145,9 @@ impl Row {
             | "POST /v1/auth/reset"
             | "POST /v1/invites/{id}/send" => Some(422),
             // The link in the example does not exist.
-            "POST /v1/mail/confirm" | "POST /v1/auth/reset/confirm" => Some(404),
+            "POST /v1/mail/confirm"
+            | "POST /v1/mail/unsubscribe"
+            | "POST /v1/auth/reset/confirm" => Some(404),
             // No identity provider answers.
             "POST /v1/auth/oidc/{id}/start" | "POST /v1/identity-providers/{id}/try" => Some(503),
             // No sign-in waits for a password.
