@@ -49,6 +49,7 @@ export class IdentityApi {
       domains: [],
       email_trust: 'claim' as const,
       groups_claim: 'groups',
+      second_factor: 'claim' as const,
       workspaces: [],
       ...form,
     };

@@ -1326,7 +1326,8 @@ export interface paths {
         put?: never;
         /**
          * Sign in with a link from the operator's command line
-         * @description A link can be used once, within 10 minutes. Afterwards, this returns 401 `flow_expired`.
+         * @description A link can be used once, within 10 minutes. Afterwards, this returns 401 `flow_expired`. For an hour, the session meets what workspaces
+         *     demand (`sign_in`).
          *
          *     **Access:** anyone.
          */
@@ -1421,7 +1422,13 @@ export interface paths {
          */
         get: operations["list_bots"];
         put?: never;
-        post?: never;
+        /**
+         * Create a bot, which acts with keys
+         * @description A bot reads and writes only the channels that it is in.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["create_bot"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1435,10 +1442,18 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Get a bot; with its keys for admins
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["get_bot"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a bot with its webhooks and keys; its messages stay
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        delete: operations["delete_bot"];
         options?: never;
         head?: never;
         /**
@@ -1448,6 +1463,48 @@ export interface paths {
          *     **Access:** admins; keys need `workspace:admin`.
          */
         patch: operations["patch_bot"];
+        trace?: never;
+    };
+    "/v1/bots/{id}/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a key with which a program acts as a bot
+         * @description A bot can have 5 keys.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["create_bot_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bots/{id}/keys/{key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a key of a bot
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        delete: operations["delete_bot_key"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/budgets": {
@@ -1546,6 +1603,30 @@ export interface paths {
          */
         post: operations["archive_channel"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/channels/{id}/bots/{bot_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Add a bot to a channel, which it then reads and writes
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        put: operations["add_bot_to_channel"];
+        post?: never;
+        /**
+         * Remove a bot from a channel
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["remove_bot_from_channel"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2549,6 +2630,55 @@ export interface paths {
         patch: operations["patch_provider"];
         trace?: never;
     };
+    "/v1/identity-providers/{id}/scim-tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the SCIM tokens of an identity provider, oldest first
+         * @description **Access:** admins; with a session only, not a key.
+         */
+        get: operations["list_scim_tokens"];
+        put?: never;
+        /**
+         * Create a SCIM token for an identity provider
+         * @description The provider sends accounts and groups with it to `scim_url`. A provider can have two, so that one replaces the other. Needs a
+         *     confirmation.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        post: operations["create_scim_token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/identity-providers/{id}/scim-tokens/{token_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a SCIM token of an identity provider
+         * @description Needs a confirmation.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        delete: operations["delete_scim_token"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/identity-providers/{id}/secret": {
         parameters: {
             query?: never;
@@ -2824,6 +2954,28 @@ export interface paths {
          *     **Access:** every role; with a session only, not a key.
          */
         post: operations["send_confirmation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/mail/unsubscribe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Turn off emails about missed items with the link in one of them
+         * @description Mail programs call this for `List-Unsubscribe` (RFC 8058). The body is ignored.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["unsubscribe_from_mail"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4856,8 +5008,11 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the name or slug of a workspace
-         * @description **Access:** admins; keys need `workspace:admin`.
+         * Change the name or slug of a workspace, or what it demands of sessions
+         * @description A session that does not meet the demands is refused in the workspace with 403 `second_factor_required`, `provider_required`, or
+         *     `session_too_old`, and its sockets close with 4003. 409 `would_lock_you_out` if your own session does not meet them.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
          */
         patch: operations["update_workspace"];
         trace?: never;
@@ -5620,9 +5775,11 @@ export interface components {
          * @description Recorded action.
          *
          *     `member.role_kept`: A provider wanted to demote the last admin, or an admin of the server.
+         *
+         *     `member.not_suspended`: A provider wanted to suspend the last admin, or an admin of the server.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.updated" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed";
+        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -5736,6 +5893,8 @@ export interface components {
             avatar_url: string | null;
             /** @description Purpose of the bot; at most 500 characters. */
             about: string | null;
+            /** @description Channels that the bot is in and the caller can read. The bot's keys read and write only these. */
+            channel_ids: components["schemas"]["ChannelId"][];
             status: components["schemas"]["BotStatus"];
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
@@ -5743,8 +5902,28 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
+        /** @description Fields of a new bot. */
+        BotForm: {
+            name: string;
+            /** @description At most 500 characters. */
+            about?: string | null;
+            /** @description At most 20 channels that you can read. */
+            channel_ids?: components["schemas"]["ChannelId"][];
+        };
         /** @description ID of a bot: `bot_` and 26 base-32 characters */
         BotId: string;
+        /** @description Access of a program as a bot. */
+        BotKey: {
+            id: components["schemas"]["ApiKeyId"];
+            name: string;
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            last_used_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description Name of a new key. */
+        BotKeyForm: {
+            name: string;
+        };
         /** @enum {string} */
         BotObject: "bot";
         /** @description Changes of a bot. */
@@ -5759,6 +5938,11 @@ export interface components {
          * @enum {string}
          */
         BotStatus: "active" | "paused";
+        /** @description A bot with its keys. */
+        BotWithKeys: components["schemas"]["Bot"] & {
+            /** @description Keys of the bot, oldest first; empty unless the caller is an admin. */
+            keys: components["schemas"]["BotKey"][];
+        };
         /**
          * @description Context that the agent of a delegated task receives.
          *
@@ -7036,7 +7220,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "bot_not_found" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "request_not_found" | "request_cut" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_https" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_devices" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "request_not_found" | "request_cut" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_https" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_devices" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -7674,6 +7858,8 @@ export interface components {
             redirect_uri: string;
             /** @description Address to register at the provider for the end of its sessions (back-channel logout). */
             logout_uri: string;
+            /** @description Address for the accounts and groups that the provider sends (SCIM 2.0). */
+            scim_url: string;
             state: components["schemas"]["ProviderState"];
             /** @description Cause of the newest failure, until a request succeeds. */
             error: string | null;
@@ -8614,6 +8800,21 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_ScimToken: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["ScimToken"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Task: {
             /** @enum {string} */
             object: "list";
@@ -8787,6 +8988,13 @@ export interface components {
             email: string;
             password: string;
         };
+        /**
+         * @description Emails about inbox items.
+         *
+         *     `missed`: About items that the person has not read for ten minutes.
+         * @enum {string}
+         */
+        MailNotifications: "off" | "missed";
         /** @description Reason why no email can be sent: a JSON value in `meta`, until one is sent. */
         MailProblem: {
             /** @description A sentence for the server's admins. */
@@ -8824,6 +9032,11 @@ export interface components {
             email: string;
             avatar_url: string | null;
             role: components["schemas"]["Role"];
+            /**
+             * @description Whether a membership gives access. A suspended one keeps its role and channels until it is restored.
+             * @enum {string}
+             */
+            status: "active" | "suspended";
             joined_at: components["schemas"]["Timestamp"];
         };
         /** @description An event as it is stored and sent. */
@@ -9634,6 +9847,11 @@ export interface components {
             } | null;
             status?: components["schemas"]["AgentStatus"] | null;
         };
+        /** @description A new key with its secret, which is shown only once. */
+        NewBotKey: components["schemas"]["BotKey"] & {
+            /** @description The secret: `ov_…`. */
+            key: string;
+        };
         /** @description A new fork, with the goal and the task of a collaboration. */
         NewForkSeen: {
             fork: components["schemas"]["Fork"];
@@ -9682,6 +9900,11 @@ export interface components {
             password: string;
             /** @description `false` keeps the API keys of the account. */
             revoke_keys?: boolean;
+        };
+        /** @description A new SCIM token, with its secret. */
+        NewScimToken: components["schemas"]["ScimToken"] & {
+            /** @description The bearer token. It is shown only once. */
+            token: string;
         };
         /** @description The context that an agent would receive if the caller posted a message now. The message itself is not included. */
         NextContext: components["schemas"]["ContextSeen"] & {
@@ -9771,7 +9994,7 @@ export interface components {
             file_bytes_in_database: number;
         };
         /**
-         * @description Content of a notification on a locked screen.
+         * @description Content of a notification on a locked screen. A later one shows less.
          *
          *     `full`: The author, the channel, and the text.
          *
@@ -9790,6 +10013,7 @@ export interface components {
             paused_until: components["schemas"]["Timestamp"] | null;
             /** @description Time zone of the quiet hours, such as `Europe/Berlin`. */
             timezone: string;
+            mail: components["schemas"]["MailNotifications"];
             /** Format: int64 */
             version: number;
         };
@@ -9800,6 +10024,8 @@ export interface components {
             paused_until?: components["schemas"]["Timestamp"] | null;
             /** @description Time zone such as `Europe/Berlin`. */
             timezone: string;
+            /** @description `missed` needs a confirmed address. */
+            mail?: components["schemas"]["MailNotifications"];
         };
         OldMessageSeen: {
             message_id: components["schemas"]["MessageId"];
@@ -10184,6 +10410,8 @@ export interface components {
             trusted_domains: string[];
             /** @description Members who can mention all members of a channel with more than 100; for others, `@channel` is plain text there. */
             group_mentions: components["schemas"]["GroupMentions"];
+            /** @description Most that notifications show, whatever a person chose. */
+            preview_max: components["schemas"]["PreviewMax"];
         };
         /** @description Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field. */
         PolicyPatch: {
@@ -10209,6 +10437,7 @@ export interface components {
             /** @description At most 200 domains in lowercase. */
             trusted_domains?: string[];
             group_mentions?: components["schemas"]["GroupMentions"];
+            preview_max?: components["schemas"]["PreviewMaxPatch"];
         };
         /** @description Fields of `POST /v1/agents`, with the base by name. */
         PortableAgent: {
@@ -10391,6 +10620,30 @@ export interface components {
             /** @description Fields as for `POST /v1/agents`; the name is optional. */
             agent: components["schemas"]["UnnamedAgent"];
         };
+        /** @description Most that notifications of a workspace show, whatever a person chose. */
+        PreviewMax: {
+            /**
+             * @description On devices and in emails, for public channels.
+             * @default full
+             */
+            public: components["schemas"]["NotificationPreview"];
+            /**
+             * @description On devices, for everything else.
+             * @default full
+             */
+            private: components["schemas"]["NotificationPreview"];
+            /**
+             * @description In emails, for everything else.
+             * @default sender
+             */
+            private_mail: components["schemas"]["NotificationPreview"];
+        };
+        /** @description Fields of `PolicyPatch::preview_max`; omitted fields are unchanged. */
+        PreviewMaxPatch: {
+            public?: components["schemas"]["NotificationPreview"];
+            private?: components["schemas"]["NotificationPreview"];
+            private_mail?: components["schemas"]["NotificationPreview"];
+        };
         /** @description The preview of a draft, and everything that the draft would be told. */
         PreviewSeen: components["schemas"]["Preview"] & {
             /** @description Everything that a prompt can contain, in the prompt's order, with the reason why something is missing. */
@@ -10501,6 +10754,8 @@ export interface components {
             domains?: string[];
             email_trust?: components["schemas"]["EmailTrust"];
             groups_claim?: string;
+            /** @description Sign-ins that count as a second factor. */
+            second_factor?: components["schemas"]["ProviderSecondFactor"];
             /** @description Up to 50 workspaces. */
             workspaces?: components["schemas"]["ProviderWorkspace"][];
         };
@@ -10527,8 +10782,16 @@ export interface components {
             domains?: string[];
             email_trust?: components["schemas"]["EmailTrust"];
             groups_claim?: string;
+            second_factor?: components["schemas"]["ProviderSecondFactor"];
             workspaces?: components["schemas"]["ProviderWorkspace"][];
         };
+        /**
+         * @description Sign-ins with a provider that count as a second factor.
+         *
+         *     `claim`: Those whose claim `amr` names one.
+         * @enum {string}
+         */
+        ProviderSecondFactor: "claim" | "always" | "never";
         ProviderSecretForm: {
             /** @description The client secret. It is stored encrypted, and never shown. */
             value: string;
@@ -10540,6 +10803,8 @@ export interface components {
             email_trust: components["schemas"]["EmailTrust"];
             /** @description Claim with the person's groups. */
             groups_claim: string;
+            /** @description Sign-ins that count as a second factor. */
+            second_factor?: components["schemas"]["ProviderSecondFactor"];
             workspaces: components["schemas"]["ProviderWorkspace"][];
         };
         /**
@@ -10613,6 +10878,8 @@ export interface components {
             devices: components["schemas"]["PushDevice"][];
             /** @description Newest first, at most 20. */
             recent: components["schemas"]["RecentDelivery"][];
+            /** @description Answer of your mail server, if emails are off because it refused one. */
+            mail_problem: string | null;
         };
         /** @description Result of a test. */
         PushTestResult: {
@@ -10663,6 +10930,8 @@ export interface components {
             user_ids: components["schemas"]["UserId"][];
             /** @description Agents that reacted; their reactions are announced by `message.updated`. */
             agent_ids: components["schemas"]["AgentId"][];
+            /** @description Bots that reacted; omitted if there are none. Their reactions are announced by `message.updated`. */
+            bot_ids?: components["schemas"]["BotId"][];
         };
         /** @description An event as it is stored and sent. */
         ReactionEvent: {
@@ -11505,6 +11774,14 @@ export interface components {
             /** @enum {string} */
             type: "heartbeat";
         };
+        /** @description A token with which a provider sends accounts and groups. */
+        ScimToken: {
+            id: components["schemas"]["ScimTokenId"];
+            created_at: components["schemas"]["Timestamp"];
+            last_used_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description ID of a SCIM token of an identity provider: `scim_` and 26 base-32 characters */
+        ScimTokenId: string;
         /**
          * @description Right that a role grants and an API key can have.
          * @enum {string}
@@ -11551,6 +11828,8 @@ export interface components {
             /** @description Present while the index is being rebuilt after an upgrade or a restore: older messages may be missing. */
             index?: components["schemas"]["SearchIndex"];
         };
+        /** @enum {string} */
+        SecondFactorDemand: "off" | "required";
         SecondFactorForm: {
             /** @description `error.flow` of `POST /v1/auth/login`. */
             flow: string;
@@ -11988,6 +12267,45 @@ export interface components {
             unavailable_because: components["schemas"]["UnavailableBecause"] | null;
             /** @enum {string} */
             type: "delegate";
+        };
+        /** @description What a workspace demands of sessions. API keys are not affected. */
+        SignInDemands: {
+            second_factor: components["schemas"]["SecondFactorDemand"];
+            /** @description First day on which the second factor is required, from midnight UTC; null for at once. */
+            from: string | null;
+            /**
+             * @description Identity providers, of which one must have started the session; null permits every way to sign in. Server admins with a password
+             *     and a second factor need none.
+             */
+            providers: components["schemas"]["IdentityProviderId"][] | null;
+            /**
+             * Format: int64
+             * @description Time without use after which a session has to be replaced, in seconds.
+             */
+            idle_s: number;
+            /**
+             * Format: int64
+             * @description Age at which a session has to be replaced, in seconds.
+             */
+            age_s: number;
+        };
+        /** @description Changes to what a workspace demands of sessions. Omitted fields are unchanged, `null` clears a field. */
+        SignInDemandsPatch: {
+            second_factor?: components["schemas"]["SecondFactorDemand"];
+            /** @description A day such as `2026-12-01`, at most 30 days ahead. */
+            from?: string | null;
+            /** @description 1 to 10 providers of this server. */
+            providers?: components["schemas"]["IdentityProviderId"][] | null;
+            /**
+             * Format: int64
+             * @description 900 to 2,592,000.
+             */
+            idle_s?: number;
+            /**
+             * Format: int64
+             * @description 3,600 to 15,552,000.
+             */
+            age_s?: number;
         };
         /** @description Ways to sign in. */
         SignInMethods: {
@@ -13680,6 +13998,7 @@ export interface components {
         /** @description A workspace, as shown to its members. */
         WorkspaceAnswer: components["schemas"]["Workspace"] & {
             role: components["schemas"]["Role"];
+            sign_in: components["schemas"]["SignInDemands"];
         };
         /** @description An event as it is stored and sent. */
         WorkspaceEvent: {
@@ -13710,6 +14029,8 @@ export interface components {
         WorkspacePatch: {
             name?: string;
             slug?: string;
+            /** @description Needs a session whose person signed in or confirmed a short time ago, and which meets it. */
+            sign_in?: components["schemas"]["SignInDemandsPatch"];
         };
         /** @description A tool call that was not run. */
         WouldCall: {
@@ -18816,6 +19137,9 @@ export interface operations {
                      *         {
                      *           "about": null,
                      *           "avatar_url": null,
+                     *           "channel_ids": [
+                     *             "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "handle": "ada",
@@ -18840,6 +19164,157 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_bot: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "about": "Posts deployments.",
+                 *       "name": "Deploy"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BotForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "about": null,
+                     *       "avatar_url": null,
+                     *       "channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "handle": "ada",
+                     *       "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_used_at": null,
+                     *       "name": "Ada",
+                     *       "object": "bot",
+                     *       "status": "active",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Bot"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_bot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "about": null,
+                     *       "avatar_url": null,
+                     *       "channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "handle": "ada",
+                     *       "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "keys": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_used_at": null,
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
+                     *       "last_used_at": null,
+                     *       "name": "Ada",
+                     *       "object": "bot",
+                     *       "status": "active",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BotWithKeys"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_bot: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -18879,6 +19354,9 @@ export interface operations {
                      * @example {
                      *       "about": null,
                      *       "avatar_url": null,
+                     *       "channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "handle": "ada",
@@ -18899,6 +19377,90 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_bot_key: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "CI server"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BotKeyForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "key": "…",
+                     *       "last_used_at": null,
+                     *       "name": "Ada"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewBotKey"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_bot_key: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+                /** @description ID of an API key: `key_` and 26 base-32 characters */
+                key_id: components["schemas"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -19308,6 +19870,90 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["MyChannel"];
                 };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    add_bot_to_channel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
+                id: components["schemas"]["ChannelId"];
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                bot_id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "about": null,
+                     *       "avatar_url": null,
+                     *       "channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "handle": "ada",
+                     *       "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_used_at": null,
+                     *       "name": "Ada",
+                     *       "object": "bot",
+                     *       "status": "active",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Bot"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    remove_bot_from_channel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
+                id: components["schemas"]["ChannelId"];
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                bot_id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["Error400"];
             401: components["responses"]["Error401"];
@@ -19772,6 +20418,7 @@ export interface operations {
                      *           "joined_at": "2026-11-20T09:30:00.000Z",
                      *           "name": "Ada",
                      *           "role": "admin",
+                     *           "status": "active",
                      *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -19828,6 +20475,7 @@ export interface operations {
                      *       "joined_at": "2026-11-20T09:30:00.000Z",
                      *       "name": "Ada",
                      *       "role": "admin",
+                     *       "status": "active",
                      *       "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -24159,6 +24807,7 @@ export interface operations {
                      *           "object": "identity_provider",
                      *           "only_way_of": 0,
                      *           "redirect_uri": "…",
+                     *           "scim_url": "…",
                      *           "secret_set": false,
                      *           "state": "ok",
                      *           "tried_at": null,
@@ -24238,6 +24887,7 @@ export interface operations {
                      *       "object": "identity_provider",
                      *       "only_way_of": 0,
                      *       "redirect_uri": "…",
+                     *       "scim_url": "…",
                      *       "secret_set": false,
                      *       "state": "ok",
                      *       "tried_at": null,
@@ -24300,6 +24950,7 @@ export interface operations {
                      *       "object": "identity_provider",
                      *       "only_way_of": 0,
                      *       "redirect_uri": "…",
+                     *       "scim_url": "…",
                      *       "secret_set": false,
                      *       "state": "ok",
                      *       "tried_at": null,
@@ -24404,6 +25055,7 @@ export interface operations {
                      *       "object": "identity_provider",
                      *       "only_way_of": 0,
                      *       "redirect_uri": "…",
+                     *       "scim_url": "…",
                      *       "secret_set": false,
                      *       "state": "ok",
                      *       "tried_at": null,
@@ -24424,6 +25076,123 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_scim_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "scim_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_used_at": null
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_ScimToken"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_scim_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "scim_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_used_at": null,
+                     *       "token": "…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewScimToken"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_scim_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+                /** @description ID of a SCIM token of an identity provider: `scim_` and 26 base-32 characters */
+                token_id: components["schemas"]["ScimTokenId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -25193,6 +25962,7 @@ export interface operations {
                      *         "joined_at": "2026-11-20T09:30:00.000Z",
                      *         "name": "Ada",
                      *         "role": "admin",
+                     *         "status": "active",
                      *         "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       },
                      *       "workspace": {
@@ -25393,6 +26163,52 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    unsubscribe_from_mail: {
+        parameters: {
+            query: {
+                /** @description Secret of the link in an email. */
+                token: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            /** @description The link is not valid */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "workspace_not_found",
+                     *         "message": "the workspace does not exist, or you are not in it",
+                     *         "type": "not_found"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_members: {
         parameters: {
             query?: {
@@ -25428,6 +26244,7 @@ export interface operations {
                      *           "joined_at": "2026-11-20T09:30:00.000Z",
                      *           "name": "Ada",
                      *           "role": "admin",
+                     *           "status": "active",
                      *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -25605,6 +26422,7 @@ export interface operations {
                      *       "joined_at": "2026-11-20T09:30:00.000Z",
                      *       "name": "Ada",
                      *       "role": "admin",
+                     *       "status": "active",
                      *       "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -25691,6 +26509,7 @@ export interface operations {
                      *       "joined_at": "2026-11-20T09:30:00.000Z",
                      *       "name": "Ada",
                      *       "role": "admin",
+                     *       "status": "active",
                      *       "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -27522,6 +28341,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "mail": "off",
                      *       "paused_until": null,
                      *       "preview": "full",
                      *       "push": false,
@@ -27558,6 +28378,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
+                 *       "mail": "off",
                  *       "paused_until": null,
                  *       "preview": "full",
                  *       "push": true,
@@ -27589,6 +28410,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "mail": "off",
                      *       "paused_until": null,
                      *       "preview": "full",
                      *       "push": false,
@@ -27606,7 +28428,25 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
-            422: components["responses"]["Error422"];
+            /** @description `missed` needs a confirmed address */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "invalid_value",
+                     *         "message": "a title must be one line of at most 200 characters",
+                     *         "param": "title",
+                     *         "type": "unprocessable_entity"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -28602,6 +29442,7 @@ export interface operations {
                      *           "refused_until": null
                      *         }
                      *       ],
+                     *       "mail_problem": null,
                      *       "public_key": null,
                      *       "reason": null,
                      *       "recent": [
@@ -31066,6 +31907,7 @@ export interface operations {
                      *           "joined_at": "2026-11-20T09:30:00.000Z",
                      *           "name": "Ada",
                      *           "role": "admin",
+                     *           "status": "active",
                      *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -35326,6 +36168,13 @@ export interface operations {
                      *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "name": "Ada",
                      *       "role": "admin",
+                     *       "sign_in": {
+                     *         "age_s": 0,
+                     *         "from": null,
+                     *         "idle_s": 0,
+                     *         "providers": null,
+                     *         "second_factor": "off"
+                     *       },
                      *       "slug": "northwind"
                      *     }
                      */
@@ -35369,6 +36218,13 @@ export interface operations {
                      *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "name": "Ada",
                      *       "role": "admin",
+                     *       "sign_in": {
+                     *         "age_s": 0,
+                     *         "from": null,
+                     *         "idle_s": 0,
+                     *         "providers": null,
+                     *         "second_factor": "off"
+                     *       },
                      *       "slug": "northwind"
                      *     }
                      */
@@ -35418,6 +36274,13 @@ export interface operations {
                      *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "name": "Ada",
                      *       "role": "admin",
+                     *       "sign_in": {
+                     *         "age_s": 0,
+                     *         "from": null,
+                     *         "idle_s": 0,
+                     *         "providers": null,
+                     *         "second_factor": "off"
+                     *       },
                      *       "slug": "northwind"
                      *     }
                      */
@@ -35428,7 +36291,25 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
-            409: components["responses"]["Error409"];
+            /** @description The slug is taken, or your own session does not meet `sign_in` */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "slug_taken",
+                     *         "message": "a workspace with the slug `northwind` already exists: choose another",
+                     *         "param": "slug",
+                     *         "type": "conflict"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             413: components["responses"]["Error413"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
@@ -35893,6 +36774,11 @@ export interface operations {
                      *         "retention_days": null,
                      *         "user": false
                      *       },
+                     *       "preview_max": {
+                     *         "private": "full",
+                     *         "private_mail": "full",
+                     *         "public": "full"
+                     *       },
                      *       "required_text": null,
                      *       "sandbox_policy_id": null,
                      *       "show_costs": "everyone",
@@ -35976,6 +36862,11 @@ export interface operations {
                      *         "quiet": false,
                      *         "retention_days": null,
                      *         "user": false
+                     *       },
+                     *       "preview_max": {
+                     *         "private": "full",
+                     *         "private_mail": "full",
+                     *         "public": "full"
                      *       },
                      *       "required_text": null,
                      *       "sandbox_policy_id": null,

@@ -31,7 +31,7 @@ export function toggled(reactions: Reaction[], emoji: string, user: string, on: 
   if (!found) return on ? [...reactions, { emoji, user_ids: [user], agent_ids: [] }] : reactions;
   const others = found.user_ids.filter((u) => u !== user);
   const user_ids = on ? [...others, user] : others;
-  return user_ids.length || found.agent_ids.length
+  return user_ids.length || found.agent_ids.length || found.bot_ids?.length
     ? reactions.map((r) => (r === found ? { ...r, user_ids } : r))
     : reactions.filter((r) => r !== found);
 }

@@ -82,14 +82,38 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Provider disconnected',
     describe: (e) => `disconnected the provider “${text(e.data, 'provider')}” from their account`,
   },
+  'scim.token_created': {
+    name: 'Token created',
+    describe: (e) => `created a SCIM token for the provider${quoted(e.data, 'name')}`,
+  },
+  'scim.token_deleted': {
+    name: 'Token deleted',
+    describe: (e) => `deleted a SCIM token of the provider${quoted(e.data, 'name')}`,
+  },
+  'scim.user_linked': {
+    name: 'Account linked',
+    describe: (e, n) => `began to manage the account of ${person(e, n)}`,
+  },
   'member.handle_changed': {
     name: 'Handle changed',
     describe: (e, n) =>
       `changed the handle of ${person(e, n)} from @${text(e.data, 'from')} to @${text(e.data, 'to')}`,
   },
   'member.removed': {
-    name: 'Member removed or left',
+    name: 'Member gone',
     describe: (e, n) => (e.target === e.actor_id ? 'left the workspace' : `removed ${person(e, n)}`),
+  },
+  'member.suspended': {
+    name: 'Member suspended',
+    describe: (e, n) => `suspended ${person(e, n)}`,
+  },
+  'member.not_suspended': {
+    name: 'Member kept',
+    describe: (e, n) => `did not suspend ${person(e, n)}, who is needed as an admin`,
+  },
+  'member.restored': {
+    name: 'Member restored',
+    describe: (e, n) => `restored ${person(e, n)}`,
   },
   'member.reset_link_created': {
     name: 'Password link',
@@ -138,7 +162,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Workspace changed',
     describe: (e) => `changed the workspace:${quoted(e.data, 'name')} at /${text(e.data, 'slug')}`,
   },
-  'policy.changed': { name: 'Rules for agents changed', describe: () => 'changed the rules for agents' },
+  'policy.changed': { name: 'Agent rules', describe: () => 'changed the rules for agents' },
   'budgets.changed': {
     name: 'Budgets changed',
     describe: (e) => {
@@ -147,15 +171,15 @@ export const ACTIONS: Record<AuditAction, Action> = {
     },
   },
   'prompt_profiles.changed': {
-    name: 'Reply styles changed',
+    name: 'Styles changed',
     describe: () => 'changed the reply styles',
   },
   'model.changed': {
-    name: 'Model server connected',
+    name: 'Model connected',
     describe: (e) => `connected the model server ${text(e.data, 'base_url')}`,
   },
   'model.removed': {
-    name: 'Model server disconnected',
+    name: 'Model disconnected',
     describe: (e) => `disconnected the model server ${text(e.data, 'base_url')}`,
   },
   'memory.published': { name: 'Memory published', describe: () => 'published a memory for the workspace' },
@@ -183,11 +207,11 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e, n) => `accepted what ${agent(e, n)} is told`,
   },
   'agent.status_changed': {
-    name: 'Agent on or off',
+    name: 'Agent status',
     describe: (e, n) => `${STATUS[text(e.data, 'status')] ?? 'changed the status of'} ${agent(e, n)}`,
   },
   'agent.made_default': {
-    name: 'Default agent changed',
+    name: 'Default agent',
     describe: (e, n) => `made ${agent(e, n)} the default agent`,
   },
   'agent.deleted': { name: 'Agent deleted', describe: (e, n) => `deleted ${agent(e, n)} permanently` },
@@ -204,38 +228,38 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Character deleted',
     describe: (e) => `deleted the character${quoted(e.data, 'name')}`,
   },
-  'file.changed': { name: 'Shared file changed', describe: (e) => `changed ${e.target ?? 'a shared file'}` },
-  'file.deleted': { name: 'Shared file deleted', describe: (e) => `deleted ${e.target ?? 'a shared file'}` },
+  'file.changed': { name: 'File changed', describe: (e) => `changed ${e.target ?? 'a shared file'}` },
+  'file.deleted': { name: 'File deleted', describe: (e) => `deleted ${e.target ?? 'a shared file'}` },
   'sandbox_policy.created': {
-    name: 'Sandbox policy created',
+    name: 'Sandbox created',
     describe: (e) => `created the sandbox policy${quoted(e.data, 'name')}`,
   },
   'sandbox_policy.changed': {
-    name: 'Sandbox policy changed',
+    name: 'Sandbox changed',
     describe: (e) => `changed the sandbox policy${quoted(e.data, 'name')}`,
   },
   'sandbox_policy.deleted': {
-    name: 'Sandbox policy deleted',
+    name: 'Sandbox deleted',
     describe: (e) => `deleted the sandbox policy${quoted(e.data, 'name')}`,
   },
   'channel.archived': { name: 'Channel archived', describe: (e, n) => `archived ${channel(e, n)}` },
   'channel.unarchived': { name: 'Channel unarchived', describe: (e, n) => `unarchived ${channel(e, n)}` },
   'channel.member_removed': {
-    name: 'Removed from channel',
+    name: 'Channel removal',
     describe: (e, n) => `removed ${other(e, 'user_id', n)} from ${channel(e, n)}`,
   },
   'task.retried': {
-    name: 'Someone else’s task retried',
+    name: 'Task retried',
     describe: () => 'retried a task that someone else requested',
   },
   'tool.created': { name: 'Tool added', describe: (e) => `added the tool${quoted(e.data, 'name')}` },
   'tool.updated': { name: 'Tool changed', describe: (e) => `changed the tool${quoted(e.data, 'name')}` },
   'tool.secret_changed': {
-    name: 'Tool secret changed',
+    name: 'Secret changed',
     describe: (e) => `changed the secret of the tool${quoted(e.data, 'name')}`,
   },
   'tool.secret_deleted': {
-    name: 'Tool secret deleted',
+    name: 'Secret deleted',
     describe: (e) => `deleted the secret of the tool${quoted(e.data, 'name')}`,
   },
   'tool.deleted': { name: 'Tool deleted', describe: (e) => `deleted the tool${quoted(e.data, 'name')}` },
@@ -258,11 +282,11 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e) => `denied the action ${text(e.data, 'function')} of an agent`,
   },
   'action.started': {
-    name: 'Approved action started',
+    name: 'Action started',
     describe: (e) => `had an agent run the approved action ${text(e.data, 'function')}`,
   },
   'action.settled': {
-    name: 'Action outcome confirmed',
+    name: 'Action settled',
     describe: (e) =>
       `stated that the action ${text(e.data, 'function')} of an agent ${text(e.data, 'outcome') === 'happened' ? 'happened' : 'did not happen'}`,
   },
@@ -271,11 +295,11 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: () => 'revoked a permission for an agent',
   },
   'schedule.updated': {
-    name: 'Someone else’s schedule changed',
+    name: 'Schedule changed',
     describe: (e, n) => `paused or resumed a schedule of ${other(e, 'owner_id', n)}`,
   },
   'schedule.deleted': {
-    name: 'Someone else’s schedule deleted',
+    name: 'Schedule deleted',
     describe: (e, n) => `deleted a schedule of ${other(e, 'owner_id', n)}`,
   },
   'workflow.created': {
@@ -288,11 +312,11 @@ export const ACTIONS: Record<AuditAction, Action> = {
       `changed the workflow${quoted(e.data, 'name')}${typeof e.data.version === 'number' ? ` (version ${e.data.version})` : ''}`,
   },
   'run.cancelled': {
-    name: 'Someone else’s run stopped',
+    name: 'Run stopped',
     describe: () => 'stopped a run that someone else started',
   },
   'run.resumed': {
-    name: 'Someone else’s run resumed',
+    name: 'Run resumed',
     describe: () => 'resumed a run that someone else started',
   },
   'hook.created': {
@@ -304,12 +328,36 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: () => 'changed a webhook',
   },
   'hook.rotated': {
-    name: 'Webhook address changed',
+    name: 'Address changed',
     describe: () => 'gave a webhook a new address',
   },
   'hook.deleted': {
     name: 'Webhook deleted',
     describe: () => 'deleted a webhook',
+  },
+  'bot.created': {
+    name: 'Bot created',
+    describe: (e) => `created the bot${quoted(e.data, 'name')}`,
+  },
+  'bot.deleted': {
+    name: 'Bot deleted',
+    describe: (e) => `deleted the bot${quoted(e.data, 'name')}`,
+  },
+  'bot.added': {
+    name: 'Bot added',
+    describe: () => 'added a bot to a channel',
+  },
+  'bot.removed': {
+    name: 'Bot removed',
+    describe: () => 'removed a bot from a channel',
+  },
+  'bot.key_created': {
+    name: 'Bot key created',
+    describe: (e) => `created the key${quoted(e.data, 'name')} of a bot`,
+  },
+  'bot.key_deleted': {
+    name: 'Bot key deleted',
+    describe: () => 'deleted a key of a bot',
   },
   'bot.updated': {
     name: 'Bot changed',
@@ -320,7 +368,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: () => 'started a backup of the server',
   },
   'server.drill_started': {
-    name: 'Backup test started',
+    name: 'Backup test',
     describe: () => 'started a test of the newest backup',
   },
   'server.resumed': {
@@ -328,7 +376,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: () => 'started the agents of the restored server',
   },
   'server.updated': {
-    name: 'Server settings changed',
+    name: 'Server changed',
     describe: () => 'changed settings of the server',
   },
   'server.checked': {
@@ -344,6 +392,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Sign-in link',
     describe: (e, n) => `created a link that signs in as ${person(e, n)}`,
   },
+  'sign_in.changed': {
+    name: 'Sign-in rules',
+    describe: () => 'changed the rules for signing in',
+  },
   'factor.added': { name: 'Factor added', describe: () => 'added a second factor' },
   'factor.removed': { name: 'Factor removed', describe: () => 'removed a second factor' },
   'factor.reset': {
@@ -351,7 +403,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: (e, n) => `removed the second factors of ${person(e, n)}`,
   },
   'message.deleted': {
-    name: 'Someone else’s message deleted',
+    name: 'Message deleted',
     describe: (e, n) => `deleted a message by ${other(e, 'author_id', n)}`,
   },
 };
