@@ -10000,7 +10000,7 @@ export interface components {
          *
          *     `sender`: The author and the reason.
          *
-         *     `none`: That there is a message.
+         *     `none`: Neither.
          * @enum {string}
          */
         NotificationPreview: "full" | "sender" | "none";
