@@ -237,6 +237,8 @@ def with_ids(document, ids):
         for media in operation.get("requestBody", {}).get("content", {}).values():
             if "example" in media:
                 media["example"] = real(media["example"])
+        # The document describes a stream as text; schemathesis compares the schema with each event.
+        operation["responses"].get("200", {}).get("content", {}).get("text/event-stream", {}).pop("schema", None)
     return document
 
 
