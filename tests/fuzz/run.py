@@ -96,9 +96,12 @@ NEEDS_TOOL_SERVER = {
 # Operations that need a tool that writes, and a worker that was lost during its call.
 NEEDS_LOST_WRITE = {"POST /v1/actions/{id}/settle"}
 
-# Operations that take the same form as POST and PATCH /v1/agents: called only in long runs, with a thousand cases
-# each.
-SAME_FORM = ["PUT /v1/agents/{id}", "POST /v1/agents/import", "POST /v1/agents/preview"]
+# Operations that take the same form as POST /v1/agents or POST /v1/workflows: swept only in long runs, with a
+# thousand cases each.
+SAME_FORM = [
+    "PUT /v1/agents/{id}", "PATCH /v1/agents/{id}", "POST /v1/agents/import", "POST /v1/agents/preview",
+    "POST /v1/agents/{id}/replays", "PATCH /v1/workflows/{id}",
+]
 
 KIND_OF_PATH = {
     "channels": "channel", "threads": "thread", "messages": "message", "forks": "fork", "tasks": "task",
