@@ -1,4 +1,4 @@
-import { at, type Transport } from './http';
+import { at, ifMatch, type Transport } from './http';
 import type { components } from './schema';
 import type { Account } from './types';
 
@@ -10,6 +10,12 @@ export type SignInProvider = S['SignInProvider'];
 export type StartForm = Partial<S['StartForm']>;
 /** An identity provider, as admins of the server see it. */
 export type IdentityProvider = S['IdentityProvider'];
+export type ProviderPatch = S['ProviderPatch'];
+/** A workspace that a provider brings people into. */
+export type ProviderWorkspace = S['ProviderWorkspace'];
+/** A token with which a provider sends accounts and groups. */
+export type ScimToken = S['ScimToken'];
+export type NewScimToken = S['NewScimToken'];
 export type ProviderForm = Pick<S['ProviderForm'], 'name' | 'issuer' | 'client_id'> &
   Partial<S['ProviderForm']>;
 
@@ -62,6 +68,23 @@ export class IdentityApi {
   }
   turn(id: string, enabled: boolean): Promise<IdentityProvider> {
     return this.#take(this.#http.PATCH('/v1/identity-providers/{id}', { ...at({ id }), body: { enabled } }));
+  }
+  /** Fails with `Conflict` if the provider has changed since it was read. */
+  changeProvider({ id, version }: IdentityProvider, body: ProviderPatch): Promise<IdentityProvider> {
+    const params = { path: { id }, header: ifMatch(version) };
+    return this.#take(this.#http.PATCH('/v1/identity-providers/{id}', { params, body }));
+  }
+  async scimTokens(id: string): Promise<ScimToken[]> {
+    return (await this.#take(this.#http.GET('/v1/identity-providers/{id}/scim-tokens', at({ id })))).data;
+  }
+  /** Returns the token with its secret, which is shown only once. */
+  createScimToken(id: string): Promise<NewScimToken> {
+    return this.#take(this.#http.POST('/v1/identity-providers/{id}/scim-tokens', at({ id })));
+  }
+  deleteScimToken(id: string, token_id: string): Promise<void> {
+    return this.#take(
+      this.#http.DELETE('/v1/identity-providers/{id}/scim-tokens/{token_id}', at({ id, token_id })),
+    );
   }
   deleteProvider(id: string): Promise<void> {
     return this.#take(this.#http.DELETE('/v1/identity-providers/{id}', at({ id })));

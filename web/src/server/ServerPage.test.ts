@@ -1,9 +1,8 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page, within } from '@testing-library/svelte';
 import { expect, test } from 'vitest';
-import type { IdentityProvider } from '../api/identity';
 import type { Check, ServerInfo } from '../api/server';
-import { backups, certificate, serverInfo } from '../test/make-server';
+import { backups, certificate, provider, serverInfo } from '../test/make-server';
 import { Screen } from '../test/screen';
 import ServerPage from './ServerPage.svelte';
 
@@ -107,30 +106,6 @@ test('the agents of a restored copy are started here', async () => {
   expect(screen.app.ui.toast?.text).toBe('The agents are started. 2 interrupted tasks continue.');
 });
 
-const provider = (x: Partial<IdentityProvider> = {}): IdentityProvider => ({
-  id: 'idp_1',
-  object: 'identity_provider',
-  name: 'Corp',
-  issuer: 'https://id.example.org',
-  client_id: 'openvibe',
-  secret_set: true,
-  enabled: false,
-  tried_at: null,
-  last_try: null,
-  domains: ['example.org'],
-  email_trust: 'claim',
-  groups_claim: 'groups',
-  second_factor: 'claim',
-  workspaces: [],
-  redirect_uri: 'https://chat.example.org/v1/auth/oidc/idp_1/callback',
-  logout_uri: 'https://chat.example.org/v1/auth/oidc/idp_1/logout',
-  scim_url: 'https://chat.example.org/scim/v2',
-  state: 'ok',
-  error: null,
-  only_way_of: 0,
-  version: 1,
-  ...x,
-});
 test('a provider is tried before it is turned on', async () => {
   screen.scene.backend.providers = [provider()];
   await show();

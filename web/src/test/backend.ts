@@ -4,7 +4,7 @@ import type { ListedNode } from '../api/admin-types';
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { FollowedConversation } from '../api/following';
-import type { IdentityProvider } from '../api/identity';
+import type { IdentityProvider, ScimToken } from '../api/identity';
 import type { StylePreset } from '../api/reply-styles';
 import type { Run, Workflow } from '../api/runs';
 import type { Schedule } from '../api/schedules';
@@ -52,6 +52,7 @@ export class Backend {
   /** State of the server, as after each request. */
   server: ServerInfo | null = null;
   providers: IdentityProvider[] = [];
+  scimTokens: ScimToken[] = [];
   /** Threads of published resolutions. */
   calls: string[] = [];
   bodies: unknown[] = [];
@@ -88,6 +89,16 @@ export class Backend {
       return Response.json({ error: this.failure }, { status: 404 });
     return Response.json(this.#answer(call, url, body));
   };
+  #scimTokens(call: string): unknown {
+    if (call.startsWith('POST')) {
+      const made = { id: `scim_${this.scimTokens.length + 1}`, created_at: AT, last_used_at: null };
+      this.scimTokens = [...this.scimTokens, made];
+      return { ...made, token: `ovscim_${made.id}` };
+    }
+    if (call.startsWith('DELETE'))
+      this.scimTokens = this.scimTokens.filter((token) => !call.endsWith(token.id));
+    return { object: 'list', data: this.scimTokens, has_more: false };
+  }
   #server(call: string, server: ServerInfo, body: Record<string, unknown>): unknown {
     const { backups, update } = server;
     if (call === 'PATCH /v1/server')
@@ -129,6 +140,8 @@ export class Backend {
       this.providers = this.providers.map((p) => (p.id === id ? { ...p, ...body } : p));
       return this.providers.find((p) => p.id === id);
     }
+    if (url.pathname.includes('/scim-tokens')) return this.#scimTokens(call);
+    if (call === 'GET /v1/auth/identities') return list([]);
     if (call === 'GET /v1/auth/factors') return { app: false, passkeys: 0, recovery_codes: 0 };
     if (this.server && url.pathname.startsWith('/v1/server')) return this.#server(call, this.server, body);
     if (call === 'GET /v1/actions') {

@@ -1,4 +1,5 @@
 /** State of the server for unit tests; tests specify only the relevant fields. */
+import type { IdentityProvider } from '../api/identity';
 import type { Backups, Certificate, ServerInfo } from '../api/server';
 
 export const backups = (x: Partial<Backups> = {}): Backups => ({
@@ -38,5 +39,29 @@ export const serverInfo = (x: Partial<ServerInfo> = {}): ServerInfo => ({
   backups: backups(),
   agents_state: 'running',
   password_sign_in: 'everyone',
+  ...x,
+});
+export const provider = (x: Partial<IdentityProvider> = {}): IdentityProvider => ({
+  id: 'idp_1',
+  object: 'identity_provider',
+  name: 'Corp',
+  issuer: 'https://id.example.org',
+  client_id: 'openvibe',
+  secret_set: true,
+  enabled: false,
+  tried_at: null,
+  last_try: null,
+  domains: ['example.org'],
+  email_trust: 'claim',
+  groups_claim: 'groups',
+  second_factor: 'claim',
+  workspaces: [],
+  redirect_uri: 'https://chat.example.org/v1/auth/oidc/idp_1/callback',
+  logout_uri: 'https://chat.example.org/v1/auth/oidc/idp_1/logout',
+  scim_url: 'https://chat.example.org/scim/v2',
+  state: 'ok',
+  error: null,
+  only_way_of: 0,
+  version: 1,
   ...x,
 });

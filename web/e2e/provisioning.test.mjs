@@ -1,0 +1,55 @@
+// Settings › Server: SCIM tokens with which a provider sends accounts.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { box, button } from './lib/browser.mjs';
+import { inspect, main } from './lib/parts.mjs';
+import { Provider } from './lib/provider.mjs';
+import { api, startTeam } from './lib/team.mjs';
+
+const provider = await new Provider({ sub: 'ada', email: 'ada@example.com', email_verified: true }).start();
+after(() => provider.close());
+const { ada, server } = await startTeam({ bo: null });
+const dialog = (name) => ada.page.getByRole('dialog', { name });
+const accounts = dialog('Accounts from Corp');
+/** Status of a request that a provider sends with this token. */
+const scim = async (token) => {
+  const headers = { authorization: `Bearer ${token}` };
+  return (await fetch(`${server.base}/scim/v2/Users`, { headers })).status;
+};
+
+test('a token is made, shown once, used, and deleted', async () => {
+  const corp = { name: 'Corp', issuer: provider.issuer, client_id: 'openvibe', domains: ['example.com'] };
+  await api(ada, 'POST', 'identity-providers', corp);
+  await ada.page.goto('/northwind/settings/server');
+  await button(main(ada), 'Accounts from Corp').click();
+  await accounts.getByText('While Corp is off').waitFor();
+  await button(accounts, 'Done').click();
+  await main(ada)
+    .getByRole('button', { name: /^Try it/ })
+    .click();
+  await main(ada).getByText('ada@example.com').first().waitFor();
+  await button(main(ada), 'Turn on Corp').click();
+  await main(ada).getByText('Corp is on').waitFor();
+  await button(main(ada), 'Accounts from Corp').click();
+  await accounts.getByText('No tokens yet').waitFor();
+  assert.equal(await box(accounts, 'SCIM address').inputValue(), `${server.base}/scim/v2`);
+  await button(accounts, 'Make a token').click();
+  const token = await box(accounts, 'Token').inputValue();
+  await inspect(ada, 'scim-token');
+  assert.equal(await scim(token), 200);
+  await button(accounts, 'Done').click();
+  await button(main(ada), 'Accounts from Corp').click();
+  await accounts.getByText('last used').waitFor();
+  assert.equal(await box(accounts, 'Token').count(), 0);
+  await button(accounts, 'Make a token').click();
+  await accounts.getByText('A provider can have two tokens').waitFor();
+  assert.equal(await button(accounts, 'Make a token').isDisabled(), true);
+  await accounts
+    .getByRole('button', { name: /^Delete the token/ })
+    .first()
+    .click();
+  await button(dialog('Delete this token?'), 'Delete token').click();
+  await dialog('Delete this token?').waitFor({ state: 'detached' });
+  assert.equal(await scim(token), 401);
+  assert.deepEqual(ada.errors, []);
+});
