@@ -1,14 +1,13 @@
 // Second factors, and what emails make possible: confirmed addresses, forgotten passwords, and sent invites.
 import assert from 'node:assert/strict';
-import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { after, test } from 'node:test';
 import { accessible, box, button, PASSWORD, person, PHONE, shot, WIDE } from './lib/browser.mjs';
+import { codeOf } from './lib/codes.mjs';
 import { Mail } from './lib/mail.mjs';
 import { startTeam } from './lib/team.mjs';
 
-const STEP_MS = 30_000;
 const NEW_PASSWORD = 'another long enough phrase';
 const mail = await new Mail().start();
 after(() => mail.close());
@@ -33,21 +32,6 @@ async function freePort() {
   server.close();
   await once(server, 'close');
   return port;
-}
-/** Code of an authenticator app (RFC 6238), `ahead` steps from now. */
-function codeOf(secret, ahead = 0) {
-  const bits = [...secret].map((c) =>
-    'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(c).toString(2).padStart(5, '0'),
-  );
-  const bytes = bits
-    .join('')
-    .match(/.{8}/g)
-    .map((byte) => Number.parseInt(byte, 2));
-  const counter = Buffer.alloc(8);
-  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / STEP_MS) + ahead));
-  const digest = createHmac('sha1', Buffer.from(bytes)).update(counter).digest();
-  const at = digest.at(-1) & 15;
-  return String((digest.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, '0');
 }
 const dialog = (page, name) => page.getByRole('dialog', { name });
 /** Opens the ways to sign in, and returns their list. */

@@ -120,6 +120,9 @@ export class AdminApi {
   }
 
   // the workspace
+  workspace(id: string): Promise<S['WorkspaceAnswer']> {
+    return this.#take(this.#http.GET('/v1/workspaces/{id}', at({ id })));
+  }
   updateWorkspace(id: string, body: S['WorkspacePatch']): Promise<Workspace> {
     return this.#take(this.#http.PATCH('/v1/workspaces/{id}', { ...at({ id }), body }));
   }

@@ -54,7 +54,9 @@ export const statusText = (status: number): string =>
 export function failure(response: Response, body: unknown): ApiError {
   const fallback = statusText(response.status);
   if (response.status === 409 && errorOf(body).current) return new Conflict(body, fallback);
-  if (errorOf(body).code === 'second_factor_required') return new SecondFactorNeeded(body, fallback);
+  // of a sign-in; with status 403, a workspace demands it of the session
+  if (response.status === 401 && errorOf(body).code === 'second_factor_required')
+    return new SecondFactorNeeded(body, fallback);
   const wait = Number(response.headers.get('retry-after'));
   return new ApiError(response.status, body, fallback, wait || null);
 }
@@ -87,6 +89,10 @@ export const errorMessage = (e: unknown): string => {
     return (e.code && MESSAGES[e.code]) ?? e.message.charAt(0).toUpperCase() + e.message.slice(1);
   return e instanceof Unreachable ? e.message : 'Something went wrong. Reload the page.';
 };
+
+/** True if the workspace demands more of the session than it proves. */
+export const isDemand = (code: ErrorCode | null): boolean =>
+  code === 'second_factor_required' || code === 'provider_required' || code === 'session_too_old';
 
 export const isMissing = (e: unknown): boolean =>
   e instanceof ApiError && (e.status === 404 || e.status === 400);

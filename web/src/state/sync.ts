@@ -1,5 +1,5 @@
 import type { Api } from '../api/api';
-import { errorMessage, isMissing } from '../api/problem';
+import { ApiError, errorMessage, isDemand, isMissing } from '../api/problem';
 import { Socket, type SocketDeps } from '../api/socket';
 import type { Snapshot } from '../api/types';
 import type { OpenConversations } from './open-conversations';
@@ -107,9 +107,13 @@ export class Sync {
       if (this.#stopped) return;
       this.#socket.start(s);
     } catch (e) {
-      this.#ws.problem = errorMessage(e);
-      this.#ws.status = isMissing(e) ? 'missing' : 'error';
+      this.#fail(e);
     }
+  }
+  #fail(e: unknown): void {
+    this.#ws.problem = errorMessage(e);
+    this.#ws.refusal = e instanceof ApiError ? e.code : null;
+    this.#ws.status = isMissing(e) ? 'missing' : 'error';
   }
   async #load(): Promise<Snapshot> {
     const s = await this.#snapshot();
@@ -207,8 +211,10 @@ export class Sync {
       const s = await this.#load();
       this.#open.reload((fork) => this.#ws.forkActions.isStarting(fork));
       if (!this.#stopped) this.#socket.start(s);
-    } catch {
-      if (!this.#stopped) setTimeout(() => void this.resync(), 3000);
+    } catch (e) {
+      if (this.#stopped) return;
+      if (e instanceof ApiError && isDemand(e.code)) this.#fail(e);
+      else setTimeout(() => void this.resync(), 3000);
     }
   }
   /** Called when the network may be back, or when the user retries. */

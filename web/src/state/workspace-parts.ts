@@ -1,5 +1,6 @@
 import type { Api } from '../api/api';
 import type { DroppableFrame, ServerEvent } from '../api/events';
+import type { ErrorCode } from '../api/problem';
 import type { AgentsState, Task, Thread, Workspace } from '../api/types';
 import type { InboxFeed } from '../inbox/feed.svelte';
 import type { Uploads } from '../files/uploads.svelte';
@@ -45,6 +46,8 @@ export interface WorkspaceParts {
   readonly uploads: Uploads | null;
   status: Loading;
   problem: string;
+  /** Code of the server's refusal to open the workspace. */
+  refusal: ErrorCode | null;
   workspace: Workspace;
   fileBytesMax: number;
   agentsState: AgentsState;

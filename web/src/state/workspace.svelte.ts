@@ -37,6 +37,7 @@ import type { ThreadState } from './thread.svelte';
 import { Threads } from './threads.svelte';
 import { Typing } from './typing.svelte';
 import type { Loading, MessageWindow } from './window.svelte';
+import type { ErrorCode } from '../api/problem';
 import type { WorkspaceParts } from './workspace-parts';
 
 export interface WorkspaceDeps {
@@ -67,6 +68,7 @@ export class WorkspaceState implements WorkspaceParts {
   readonly api: Api;
   status = $state<Loading>('loading');
   problem = $state('');
+  refusal = $state<ErrorCode | null>(null);
   workspace = $state.raw<Workspace>({ id: '', name: '', slug: '', default_agent_id: null, created_at: '' });
   /** Upload limit of the server, per file. */
   fileBytesMax = 0;

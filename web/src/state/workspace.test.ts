@@ -414,3 +414,13 @@ test('leaving a channel that is on screen keeps it loaded', async () => {
   ws.closeChannel('chan_1');
   expect(ws.thread('thread_1')).not.toBe(state);
 });
+test('a workspace that demands more of the session closes, and opens again once it is met', async () => {
+  backend.fail = 403;
+  backend.failure = { code: 'second_factor_required', message: 'this workspace requires a second factor' };
+  await ws.resume();
+  expect([ws.status, ws.refusal]).toEqual(['error', 'second_factor_required']);
+  expect(ws.problem).toBe('This workspace requires a second factor');
+  backend.fail = null;
+  await ws.start();
+  expect(ws.status).toBe('ready');
+});

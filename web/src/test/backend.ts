@@ -16,6 +16,7 @@ import { AT, Browser, fork, message, snapshot, thread } from './make';
 import type { Inbox } from './inbox';
 import type { TaskTree } from '../api/task-trees';
 import { waiting } from './make-actions';
+import type { SignInRules } from '../settings/sign-in-rules';
 import type { StoredFile, VersionedObject } from './versioned';
 
 /** In-memory server: implements the routes that the state uses, with data from the test. */
@@ -53,6 +54,14 @@ export class Backend {
   server: ServerInfo | null = null;
   providers: IdentityProvider[] = [];
   scimTokens: ScimToken[] = [];
+  /** What the workspace demands of sessions. */
+  signIn: SignInRules = {
+    second_factor: 'off',
+    from: null,
+    providers: null,
+    idle_s: 2_592_000,
+    age_s: 15_552_000,
+  };
   /** Threads of published resolutions. */
   calls: string[] = [];
   bodies: unknown[] = [];
@@ -141,7 +150,15 @@ export class Backend {
       return this.providers.find((p) => p.id === id);
     }
     if (url.pathname.includes('/scim-tokens')) return this.#scimTokens(call);
-    if (call === 'GET /v1/auth/identities') return list([]);
+    if (url.pathname === '/v1/workspaces/ws_1') {
+      this.signIn = { ...this.signIn, ...(body.sign_in as Partial<SignInRules> | undefined) };
+      return { ...this.snapshot.workspace, sign_in: this.signIn };
+    }
+    if (call === 'GET /v1/auth/methods') {
+      const providers = this.providers.map(({ id, name }) => ({ id, name, for_domain: false }));
+      return { password: true, passkey: false, providers };
+    }
+    if (/^GET .v1.auth.(identities|passkeys)$/.test(call)) return list([]);
     if (call === 'GET /v1/auth/factors') return { app: false, passkeys: 0, recovery_codes: 0 };
     if (this.server && url.pathname.startsWith('/v1/server')) return this.#server(call, this.server, body);
     if (call === 'GET /v1/actions') {
