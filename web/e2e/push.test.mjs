@@ -1,7 +1,8 @@
 // Notifications: the service worker shows push messages, and the settings explain what is missing.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { accessible, button, PHONE, shot } from './lib/browser.mjs';
+import { accessible, button, PHONE, shot, WIDE } from './lib/browser.mjs';
+import { inspect } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { server, ada } = await startTeam({ ada: { serviceWorkers: 'allow' }, bo: null });
@@ -90,4 +91,25 @@ test('the settings are stored at once, and say why there are no notifications', 
   await shot(page, '140-notifications');
   await page.setViewportSize(PHONE);
   await accessible(page, 'the notification settings at 390 px');
+});
+
+test('an admin limits previews, and people read what the workspace shows', async () => {
+  const { page } = ada;
+  await page.setViewportSize(WIDE);
+  await page.goto('/northwind/settings/notifications');
+  const preview = page.getByRole('group', { name: 'Preview', exact: true });
+  await preview.getByRole('button', { name: 'Full' }).click();
+  await preview.getByRole('button', { name: 'Full', pressed: true }).waitFor();
+  await button(page, 'Limit for everyone').click();
+  const limits = page.getByRole('dialog', { name: 'Previews in Northwind' });
+  const group = limits.getByRole('group', { name: 'Private conversations', exact: true });
+  await group.getByRole('button', { name: 'Sender' }).click();
+  await group.getByRole('button', { name: 'Sender', pressed: true }).waitFor();
+  await inspect(ada, 'preview-limits');
+  await button(limits, 'Done').click();
+  await page.getByText('In private conversations, Northwind shows only the sender.').waitFor();
+  await inspect(ada, 'preview-limited');
+  const { id } = (await api(ada, 'GET', 'snapshot')).workspace;
+  const policy = await api(ada, 'GET', `workspaces/${id}/policy`);
+  assert.deepEqual(policy.preview_max, { public: 'full', private: 'sender', private_mail: 'sender' });
 });

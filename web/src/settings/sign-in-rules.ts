@@ -36,7 +36,7 @@ export const latestDay = (now = new Date()): string =>
 export function changesOf(before: SignInRules, wanted: SignInRules): SignInRulesPatch {
   const keys = Object.keys(wanted) as (keyof SignInRules)[];
   const isChanged = (key: keyof SignInRules) => JSON.stringify(before[key]) !== JSON.stringify(wanted[key]);
-  return Object.fromEntries(keys.filter(isChanged).map((key) => [key, wanted[key]]));
+  return Object.fromEntries(keys.filter(isChanged).map((key) => [key, wanted[key]])) as SignInRulesPatch;
 }
 
 /** Error of a change as text. If the admin would be locked out, it names the way to meet the rules. */

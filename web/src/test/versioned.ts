@@ -123,11 +123,12 @@ export class StoredPolicy extends VersionedObject {
   }
   protected override change(body: Body): void {
     this.bodies.push(body);
-    const { workspace_context, memory, ...others } = body as Partial<WorkspacePolicy>;
+    const { workspace_context, memory, preview_max, ...others } = body as Partial<WorkspacePolicy>;
     this.policy = {
       ...this.policy,
       ...others,
       memory: { ...this.policy.memory, ...memory },
+      preview_max: { ...this.policy.preview_max, ...preview_max },
       workspace_context: { ...this.policy.workspace_context, ...workspace_context },
     };
   }
