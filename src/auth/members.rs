@@ -30,7 +30,7 @@ pub struct Member {
 }
 
 text_enum! {
-    /// Whether a membership gives access. A suspended one keeps its role and channels until it is restored.
+    /// State of a membership. A suspended one gives no access, and keeps its role and channels until it is restored.
     pub enum MemberStatus {
         Active = "active",
         Suspended = "suspended",
@@ -69,14 +69,44 @@ impl Newcomer<'_> {
     }
 }
 
+/// Selects members of workspace `$1` in a table of memberships; `$status` begins the statement, with the column `status`.
+macro_rules! members {
+    ($status:literal, $table:literal, $tail:literal) => {
+        concat!(
+            $status,
+            ", m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at from ",
+            $table,
+            " m join users u on u.id = m.user_id where m.workspace_id = $1 and ",
+            $tail
+        )
+    };
+}
+
+macro_rules! active {
+    ($tail:literal) => {
+        members!("select 'active' as status", "members", $tail)
+    };
+}
+
+macro_rules! suspended {
+    ($tail:literal) => {
+        members!("select 'suspended' as status", "suspended_members", $tail)
+    };
+}
+
+/// The same statement for active members and for suspended ones.
+macro_rules! of_both {
+    ($tail:literal) => {
+        [active!($tail), suspended!($tail)]
+    };
+}
+
 pub async fn find_member(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<Option<Member>, AuthError> {
-    Ok(c
-        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'active' as status, m.joined_at \
-            from members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2")
+    Ok(c.q(active!("m.user_id = $2"))
         .bind(workspace)
         .bind(user)
         .opt()
@@ -99,54 +129,10 @@ pub(super) async fn find_suspended(
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<Option<Member>, AuthError> {
-    Ok(c
-        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'suspended' as status, m.joined_at \
-            from suspended_members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2")
+    Ok(c.q(suspended!("m.user_id = $2"))
         .bind(workspace)
         .bind(user)
         .opt()
-        .await?)
-}
-
-/// Suspended members who joined after (`joined_at`, `user`), oldest first.
-async fn list_suspended_after(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    joined_at: Timestamp,
-    user: UserId,
-    limit: i64,
-) -> Result<Vec<Member>, AuthError> {
-    Ok(c
-        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'suspended' as status, m.joined_at \
-            from suspended_members m join users u on u.id = m.user_id \
-            where m.workspace_id = $1 and (m.joined_at, m.user_id) > ($2, $3) \
-            order by m.joined_at, m.user_id limit $4")
-        .bind(workspace)
-        .bind(joined_at)
-        .bind(user)
-        .bind(limit)
-        .all()
-        .await?)
-}
-
-/// Suspended members who joined before (`joined_at`, `user`), newest first.
-async fn list_suspended_before(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    joined_at: Timestamp,
-    user: UserId,
-    limit: i64,
-) -> Result<Vec<Member>, AuthError> {
-    Ok(c
-        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'suspended' as status, m.joined_at \
-            from suspended_members m join users u on u.id = m.user_id \
-            where m.workspace_id = $1 and (m.joined_at, m.user_id) < ($2, $3) \
-            order by m.joined_at desc, m.user_id desc limit $4")
-        .bind(workspace)
-        .bind(joined_at)
-        .bind(user)
-        .bind(limit)
-        .all()
         .await?)
 }
 
@@ -171,46 +157,40 @@ pub async fn list_members(
     before: Option<UserId>,
     limit: i64,
 ) -> Result<Vec<Member>, AuthError> {
-    let mark = match after.or(before) {
-        Some(user) => Some(get_listed(c, workspace, user).await?.joined_at),
-        None => None,
+    let joined_at = match after.or(before) {
+        Some(user) => get_listed(c, workspace, user).await?.joined_at,
+        None => Timestamp::EPOCH,
     };
-    let kept = usize::try_from(limit).unwrap_or(0);
-    let order = |member: &Member| (member.joined_at, member.user_id);
-    if let Some(user) = before {
-        let mark = mark.unwrap_or_else(now);
-        let mut rows: Vec<Member> = c
-            .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'active' as status, m.joined_at \
-                from members m join users u on u.id = m.user_id \
-                where m.workspace_id = $1 and (m.joined_at, m.user_id) < ($2, $3) \
-                order by m.joined_at desc, m.user_id desc limit $4")
+    let (statements, user) = if let Some(user) = before {
+        let newest_first = of_both!(
+            "(m.joined_at, m.user_id) < ($2, $3) order by m.joined_at desc, m.user_id desc limit $4"
+        );
+        (newest_first, user)
+    } else {
+        let oldest_first = of_both!(
+            "(m.joined_at, m.user_id) > ($2, $3) order by m.joined_at, m.user_id limit $4"
+        );
+        (oldest_first, after.unwrap_or(UserId(uuid::Uuid::nil())))
+    };
+    let mut rows: Vec<Member> = Vec::new();
+    for sql in statements {
+        let found: Vec<Member> = c
+            .q(sql)
             .bind(workspace)
-            .bind(mark)
+            .bind(joined_at)
             .bind(user)
             .bind(limit)
             .all()
             .await?;
-        rows.extend(list_suspended_before(c, workspace, mark, user, limit).await?);
-        rows.sort_unstable_by_key(order);
-        rows.drain(..rows.len().saturating_sub(kept));
-        return Ok(rows);
+        rows.extend(found);
     }
-    let mark = mark.unwrap_or(Timestamp::EPOCH);
-    let user = after.unwrap_or(UserId(uuid::Uuid::nil()));
-    let mut rows: Vec<Member> = c
-        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'active' as status, m.joined_at \
-            from members m join users u on u.id = m.user_id \
-            where m.workspace_id = $1 and (m.joined_at, m.user_id) > ($2, $3) \
-            order by m.joined_at, m.user_id limit $4")
-        .bind(workspace)
-        .bind(mark)
-        .bind(user)
-        .bind(limit)
-        .all()
-        .await?;
-    rows.extend(list_suspended_after(c, workspace, mark, user, limit).await?);
-    rows.sort_unstable_by_key(order);
-    rows.truncate(kept);
+    rows.sort_unstable_by_key(|member| (member.joined_at, member.user_id));
+    let kept = usize::try_from(limit).unwrap_or(0);
+    if before.is_some() {
+        rows.drain(..rows.len().saturating_sub(kept));
+    } else {
+        rows.truncate(kept);
+    }
     Ok(rows)
 }
 
