@@ -7,8 +7,8 @@ use crate::time::Timestamp;
 use super::ChatError;
 use crate::{
     auth::{
-        Actor, AuthError, Caller, CredentialState, Role, Scope, Scopes, credential_is_valid,
-        has_demands,
+        Actor, AuthError, Caller, CredentialState, Role, Scope, Scopes, UserKind,
+        credential_is_valid, has_demands,
     },
     chat::{
         collaboration::Collaboration,
@@ -108,7 +108,7 @@ macro_rules! with_bot {
 macro_rules! bot_columns {
     () => {
         concat!(
-            "ch.id, ch.workspace_id, ch.kind, ch.archived_at, $5 as role, b.id as joined, ",
+            "ch.id, ch.workspace_id, ch.kind, ch.archived_at, 'viewer' as role, b.id as joined, ",
             has_agent!(),
             ", TRUE as is_visible, ",
             credential_is_valid!("$3", "$4"),
@@ -125,33 +125,31 @@ pub async fn channel<'a>(
     caller: &'a Caller,
     id: ChannelId,
 ) -> Result<ChannelAccess<'a>, ChatError> {
-    if caller.bot().is_some() {
-        let row: Option<ChannelRow> = c
-            .q(concat!(
-                "select ",
-                bot_columns!(),
-                " from channels ch",
-                with_bot!(),
-                "where ch.id = $1"
-            ))
-            .bind(id)
-            .bind(caller.user)
-            .bind(caller.credential_id())
-            .bind(now())
-            .bind(Role::Viewer)
-            .opt()
-            .await?;
-        let access = match row {
-            Some(row) => row.admit(c, caller).await?,
-            None => None,
-        };
-        return access.ok_or(ChatError::ChannelNotFound);
-    }
+    let sql = match caller.kind {
+        UserKind::Bot => concat!(
+            "select ",
+            bot_columns!(),
+            " from channels ch",
+            with_bot!(),
+            "where ch.id = $1"
+        ),
+        UserKind::Person => {
+            concat!(
+                "select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined, ",
+                has_agent!(),
+                ", ",
+                is_visible_channel!("ch", "$2"),
+                " as is_visible, ",
+                credential_is_valid!("$3", "$4"),
+                " as is_valid, ",
+                has_demands!("ch.workspace_id"),
+                " as has_demands from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
+                left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1"
+            )
+        }
+    };
     let row: Option<ChannelRow> = c
-        .q(concat!("select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined, ", has_agent!(), ", ",
-            is_visible_channel!("ch", "$2"), " as is_visible, ", credential_is_valid!("$3", "$4"),
-            " as is_valid, ", has_demands!("ch.workspace_id"), " as has_demands from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
-            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1"))
+        .q(sql)
         .bind(id)
         .bind(caller.user)
         .bind(caller.credential_id())
@@ -211,26 +209,18 @@ pub async fn thread<'a>(
     caller: &'a Caller,
     id: ThreadId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
-    if caller.bot().is_some() {
-        let row: Option<ThreadRow> = c
-            .q(concat!(
-                "select t.id as thread_id, t.status, FALSE as bound, ",
-                bot_columns!(),
-                " from threads t join channels ch on ch.id = t.channel_id",
-                with_bot!(),
-                "where t.id = $1"
-            ))
-            .bind(id)
-            .bind(caller.user)
-            .bind(caller.credential_id())
-            .bind(now())
-            .bind(Role::Viewer)
-            .opt()
-            .await?;
-        return row.ok_or(ChatError::ThreadNotFound)?.admit(c, caller).await;
-    }
+    let sql = match caller.kind {
+        UserKind::Bot => concat!(
+            "select t.id as thread_id, t.status, FALSE as bound, ",
+            bot_columns!(),
+            " from threads t join channels ch on ch.id = t.channel_id",
+            with_bot!(),
+            "where t.id = $1"
+        ),
+        UserKind::Person => thread_sql!("", ""),
+    };
     let row: Option<ThreadRow> = c
-        .q(thread_sql!("", ""))
+        .q(sql)
         .bind(id)
         .bind(caller.user)
         .bind(caller.credential_id())
