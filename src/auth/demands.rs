@@ -1,4 +1,4 @@
-//! What a workspace demands of the sessions that enter it: a second factor, an identity provider, and recent use.
+//! Demands of a workspace on the sessions that enter it: a second factor, an identity provider, and recent use.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ text_enum! {
     }
 }
 
-/// What a workspace demands of sessions. API keys are not affected.
+/// Demands of a workspace on sessions. API keys are not affected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SignInDemands {
     pub second_factor: SecondFactorDemand,
@@ -127,7 +127,7 @@ pub(crate) async fn of_workspace(
     Ok(find(c, workspace).await?.unwrap_or_default())
 }
 
-/// What the person proved in a session.
+/// Facts about a session that demands concern.
 #[derive(sqlx::FromRow)]
 pub(super) struct Proven {
     created_at: Timestamp,

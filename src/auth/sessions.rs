@@ -27,7 +27,7 @@ const SESSIONS_MAX: i64 = 100;
 pub(super) const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);
 
 text_enum! {
-    /// What a person proved when a session started.
+    /// Proof with which a session started.
     pub(crate) enum SignInProof {
         OneFactor = "one_factor",
         SecondFactor = "second_factor",

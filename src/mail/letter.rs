@@ -22,7 +22,7 @@ pub struct Letter {
     pub to: String,
     pub subject: String,
     pub paragraphs: Vec<String>,
-    /// What the email lists.
+    /// List below the paragraphs.
     pub entries: Vec<LetterEntry>,
     /// Label and address of the link that the email is about.
     pub link: Option<(String, String)>,
@@ -32,7 +32,7 @@ pub struct Letter {
     pub unsubscribe: Option<String>,
 }
 
-/// One of the things that an email lists.
+/// Entry of the list.
 #[derive(Debug, Clone)]
 pub struct LetterEntry {
     pub title: String,

@@ -223,7 +223,7 @@ pub(super) async fn settle(
     };
     let (due_at, counted) = again.map_or((None, 1), |(at, counted)| (Some(at), counted));
     if is_refused {
-        // Emails that nobody gets are not sent again.
+        // An address that refuses emails gets no more of them.
         c.q("update notification_settings set mail = 'off', mail_problem = $2, version = version + 1 \
              where user_id = (select user_id from mails where id = $1 and purpose = 'missed')")
             .bind(mail.id)

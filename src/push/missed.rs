@@ -52,7 +52,7 @@ struct DueMail {
     workspace_id: WorkspaceId,
 }
 
-/// What happens to the items of a person that are due.
+/// Decision about the items of a person that are due.
 enum Missed {
     Mail(Box<MissedMail>),
     Skipped(&'static str),

@@ -2,7 +2,8 @@
 //!
 //! `device` stores subscriptions of browsers, and `settings` their owners' preferences. The job in `notify` finds items
 //! that opened, and inserts a row of `queue` for each device; `sender` checks each again, and sends it through `client`. `payload`
-//! writes what a notification shows, `missed` turns items that nobody read into an email, `crypto` encrypts it for the browser, and `vapid` identifies the server to push services.
+//! writes the notification, `crypto` encrypts it for the browser, and `vapid` identifies the server to push services. `missed` writes an email
+//! about items that the person has not read.
 
 mod client;
 mod crypto;

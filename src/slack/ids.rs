@@ -28,7 +28,7 @@ pub fn channel_id(id: ChannelId, is_direct: Direct) -> String {
     }
 }
 
-/// Whether a channel is a direct conversation.
+/// Kind of a channel, as its ID shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direct {
     No,

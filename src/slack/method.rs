@@ -32,7 +32,7 @@ text_enum! {
     }
 }
 
-/// Whether a method changes something.
+/// Effect of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MethodKind {
     Read,

@@ -1,5 +1,5 @@
 //! Slack's Web API, translated at the edge: IDs, arguments, errors, markup, and objects. `routes::slack` calls the functions that the
-//! `/v1` routes call, and `rows` reads what only Slack's API lists.
+//! `/v1` routes call, and `rows` reads the rows that only Slack's API lists.
 
 mod args;
 mod fault;

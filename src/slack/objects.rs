@@ -17,7 +17,7 @@ use crate::{
     ids::{AgentId, BotId, UserId, WorkspaceId},
 };
 
-/// What a message does not know of its thread.
+/// Fields of a message that come from its thread.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadFacts {
     /// `ts` of the first message.
@@ -26,7 +26,7 @@ pub struct ThreadFacts {
     pub reply_count: Option<i64>,
 }
 
-/// Whether a person's email address is shown.
+/// Visibility of people's email addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addresses {
     Shown,

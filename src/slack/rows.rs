@@ -1,4 +1,4 @@
-//! What Slack's API lists: conversations, their members, and bots.
+//! Rows that only Slack's API lists: conversations, their members, and bots.
 
 use uuid::Uuid;
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::shown::{COUNT_MAX, Location, Range, list_response};
 
-/// How an attribute can be written.
+/// Writes that an attribute allows.
 #[derive(Clone, Copy)]
 enum Mutability {
     ReadWrite,

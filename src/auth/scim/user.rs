@@ -60,7 +60,7 @@ pub(super) fn field<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'
 /// Reads a text.
 ///
 /// # Errors
-/// `invalidValue` if it is no text, is too long, or has control characters.
+/// `invalidValue` if it is not a text, is too long, or has control characters.
 pub(super) fn text_of(value: &Value, name: &str) -> Result<String, ScimFault> {
     let Value::String(text) = value else {
         return Err(ScimFault::value(format!("`{name}` must be a text")));

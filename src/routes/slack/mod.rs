@@ -41,9 +41,9 @@ type BodyPool = axum::Extension<Arc<Pool<WorkspaceId>>>;
 /// Memory that each request reserves at least, which also limits the number of concurrent requests of a workspace.
 const RESERVED_BYTES: u64 = 64 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(30);
-/// What the keys of bots can do, as Slack names it.
+/// Rights of the keys of bots, in Slack's names.
 const BOT_SCOPES: &str = "channels:history,channels:read,chat:write,groups:history,groups:read,reactions:read,reactions:write,users:read";
-/// What the keys of people can do.
+/// Rights of the keys of people, in Slack's names.
 const PERSON_SCOPES: &str = "channels:history,channels:read,channels:write,chat:write,groups:history,groups:read,im:history,im:read,\
      im:write,reactions:read,reactions:write,users:read,users:read.email";
 

@@ -9033,7 +9033,7 @@ export interface components {
             avatar_url: string | null;
             role: components["schemas"]["Role"];
             /**
-             * @description Whether a membership gives access. A suspended one keeps its role and channels until it is restored.
+             * @description State of a membership. A suspended one gives no access, and keeps its role and channels until it is restored.
              * @enum {string}
              */
             status: "active" | "suspended";
@@ -12268,7 +12268,7 @@ export interface components {
             /** @enum {string} */
             type: "delegate";
         };
-        /** @description What a workspace demands of sessions. API keys are not affected. */
+        /** @description Demands of a workspace on sessions. API keys are not affected. */
         SignInDemands: {
             second_factor: components["schemas"]["SecondFactorDemand"];
             /** @description First day on which the second factor is required, from midnight UTC; null for at once. */

@@ -4,7 +4,7 @@ import type { components } from '../api/schema';
 import { plural } from '../lib/time';
 
 type S = components['schemas'];
-/** What a workspace demands of sessions. */
+/** Demands of a workspace on sessions. */
 export type SignInRules = S['SignInDemands'];
 export type SignInRulesPatch = S['SignInDemandsPatch'];
 

@@ -54,7 +54,7 @@ export class Backend {
   server: ServerInfo | null = null;
   providers: IdentityProvider[] = [];
   scimTokens: ScimToken[] = [];
-  /** What the workspace demands of sessions. */
+  /** Demands of the workspace on sessions. */
   signIn: SignInRules = {
     second_factor: 'off',
     from: null,
