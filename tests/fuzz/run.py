@@ -117,9 +117,11 @@ KIND_OF_NAME = {
     "fork_id": "fork", "channel_id": "channel", "agent_id": "agent", "author_id": "user", "actor_id": "user", "owner_id": "user",
     "message_id": "message", "request_id": "request", "parent_id": "message", "X-Workspace-Id": "workspace", "action": "action", "from": "month",
     "to": "month", "around": "message", "against": "version", "target_version": "version", "cursor": "cursor",
-    "base_profile_id": "agent", "channel_ids": "channel", "bot_id": "bot", "sandbox_policy_id": "sandbox", "persona_id": "persona", "member_ids": "user", "attachments": "file",
+    "base_profile_id": "agent", "channel_ids": "channel", "bot_id": "bot", "key_id": "key", "sandbox_policy_id": "sandbox", "persona_id": "persona", "member_ids": "user", "attachments": "file",
     "previous_response_id": "response", "task_id": "task", "default_agent_id": "agent", "workflow_id": "flow",
 }
+# Parameters that name an object which some operation consumes.
+CONSUMED = ("id", "user_id", "request_id", "bot_id", "key_id", "path", "method")
 KIND_OF_PLACE = {
     ("/v1/search", "q"): "words", ("/v1/decisions", "q"): "words", ("/v1/search", "before"): "moment",
     ("/v1/search", "after"): "moment", ("/v1/invites/{id}", "id"): "token", ("/v1/invites/{id}/accept", "id"): "token",
@@ -203,7 +205,7 @@ def required_query(operation):
 def values_of(method, path, name, ids):
     """Values of a parameter: IDs of the run, or an ID created for the request if it consumes the object."""
     kind = kind_of(method, path, name)
-    if f"{method} {path}" in FRESH and kind in UNUSED and name in ("id", "user_id", "request_id", "path", "method"):
+    if f"{method} {path}" in FRESH and kind in UNUSED and name in CONSUMED:
         return [UNUSED[kind]]
     return ids.get(kind, [])
 
