@@ -37,11 +37,22 @@ fn accepts_page(headers: &HeaderMap) -> bool {
     })
 }
 
-fn find(path: &str) -> Option<&'static Asset> {
+/// The client in the program. If tests set `OPENVIBE_WEB_DIST`, the one in that directory: a change of the client then needs no new
+/// program.
+fn client() -> &'static [Asset] {
+    #[cfg(test_hooks)]
+    if let Some(replaced) = replaced::client() {
+        return replaced;
+    }
     ASSETS
+}
+
+fn find(path: &str) -> Option<&'static Asset> {
+    let assets = client();
+    assets
         .binary_search_by(|asset| asset.path.cmp(path))
         .ok()
-        .map(|i| &ASSETS[i])
+        .map(|i| &assets[i])
 }
 
 fn content_type(path: &str) -> &'static str {
@@ -135,4 +146,51 @@ fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response {
         );
     }
     response
+}
+
+#[cfg(test_hooks)]
+mod replaced {
+    use std::{fs, path::Path, sync::LazyLock};
+
+    use sha2::{Digest, Sha256};
+
+    use super::Asset;
+
+    static CLIENT: LazyLock<Option<Vec<Asset>>> = LazyLock::new(|| {
+        let dir = std::env::var_os("OPENVIBE_WEB_DIST")?;
+        let dir = Path::new(&dir);
+        let mut assets = Vec::new();
+        read(dir, dir, &mut assets);
+        assets.sort_unstable_by_key(|asset| asset.path);
+        Some(assets)
+    });
+
+    pub(super) fn client() -> Option<&'static [Asset]> {
+        CLIENT.as_deref()
+    }
+
+    /// Reads the files below `dir`, for as long as the process runs.
+    fn read(root: &Path, dir: &Path, assets: &mut Vec<Asset>) {
+        for entry in fs::read_dir(dir).expect("the client is readable").flatten() {
+            let file = entry.path();
+            if file.is_dir() {
+                read(root, &file, assets);
+                continue;
+            }
+            let path = file.strip_prefix(root).expect("the file is below root");
+            let path: &'static str = path.to_string_lossy().into_owned().leak();
+            let bytes: &'static [u8] = fs::read(&file).expect("the file is readable").leak();
+            let form = |extension| {
+                let form = fs::read(format!("{}.{extension}", file.display())).ok()?;
+                Some(&*form.leak())
+            };
+            assets.push(Asset {
+                path,
+                etag: format!("W/\"{}\"", hex::encode(&Sha256::digest(bytes)[..8])).leak(),
+                bytes,
+                gzip: form("gz"),
+                brotli: form("br"),
+            });
+        }
+    }
 }

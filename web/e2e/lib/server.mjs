@@ -46,6 +46,8 @@ export class Server {
         OPENVIBE_DATA_DIR: join(this.#dir, 'data'),
         OPENVIBE_RATE_LIMITS: 'off',
         OPENVIBE_LOG: 'warn',
+        // A client that is newer than the program; only builds for tests use it.
+        OPENVIBE_WEB_DIST: process.env.OPENVIBE_WEB_DIST,
         ...this.#env,
       },
       stdio: ['ignore', 'pipe', 'pipe'],
