@@ -74,7 +74,7 @@ use crate::{
     },
     responses::{self, CallSlots, ResponsesService},
     router,
-    routes::health::serve_metrics,
+    routes::{chat::remove_threads, health::serve_metrics},
     runs::{self, ByRun, ConditionHandler, RunHandler},
     schedules,
     secrets::Keyring,
@@ -127,6 +127,8 @@ const INDEX_LONG_TEXTS_EVERY: Duration = Duration::from_secs(2);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for approvals that have expired.
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
+/// Interval between checks for deleted threads whose removal was interrupted.
+const REMOVE_THREADS_EVERY: Duration = Duration::from_secs(10);
 /// Interval between checks for inbox items that are due.
 const OPEN_DUE_ITEMS_EVERY: Duration = Duration::from_secs(10);
 /// Interval between checks for schedules that are due.
@@ -1040,6 +1042,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(daily::follow(state.clone()));
     state.tracker.spawn(refresh_agents_forever(state.clone()));
     state.tracker.spawn(open_due_items_forever(state.clone()));
+    state.tracker.spawn(remove_threads_forever(state.clone()));
     state.tracker.spawn(send_mails_forever(state.clone()));
     state.tracker.spawn(notify_forever(state.clone()));
     state.tracker.spawn(send_pushes_forever(state.clone()));
@@ -1445,6 +1448,24 @@ async fn expire_approvals_forever(state: State) {
         }
         if let Err(e) = runs::wake_due(&state.db).await {
             tracing::warn!(error = %e, "could not wake runs; retrying");
+        }
+    }
+}
+
+/// Removes deleted threads whose removal was interrupted.
+async fn remove_threads_forever(state: State) {
+    while wait_for_jobs(&state).await.is_some() {
+        match personal::workspaces_to_clean(&state.db).await {
+            Ok(workspaces) => {
+                for workspace in workspaces {
+                    remove_threads(state.clone(), workspace).await;
+                }
+            }
+            Err(e) => tracing::warn!(error = %e, "could not look up deleted threads; retrying"),
+        }
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(REMOVE_THREADS_EVERY) => {}
         }
     }
 }

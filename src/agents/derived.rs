@@ -412,6 +412,12 @@ async fn delete_rows(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> 
     Ok(())
 }
 
+/// Removes entries with all texts that were made from them. Entries that they had superseded become current again.
+pub async fn remove_entries(c: &mut Conn, entries: &[MemoryId]) -> Result<(), DbError> {
+    forget_all(c, entries.to_vec()).await?;
+    delete_rows(c, entries).await
+}
+
 /// Lists the oldest entries that belong to an agent, which have to be forgotten before it is deleted.
 pub(super) async fn entries_of(
     c: &mut Conn,

@@ -347,9 +347,17 @@ pub async fn hand_over(c: &mut Conn, segment: CompactionId) -> Result<(), DbErro
     Ok(())
 }
 
-/// Queues a pass that rebuilds stale and blank segments, unless such a pass is already active. Its usage counts toward the requester
-/// of the task that made the segment.
+/// Queues a pass that rebuilds stale and blank segments, unless such a pass is already active or the thread was deleted. Its usage counts
+/// toward the requester of the task that made the segment.
 pub async fn queue_redo(c: &mut Conn, segment: &Segment) -> Result<(), DbError> {
+    let is_removed: bool = c
+        .q("select exists (select 1 from thread_removals where thread_id = $1)")
+        .bind(segment.thread_id)
+        .value()
+        .await?;
+    if is_removed {
+        return Ok(());
+    }
     let Some(made_by) = queue::find_task(c, segment.task_id).await? else {
         return Ok(());
     };

@@ -62,6 +62,8 @@ pub enum ChatError {
     NotYours,
     #[error("only the author or an admin can delete a message")]
     NotYoursToDelete,
+    #[error("only your own chats with an agent can be deleted: archive the thread instead")]
+    NotDeletable,
     #[error("the message was deleted")]
     MessageDeleted,
     #[error("notices and unfinished replies cannot be edited")]
@@ -144,6 +146,7 @@ impl From<ChatError> for ApiError {
             E::NotYours | E::NotYoursToDelete | E::NotYoursToRetry => {
                 make(StatusCode::FORBIDDEN, ErrorCode::NotYours)
             }
+            E::NotDeletable => make(StatusCode::FORBIDDEN, ErrorCode::NotDeletable),
             E::MessageDeleted | E::TriggerDeleted => {
                 make(StatusCode::CONFLICT, ErrorCode::MessageDeleted)
             }

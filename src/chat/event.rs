@@ -9,7 +9,7 @@ use super::rows::{
     thread::Thread,
 };
 use crate::{
-    ids::{MessageId, UserId},
+    ids::{ChannelId, MessageId, ThreadId, UserId},
     realtime::{EventData, EventType},
 };
 
@@ -21,6 +21,12 @@ pub struct MessageEvent<'a> {
 #[derive(Serialize, ToSchema)]
 pub struct ThreadEvent<'a> {
     pub thread: &'a Thread,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct ThreadDeletedEvent {
+    pub thread_id: ThreadId,
+    pub channel_id: ChannelId,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -52,6 +58,10 @@ impl EventData for MessageEvent<'_> {
 
 impl EventData for ThreadEvent<'_> {
     const TYPES: &'static [EventType] = &[EventType::ThreadCreated, EventType::ThreadUpdated];
+}
+
+impl EventData for ThreadDeletedEvent {
+    const TYPES: &'static [EventType] = &[EventType::ThreadDeleted];
 }
 
 impl EventData for ChannelEvent<'_> {

@@ -137,6 +137,7 @@ text_enum! {
         NoSuchTool = "no_such_tool",
         NobodyNamed = "nobody_named",
         NotActive = "not_active",
+        NotDeletable = "not_deletable",
         NotEditable = "not_editable",
         NotEditor = "not_editor",
         NotFailed = "not_failed",

@@ -276,6 +276,12 @@ impl Eraser {
                 })
                 .await?;
         }
+        self.delete_bytes().await;
+        Ok(())
+    }
+
+    /// Deletes the bytes of removed files, and removed texts from the write-ahead log.
+    pub(super) async fn delete_bytes(&self) {
         // The file rows are gone, so delete their bytes now instead of waiting for the next cleanup.
         loop {
             match self.blobs.remove_unused(&self.db, FILES_AT_ONCE).await {
@@ -290,7 +296,6 @@ impl Eraser {
         if let Err(e) = self.db.scrub().await {
             tracing::warn!(error = %e, "erased texts may remain in the write-ahead log until the next checkpoint");
         }
-        Ok(())
     }
 
     /// Stores the number of the user's messages, unless an interrupted erasure has already done so.

@@ -26,6 +26,7 @@ crate::text_enum::text_enum! {
         ChannelMemberRemoved = "channel.member_removed",
         ThreadCreated = "thread.created",
         ThreadUpdated = "thread.updated",
+        ThreadDeleted = "thread.deleted",
         MessageCreated = "message.created",
         MessageUpdated = "message.updated",
         MessageDeleted = "message.deleted",

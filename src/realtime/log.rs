@@ -185,6 +185,20 @@ impl NewEvent {
         self
     }
 
+    /// Text that is stored and sent.
+    fn frame(&self, ts: Timestamp) -> Result<String, DbError> {
+        serde_json::to_string(&Frame {
+            r#type: self.kind,
+            seq: self.seq,
+            ts: ts.to_text(),
+            channel_id: self.audience.channel(),
+            thread_id: self.thread,
+            fork_id: self.fork,
+            data: &self.data,
+        })
+        .map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))
+    }
+
     #[must_use]
     pub fn changing(mut self, access: MembershipChange) -> Self {
         self.access = Some(access);
@@ -250,16 +264,7 @@ pub async fn reserve(c: &mut Conn, workspace: WorkspaceId, n: usize) -> Result<i
 )]
 pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Result<(), DbError> {
     let ts = now();
-    let frame = serde_json::to_string(&Frame {
-        r#type: event.kind,
-        seq: event.seq,
-        ts: ts.to_text(),
-        channel_id: event.audience.channel(),
-        thread_id: event.thread,
-        fork_id: event.fork,
-        data: &event.data,
-    })
-    .map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?;
+    let frame = event.frame(ts)?;
     let access = event.access.as_ref().map(serde_json::to_value).transpose();
     let access = access.map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?;
     let recipients = |only: &Recipients| only.users.iter().map(|user| user.0).collect();
@@ -636,6 +641,28 @@ pub async fn blank_message(
             .run()
             .await?;
     }
+    Ok(())
+}
+
+/// Replaces a stored event by another one with its number and its recipients.
+pub async fn replace(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Result<(), DbError> {
+    let stored: Option<(Timestamp,)> = c
+        .q("select ts from events where workspace_id = $1 and seq = $2")
+        .bind(workspace)
+        .bind(event.seq)
+        .opt()
+        .await?;
+    let Some((ts,)) = stored else {
+        return Ok(());
+    };
+    let frame = event.frame(ts)?;
+    c.q("update events set type = $3, frame = $4, message_id = null where workspace_id = $1 and seq = $2")
+        .bind(workspace)
+        .bind(event.seq)
+        .bind(event.kind)
+        .bind(frame)
+        .run()
+        .await?;
     Ok(())
 }
 

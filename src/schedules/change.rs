@@ -404,6 +404,21 @@ async fn remove(c: &mut Conn, row: Row) -> Result<(), DbError> {
     Ok(())
 }
 
+/// Deletes the schedules that post in a thread, which is being deleted.
+pub async fn delete_in_thread(c: &mut Conn, thread: ThreadId) -> Result<(), DbError> {
+    let found: Vec<(ScheduleId,)> = c
+        .q("select id from schedules where thread_id = $1 order by id")
+        .bind(thread)
+        .all()
+        .await?;
+    for (id,) in found {
+        if let Some(row) = find_row(c, id).await? {
+            remove(c, row).await?;
+        }
+    }
+    Ok(())
+}
+
 /// Deletes the schedules of a person who is being erased; there are at most 20.
 pub async fn erase_owner(
     c: &mut Conn,

@@ -21,7 +21,7 @@ mod row;
 mod slots;
 
 pub use announce::ScheduleEvent;
-pub use change::{CreatedSchedule, create, delete, erase_owner, patch};
+pub use change::{CreatedSchedule, create, delete, delete_in_thread, erase_owner, patch};
 pub use error::ScheduleError;
 pub use fire::{StartedRun, delete_old_slots, fire_due, run_now};
 pub use form::{DeliveryForm, ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm};

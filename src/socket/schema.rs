@@ -13,7 +13,10 @@ use crate::{
     agents::{entries::MemoryEvent, profiles::AgentEvent, segments::CompactionEvent},
     auth::{MemberEvent, WorkspaceEvent},
     chat::{
-        event::{ChannelEvent, ChannelMemberEvent, MessageEvent, ReactionEvent, ThreadEvent},
+        event::{
+            ChannelEvent, ChannelMemberEvent, MessageEvent, ReactionEvent, ThreadDeletedEvent,
+            ThreadEvent,
+        },
         forks::ForkEvent,
     },
     forks::{event::ResolutionEvent, items::ActionItemEvent},
@@ -45,6 +48,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<ChannelEvent<'_>>(schemas),
         add_schema::<ChannelMemberEvent<'_>>(schemas),
         add_schema::<ThreadEvent<'_>>(schemas),
+        add_schema::<ThreadDeletedEvent>(schemas),
         add_schema::<MessageEvent<'_>>(schemas),
         add_schema::<ReactionEvent<'_>>(schemas),
         add_schema::<ForkEvent<'_>>(schemas),

@@ -38,6 +38,7 @@ mod channel_agents;
 mod channels;
 mod chaos;
 mod chat_completions;
+mod chats;
 mod citations;
 mod collaboration;
 mod compaction;

@@ -133,6 +133,7 @@ FRESH = {
     "DELETE /v1/channels/{id}/members/{user_id}": _member,
     "POST /v1/channels/{id}/threads": _once,
     "PATCH /v1/threads/{id}": _of("thread"),
+    "DELETE /v1/threads/{id}": _of("chat"),
     "POST /v1/threads/{id}/messages": lambda t: {"id": t.thread(), "body": {"client_id": t.word("c")}},
     "PATCH /v1/messages/{id}": _of("message"),
     "DELETE /v1/messages/{id}": _of("message"),

@@ -131,6 +131,11 @@ class Things:
     def thread(self):
         return self.start()["thread"]["id"]
 
+    def chat(self):
+        """A thread in the direct channel with an agent, which can be deleted."""
+        agent = self.post("/v1/agents", {"name": self.word("partner"), "instructions": "You answer."})["id"]
+        return self.start(channel=self.post("/v1/direct", {"agent_id": agent})["id"])["thread"]["id"]
+
     def message(self):
         return self.start()["message"]["id"]
 

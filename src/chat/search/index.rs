@@ -20,7 +20,7 @@ use crate::{
         rows::message::{Message, MessageKind, MessageState, find_message},
     },
     db::{Conn, DbError, dialect::search as store, now},
-    ids::MessageId,
+    ids::{MessageId, WorkspaceId},
 };
 
 /// Version of the plain texts and of the document format; after a change, `rebuild` derives all of them again.
@@ -262,7 +262,12 @@ pub async fn reindex_stored(c: &mut Conn, id: MessageId) -> Result<(), DbError> 
 
 /// Removes a message from the index.
 pub async fn remove(c: &mut Conn, message: &Message) -> Result<(), DbError> {
-    store::remove_document(c, message.workspace_id.0, message.seq).await
+    remove_at(c, message.workspace_id, message.seq).await
+}
+
+/// Removes the message with a sequence number from the index.
+pub async fn remove_at(c: &mut Conn, workspace: WorkspaceId, seq: i64) -> Result<(), DbError> {
+    store::remove_document(c, workspace.0, seq).await
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub use frames::OwnFrame;
 pub use messages::{delete, say};
 pub use scan::{ScannedObject, scan_for};
 pub use tasks::{brief_reader_of, reader_of, visible_task};
-pub use threads::{mark_read, start};
+pub use threads::{mark_read, remove_threads, start};
 
 pub(super) use channels::list_channels;
 pub(super) use follow::{FollowForm, ReadForm, set_level};

@@ -3,6 +3,7 @@
 use axum::{Json, http::StatusCode};
 use futures::FutureExt;
 use serde::Deserialize;
+use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -28,8 +29,9 @@ use crate::{
         extract::{Body, Path, Query},
         page::{Limit, List},
     },
-    ids::{AgentId, ChannelId, FileId, ThreadId},
+    ids::{AgentId, ChannelId, FileId, ThreadId, WorkspaceId},
     patch::{nullable, present},
+    personal::{self, Eraser},
     realtime::hub::Conversation,
     server::State,
 };
@@ -39,7 +41,7 @@ const THREADS_PAGE: i64 = 20;
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(list_threads, start_thread))
-        .routes(routes!(get_thread, update_thread))
+        .routes(routes!(get_thread, update_thread, delete_thread))
         .routes(routes!(read_thread))
         .routes(routes!(follow_thread, unfollow_thread))
 }
@@ -235,6 +237,38 @@ async fn update_thread(
     Ok(Json(
         write_for(&state, WhichObject::Thread(id), update).await?,
     ))
+}
+
+/// Delete a chat with an agent
+///
+/// A person deletes their own chats, admins the examples of the workspace; other threads cannot be deleted. The thread is hidden at once;
+/// its messages, and everything that was made from them, are removed in the background. This cannot be undone.
+#[utoipa::path(delete, path = "/v1/threads/{id}", tag = "threads",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ThreadId, Path)),
+    responses((status = 204)))]
+async fn delete_thread(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+) -> Result<StatusCode, ApiError> {
+    let hub = std::sync::Arc::clone(&state.hub);
+    let delete = async move |c: &mut Conn| personal::delete_thread(c, &caller, id, &hub).await;
+    let workspace = write_for(&state, WhichObject::Thread(id), delete).await?;
+    state
+        .tracker
+        .spawn(remove_threads(state.clone(), workspace).in_current_span());
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes the deleted threads of a workspace, unless this process is already doing so.
+pub async fn remove_threads(state: State, workspace: WorkspaceId) {
+    let Some(_running) = state.personal.start_erasure(workspace.0) else {
+        return;
+    };
+    if let Err(e) = Eraser::from(&state).remove_threads(workspace).await {
+        tracing::warn!(error = %e, "could not remove deleted threads; retrying later");
+    }
 }
 
 /// Marks a thread as read and notifies the user's other sockets; shared with the WebSocket.

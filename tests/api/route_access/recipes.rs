@@ -512,6 +512,13 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             at(&by.thread(general, "Root").await),
             json!({"title": "Plan"}),
         ),
+        ("DELETE /v1/threads/{id}", "own") => {
+            let agent = id(&w.ada.agent("vibe").await);
+            let direct = by.post("/v1/direct", json!({"agent_id": agent})).await;
+            let started = by.start(&id(&direct.ok()), "Root").await;
+            Call::delete(at(&text(&started, "/thread/id")))
+        }
+        ("DELETE /v1/threads/{id}", _) => Call::delete(at(&by.thread(general, "Root").await)),
         ("PUT /v1/threads/{id}/preset" | "PUT /v1/forks/{id}/preset", _) => {
             let place = if path.contains("/threads/") {
                 by.thread(general, "Root").await

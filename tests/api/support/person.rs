@@ -395,6 +395,11 @@ impl Person {
         self.try_send(Method::POST, path, &[], body).await
     }
 
+    /// Sends a `DELETE`; `None` if there is no response.
+    pub async fn try_delete(&self, path: &str) -> Option<Reply> {
+        self.try_send(Method::DELETE, path, &[], None).await
+    }
+
     pub async fn get(&self, path: &str) -> Reply {
         self.send(Method::GET, path, &[], None).await
     }

@@ -166,6 +166,17 @@ pub async fn delete_expired(db: &Db) -> Result<(), DbError> {
     .await
 }
 
+/// Deletes the catch-ups of a thread.
+///
+/// # Errors
+/// Only database errors.
+pub async fn forget_thread(c: &mut Conn, thread: ThreadId) -> Result<(), DbError> {
+    for sql in delete_sql!("thread_id = $1") {
+        c.q(sql).bind(thread).run().await?;
+    }
+    Ok(())
+}
+
 /// Deletes the catch-ups of a person.
 ///
 /// # Errors
