@@ -69,6 +69,7 @@ use crate::{
         manifest,
         replay::{self, Replayer},
         retry::RetryPolicy,
+        title::Titler,
         turn::ReplyHandler,
         utility::Utility,
     },
@@ -349,6 +350,7 @@ impl HandlerParts<'_> {
             (TaskKind::CatchUp, self.catch_ups()),
             (TaskKind::Replay, self.replays()),
             (TaskKind::Utility, self.conditions(reflector)),
+            (TaskKind::Title, self.titles()),
             (TaskKind::Workflow, self.runs()),
         ])
     }
@@ -412,6 +414,15 @@ impl HandlerParts<'_> {
         };
         PerWorkspace::new(self.providers, catch_ups, |catch_ups, provider| {
             catch_ups.utility.provider = provider;
+        })
+    }
+
+    fn titles(&self) -> Arc<dyn Handler> {
+        let titles = Titler {
+            utility: self.utility(),
+        };
+        PerWorkspace::new(self.providers, titles, |titles, provider| {
+            titles.utility.provider = provider;
         })
     }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     db::Conn,
-    ids::{ThreadId, WorkspaceId},
+    ids::{MessageId, ThreadId, WorkspaceId},
     realtime::{Audience, EventType, NewEvent, log},
 };
 
@@ -35,6 +35,11 @@ pub(super) async fn thread_updated_as(
     id: ThreadId,
 ) -> Result<Thread, ChatError> {
     let thread = get_thread(c, id).await?;
+    let title_from: Option<MessageId> = c
+        .q("select title_from from threads where id = $1")
+        .bind(id)
+        .value()
+        .await?;
     let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(
         seq,
@@ -42,7 +47,8 @@ pub(super) async fn thread_updated_as(
         audience,
         &ThreadEvent { thread: &thread },
     )?
-    .in_conversation(id, None);
+    .in_conversation(id, None)
+    .about(title_from);
     log::append(c, workspace, event).await?;
     Ok(thread)
 }

@@ -14,6 +14,7 @@ use super::{
     },
     search::index::{self, ThreadRoot},
     text::ReplyText,
+    thread_change,
 };
 use crate::{
     agents::{
@@ -441,6 +442,7 @@ pub async fn tombstone(
         forks::erase_resolution(c, message, audience).await?;
     }
     if message.kind != MessageKind::Notice {
+        thread_change::erase_made_title(c, message, audience).await?;
         forks::erase_title(c, message, audience).await?;
         forks::on_source_changed(c, message, audience).await?;
     }
@@ -460,6 +462,10 @@ fn blank(frame: &mut serde_json::Value) {
         if let Some(metadata) = metadata.and_then(serde_json::Value::as_object_mut) {
             metadata.remove("shown_as");
         }
+    }
+    // A title that a model made from the message.
+    if let Some(title) = frame.pointer_mut("/data/thread/title") {
+        *title = serde_json::Value::Null;
     }
     if let Some(prompt) = frame.pointer_mut("/data/task/input/prompt") {
         *prompt = "".into();

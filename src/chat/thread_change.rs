@@ -10,10 +10,14 @@ use crate::{
     auth::{Caller, Scope},
     chat::{
         announce,
-        rows::thread::{ThreadMemory, ThreadStatus},
+        rows::{
+            message::Message,
+            thread::{ThreadMemory, ThreadStatus},
+        },
     },
-    db::Conn,
-    ids::ThreadId,
+    db::{Conn, DbError},
+    ids::{MessageId, ThreadId, WorkspaceId},
+    realtime::Audience,
 };
 
 /// Input of `PATCH /v1/threads/{id}`. `Some(None)` clears a field.
@@ -44,7 +48,7 @@ pub async fn update(
     let actor = &access.channel_access.actor;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     if let Some(title) = &patch.title {
-        c.q("update threads set title = $2 where id = $1")
+        c.q("update threads set title = $2, title_from = null where id = $1")
             .bind(id)
             .bind(title.clone())
             .run()
@@ -75,4 +79,63 @@ pub async fn update(
     let mut found =
         threads::with_details(c, caller.user, access.channel_access.channel, vec![thread]).await?;
     found.pop().ok_or(ChatError::ThreadNotFound)
+}
+
+/// Sets the title that a model made from a message, unless the thread has a title or the message was deleted. Appends
+/// `thread.updated`.
+///
+/// # Errors
+/// Only database errors.
+pub async fn set_made_title(
+    c: &mut Conn,
+    id: ThreadId,
+    title: &str,
+    from: MessageId,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let workspace: Option<(WorkspaceId,)> = c
+        .q("update threads set title = $2, title_from = $3 where id = $1 and title is null \
+            and exists (select 1 from messages m where m.id = $3 and m.deleted_at is null) returning workspace_id")
+        .bind(id)
+        .bind(title.to_owned())
+        .bind(from)
+        .opt()
+        .await?;
+    let Some((workspace,)) = workspace else {
+        return Ok(());
+    };
+    index::reindex_stored(c, from).await?;
+    announced(c, workspace, id, audience).await
+}
+
+/// Removes the title that a model made from a deleted message. Appends `thread.updated`.
+pub(super) async fn erase_made_title(
+    c: &mut Conn,
+    message: &Message,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let had = c
+        .q("update threads set title = null, title_from = null where id = $1 and title_from = $2")
+        .bind(message.thread_id)
+        .bind(message.id)
+        .run()
+        .await?;
+    if had == 0 {
+        return Ok(());
+    }
+    announced(c, message.workspace_id, message.thread_id, audience).await
+}
+
+/// Appends `thread.updated`, but returns only database errors, because the thread must exist.
+async fn announced(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: ThreadId,
+    audience: Audience,
+) -> Result<(), DbError> {
+    match announce::thread_updated_as(c, workspace, audience, id).await {
+        Ok(_) => Ok(()),
+        Err(ChatError::Db(e)) => Err(e),
+        Err(_) => Err(sqlx::Error::RowNotFound.into()),
+    }
 }

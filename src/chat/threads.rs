@@ -331,7 +331,7 @@ pub async fn erase_person(
     let mut participants = thread.participants;
     participants.retain(|participant| participant.id != gone);
     let is_creator = thread.created_by == user;
-    c.q("update threads set participants = $2, title = $3, created_by = $4 where id = $1")
+    c.q("update threads set participants = $2, title = $3, title_from = case when $3 is null then null else title_from end, created_by = $4 where id = $1")
         .bind(id)
         .bind(Json(participants))
         .bind(thread.title.filter(|_| !is_creator))

@@ -27,6 +27,7 @@ pub mod results;
 pub mod retry;
 pub mod sources;
 pub mod taint;
+pub mod title;
 pub mod turn;
 pub mod utility;
 pub mod workspace;

@@ -75,6 +75,7 @@ async fn failure_subject(c: &mut Conn, task: &Task) -> Result<Option<InboxSubjec
         TaskKind::Compact
         | TaskKind::Reflect
         | TaskKind::Utility
+        | TaskKind::Title
         | TaskKind::CatchUp
         | TaskKind::Replay
         | TaskKind::Schedule

@@ -32,6 +32,8 @@ text_enum! {
         Reflect = "reflect",
         /// Other work of a small model, such as the tone of a message; visible only to the requester.
         Utility = "utility",
+        /// Title of a chat with an agent; visible only to the requester.
+        Title = "title",
         /// A summary of new messages in a thread; visible only to the requester.
         CatchUp = "catch_up",
         /// Replies of an agent that are written again with a draft of the agent; visible only to the requester. Each reply is a child
@@ -54,7 +56,7 @@ impl TaskKind {
     pub fn is_personal(self) -> bool {
         matches!(
             self,
-            Self::Reflect | Self::Utility | Self::CatchUp | Self::Replay
+            Self::Reflect | Self::Utility | Self::Title | Self::CatchUp | Self::Replay
         )
     }
 
@@ -70,6 +72,7 @@ impl TaskKind {
             Self::Compact
             | Self::Reflect
             | Self::Utility
+            | Self::Title
             | Self::CatchUp
             | Self::Replay
             | Self::Schedule => Lane::Background,

@@ -1,4 +1,4 @@
-//! Chats of a person with an agent: deletion.
+//! Chats of a person with an agent: titles and deletion.
 
 use openvibe::db::{Conn, DbError, Json};
 use serde_json::{Value, json};
@@ -292,4 +292,97 @@ async fn a_reply_that_is_being_written_ends_with_its_chat() {
     forgotten(&t, SECRET).await;
     // The agent's turn in other chats is free.
     chat(&t.bo, "Again").await;
+}
+
+/// The title of a chat after its task `title` has ended, and that task.
+async fn titled(person: &Person, thread: &str) -> (Value, Value) {
+    let task = within("the title", async {
+        loop {
+            let tasks = person.get("/v1/tasks?limit=100").await.ok();
+            let ended = list(&tasks, "/data").into_iter().find(|task| {
+                task["kind"] == "title"
+                    && task["thread_id"] == thread
+                    && !task["completed_at"].is_null()
+            });
+            if let Some(task) = ended {
+                return task;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let found = person.get(&format!("/v1/threads/{thread}")).await.ok();
+    (found["title"].clone(), task)
+}
+
+#[tokio::test]
+async fn a_model_names_a_chat_once_after_the_first_reply() {
+    let t = team().await;
+    t.model()
+        .script("title", [Answer::text("\"Date of the launch.\"")]);
+    let (started, _) = chat(&t.bo, "When do we launch?").await;
+    let thread = text(&started, "/thread/id");
+    let (title, task) = titled(&t.bo, &thread).await;
+    assert_eq!(title, "Date of the launch");
+    assert_eq!(task["status"], "completed");
+    // The second reply does not cause another call, and a person's title stays.
+    t.model().script("title", [Answer::text("A second title")]);
+    let path = format!("/v1/threads/{thread}");
+    t.bo.patch(&path, json!({"title": null})).await.is(200);
+    let asked = t.bo.ask(&thread, "And where?").await;
+    t.bo.completed(&asked).await;
+    let tasks = t.bo.get("/v1/tasks?limit=100").await.ok();
+    let titles = list(&tasks, "/data").into_iter();
+    assert_eq!(titles.filter(|task| task["kind"] == "title").count(), 1);
+    assert_eq!(t.bo.get(&path).await.ok()["title"], json!(null));
+}
+
+#[tokio::test]
+async fn a_title_of_a_person_stays_and_threads_of_a_team_get_none() {
+    let t = team().await;
+    let gate = Gate::new();
+    t.model().script(
+        "title",
+        [Answer::stream().wait(&gate).piece("By a model").end()],
+    );
+    let (started, _) = chat(&t.bo, "When do we launch?").await;
+    let thread = text(&started, "/thread/id");
+    gate.reached().await;
+    let path = format!("/v1/threads/{thread}");
+    t.bo.patch(&path, json!({"title": "Mine"})).await.is(200);
+    gate.open();
+    assert_eq!(titled(&t.bo, &thread).await.0, "Mine");
+    let shared = t.bo.thread(&t.general, "Root").await;
+    let asked = t.bo.ask(&shared, "@vibe when?").await;
+    t.bo.completed(&asked).await;
+    let tasks = t.bo.get("/v1/tasks?limit=100").await.ok();
+    let of_shared = |task: &Value| task["kind"] == "title" && task["thread_id"] == shared.as_str();
+    assert!(!list(&tasks, "/data").iter().any(of_shared));
+}
+
+#[tokio::test]
+async fn a_chat_without_a_model_title_shows_its_first_line() {
+    let t = team().await;
+    t.model()
+        .script("title", [Answer::text("..."), Answer::text("...")]);
+    let (started, _) = chat(&t.bo, "When do we launch?").await;
+    let (title, task) = titled(&t.bo, &text(&started, "/thread/id")).await;
+    assert_eq!(title, json!(null));
+    assert_eq!(task["error"]["code"], "bad_response");
+}
+
+#[tokio::test]
+async fn a_title_disappears_with_the_message_that_it_was_made_from() {
+    let t = team().await;
+    t.model().script("title", [Answer::text(SECRET)]);
+    let (started, _) = chat(&t.bo, "A word, please").await;
+    let thread = text(&started, "/thread/id");
+    assert_eq!(titled(&t.bo, &thread).await.0, SECRET);
+    // Another event contains the title, too.
+    let path = format!("/v1/threads/{thread}");
+    t.bo.patch(&path, json!({"memory": "off"})).await.is(200);
+    let root = text(&started, "/message/id");
+    t.bo.delete(&format!("/v1/messages/{root}")).await.is(200);
+    assert_eq!(t.bo.get(&path).await.ok()["title"], json!(null));
+    forgotten(&t, SECRET).await;
 }

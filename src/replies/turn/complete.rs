@@ -20,7 +20,7 @@ use crate::{
         },
         context::Loaded,
         manifest::Manifest,
-        offline,
+        offline, title,
     },
     schedules::{self, Scheduled},
     tasks::{
@@ -73,6 +73,8 @@ struct Completion {
     strategy: Strategy,
     options: PassOptions,
     noted: Option<NotedQuestion>,
+    /// True if no model is connected.
+    is_offline: bool,
     compactor: Compactor,
     hub: Arc<Hub>,
 }
@@ -196,6 +198,9 @@ impl Completion {
                 .after_reply(c, task, lease, self.strategy, &self.options)
                 .await?;
         }
+        if !self.is_offline {
+            title::after_reply(c, task, lease).await?;
+        }
         if let Some(noted) = &self.noted {
             noted.store(c, task, lease).await?;
         }
@@ -270,6 +275,7 @@ impl ReplyHandler {
             strategy: loaded.strategy,
             options: reply.options,
             noted: noted(loaded, task, end),
+            is_offline: self.provider.is_offline(),
             compactor: self.compactor.clone(),
             hub: Arc::clone(&self.hub),
         };

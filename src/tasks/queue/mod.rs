@@ -20,7 +20,7 @@ macro_rules! task_sql {
 /// Condition for tasks that everyone in their conversation can see; the opposite of `TaskKind::is_personal`.
 macro_rules! is_not_personal {
     () => {
-        "kind not in ('reflect', 'utility', 'catch_up', 'replay')"
+        "kind not in ('reflect', 'utility', 'title', 'catch_up', 'replay')"
     };
 }
 pub(crate) use is_not_personal;

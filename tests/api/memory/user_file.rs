@@ -23,7 +23,9 @@ async fn direct(who: &Person, handle: &str) -> String {
 async fn asked(t: &Team, who: &Person, thread: &str) -> (String, String) {
     let task = who.ask(thread, "@vibe hi").await;
     who.completed(&task).await;
-    let request = t.model().requests().pop().unwrap();
+    // Chats are named after their first reply.
+    let mut requests = t.model().requests().into_iter();
+    let request = requests.rfind(|r| r.speaker != "title").unwrap();
     (task, request.turns().join("\n\n"))
 }
 

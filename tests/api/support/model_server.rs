@@ -479,6 +479,9 @@ fn speaker_of(body: &Value) -> String {
     if system.starts_with("You answer one question") {
         return "condition".to_owned();
     }
+    if system.starts_with("You name a chat") {
+        return "title".to_owned();
+    }
     if system.starts_with("You draft an agent") {
         return "drafter".to_owned();
     }

@@ -12873,6 +12873,8 @@ export interface components {
          *
          *     `utility`: Other work of a small model, such as the tone of a message; visible only to the requester.
          *
+         *     `title`: Title of a chat with an agent; visible only to the requester.
+         *
          *     `catch_up`: A summary of new messages in a thread; visible only to the requester.
          *
          *     `replay`: Replies of an agent that are written again with a draft of the agent; visible only to the requester. Each reply is a child task.
@@ -12886,7 +12888,7 @@ export interface components {
          *     `workflow`: Run of a workflow; the task has no agent.
          * @enum {string}
          */
-        TaskKind: "reply" | "resolve" | "collaborate" | "compact" | "reflect" | "utility" | "catch_up" | "replay" | "schedule" | "response" | "delegate" | "workflow";
+        TaskKind: "reply" | "resolve" | "collaborate" | "compact" | "reflect" | "utility" | "title" | "catch_up" | "replay" | "schedule" | "response" | "delegate" | "workflow";
         TaskOutput: {
             /** @description The reply; for a `resolve`, the resolution message if it was published immediately. */
             message_id?: components["schemas"]["MessageId"];
