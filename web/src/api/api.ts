@@ -155,6 +155,9 @@ export class Api {
   patchThread(id: string, body: ThreadPatch): Promise<Thread> {
     return this.#take(this.#http.PATCH('/v1/threads/{id}', { ...at({ id }), body }));
   }
+  deleteThread(id: string): Promise<void> {
+    return this.#take(this.#http.DELETE('/v1/threads/{id}', at({ id })));
+  }
   /** `all` follows the thread, `none` mutes it, null restores the default (mentions only). */
   follow(id: string, level: 'all' | 'none' | null): Promise<Follow> {
     const path = at({ id });

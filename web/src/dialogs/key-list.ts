@@ -13,6 +13,7 @@ export const KEY_LIST: [string[], string][] = [
   [['P'], 'Previous unread thread'],
   [['Ctrl', 'F'], 'Find in this thread; press again to find in the page'],
   [['D'], 'Deep dive from the focused message'],
+  [['A'], 'Ask an agent about the focused message'],
   [['E'], 'Edit the focused message, if it is yours'],
   [['↑'], 'In an empty composer: edit your last message'],
   [['E'], 'In the inbox: done'],

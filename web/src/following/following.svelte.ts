@@ -102,6 +102,11 @@ export class Following {
   #onEvent(e: ServerEvent): void {
     untrack(() => {
       if (e.type === 'fork.created' && e.data.fork.created_by === this.#ws.myId) return this.soon();
+      if (e.type === 'thread.deleted') {
+        const gone = e.data.thread_id;
+        this.#found = this.#found.filter((x) => x.thread?.id !== gone && x.fork?.thread_id !== gone);
+        return;
+      }
       if (e.type !== 'message.created' || this.status !== 'ready') return;
       const m = e.data.message;
       const id = m.fork_id ?? m.thread_id;

@@ -1,5 +1,6 @@
 import type { Component } from 'svelte';
 import AlarmClock from '@lucide/svelte/icons/alarm-clock';
+import BotMessageSquare from '@lucide/svelte/icons/bot-message-square';
 import Bookmark from '@lucide/svelte/icons/bookmark';
 import Brain from '@lucide/svelte/icons/brain';
 import Copy from '@lucide/svelte/icons/copy';
@@ -10,13 +11,16 @@ import Pencil from '@lucide/svelte/icons/pencil';
 import Play from '@lucide/svelte/icons/play';
 import Quote from '@lucide/svelte/icons/quote';
 import Trash2 from '@lucide/svelte/icons/trash-2';
+import Users from '@lucide/svelte/icons/users';
 import type { Message } from '../api/types';
+import { isQuotable } from '../chats/quotes';
 import { saveMessage } from '../inbox/save';
 import { to, type Router } from '../lib/router.svelte';
 import { copyText } from '../lib/secure';
 import { rulesOf, stopText } from '../memory/stops';
 import { quoteInFork, canQuoteInFork, canFork, startFork } from './start-fork';
 import { ThreadState } from './thread.svelte';
+import { isChat } from './thread-actions';
 import type { Ui } from './ui.svelte';
 import type { MessageWindow } from './window.svelte';
 import type { WorkspaceState } from './workspace.svelte';
@@ -88,6 +92,22 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
       quick: true,
       fork: true,
       run: () => quoteInFork(m, { ws, router }),
+    });
+  if (ws.people.canWrite && ws.people.agents.length > 0 && isQuotable(m))
+    list.push({
+      label: 'Ask an agent…',
+      icon: BotMessageSquare,
+      key: 'a',
+      quick: false,
+      run: () => (ui.dialog = { name: 'ask-agent', message: m }),
+    });
+  const thread = ws.threads.map.get(m.thread_id);
+  if (thread && !m.fork_id && isChat(thread, ws) && ws.people.canWrite && isQuotable(m))
+    list.push({
+      label: 'Bring to the team…',
+      icon: Users,
+      quick: false,
+      run: () => (ui.dialog = { name: 'bring-to-team', message: m }),
     });
   if (mine && m.kind === 'text') list.push({ label: 'Edit', icon: Pencil, key: 'e', quick: true, run: edit });
   list.push(

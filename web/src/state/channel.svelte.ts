@@ -93,6 +93,10 @@ export class ChannelState {
     const next = others.findIndex((id) => (this.#deps.threads.map.get(id)?.last_seq ?? 0) < thread.last_seq);
     this.#set(others.toSpliced(next < 0 ? others.length : next, 0, thread.id));
   }
+  /** Removes a thread that was deleted. */
+  remove(thread: string): void {
+    if (this.#known.has(thread)) this.#set(this.ids.filter((id) => id !== thread));
+  }
   /** Checks whether the list reaches a thread with this `last_seq`. */
   covers(seq: number): boolean {
     return seq >= this.#reach;

@@ -67,6 +67,8 @@ export class Incoming {
       case 'thread.updated':
         this.#ws.threads.put(e.data.thread);
         return this.#open.list(this.#ws.threads.map.get(e.data.thread.id));
+      case 'thread.deleted':
+        return this.#ws.forgetThread(e.data.thread_id, e.data.channel_id);
       case 'message.created':
         return this.#created(e);
       case 'message.updated':

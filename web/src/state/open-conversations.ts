@@ -34,6 +34,12 @@ export class OpenConversations {
   list(thread: Thread | undefined): void {
     if (thread) this.channels.known(thread.channel_id)?.put(thread);
   }
+  /** Removes a thread that was deleted from its channel's list, and empties its view. */
+  remove(thread: string, channel: string): void {
+    this.channels.known(channel)?.remove(thread);
+    this.threads.known(thread)?.gone();
+    for (const state of this.forks.all()) if (state.fork?.thread_id === thread) state.gone();
+  }
   /** Threads that are on screen or one step away. */
   shownThreads(): Set<string> {
     const shown = new Set(this.threads.keys());

@@ -1,5 +1,6 @@
 import { errorMessage } from '../api/problem';
 import type { Thread } from '../api/types';
+import { to, type Router } from '../lib/router.svelte';
 import { threadTitle } from '../lib/text';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
@@ -24,4 +25,24 @@ export async function setArchived(thread: Thread, archived: boolean, deps: Threa
   } catch (e) {
     ui.show(errorMessage(e));
   }
+}
+
+/** Checks whether this is the user's own chat with an agent, which can be deleted. */
+export function isChat(thread: Thread, ws: WorkspaceState): boolean {
+  const channel = ws.channels.map.get(thread.channel_id);
+  return channel?.kind === 'direct' && channel.agent_id !== null && (channel.member_ids?.length ?? 0) <= 1;
+}
+
+/** Deletes a chat for good, and leaves it if it is on screen. */
+export async function deleteChat(
+  thread: Thread,
+  { ws, ui, router }: ThreadActionDeps & { router: Router },
+): Promise<void> {
+  await ws.api.deleteThread(thread.id);
+  const channel = ws.channels.map.get(thread.channel_id);
+  const { route } = router.place;
+  if (channel && route.name === 'thread' && route.thread === thread.id)
+    router.go(to.channel(ws.slug, ws.channels.segment(channel)));
+  ws.forgetThread(thread.id, thread.channel_id);
+  ui.show(`“${threadTitle(thread)}” is deleted`);
 }

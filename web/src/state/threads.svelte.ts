@@ -121,6 +121,13 @@ export class Threads {
     else this.#muted.delete(id);
     if (this.map.has(id)) this.patch(id, { follow });
   }
+  /** Removes a thread that was deleted. */
+  remove(id: string): void {
+    this.map.delete(id);
+    this.#seenVersions.delete(id);
+    this.#changed.delete(id);
+    this.#muted.delete(id);
+  }
   #unread(id: string, mention: boolean): void {
     const t = this.map.get(id)!;
     this.patch(id, {

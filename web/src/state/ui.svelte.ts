@@ -31,7 +31,8 @@ export type Dialog =
   | { name: 'channel-agent'; id: string; agent?: string }
   | { name: 'browse-channels' }
   | { name: 'rename-thread'; thread: string }
-  | { name: 'remember' | 'remind'; message: Message }
+  | { name: 'delete-chat'; thread: string }
+  | { name: 'remember' | 'remind' | 'bring-to-team' | 'ask-agent'; message: Message }
   /** `empty`: ID of a fork without messages that the new one replaces. */
   | { name: 'ask-agents'; message: Message; empty: string | null }
   /** The run is in the message's thread. */

@@ -65,6 +65,12 @@ export abstract class MessageWindow {
   /** Tasks that have rows here. */
   protected abstract tasks(): Promise<List<Task>>;
 
+  /** Called when the conversation was deleted. */
+  gone(): void {
+    this.#load++; // drops a load in flight
+    this.messages = [];
+    this.status = 'missing';
+  }
   async load(at: OpenAt = 'unread'): Promise<void> {
     if (this.status !== 'ready' || typeof at === 'object')
       this.status = this.messages.length ? this.status : 'loading';

@@ -54,6 +54,7 @@ export interface WorkspaceParts {
   apply(e: ServerEvent): void;
   onFrame(f: DroppableFrame): void;
   learnThread(thread: Thread, version?: number): void;
+  forgetThread(thread: string, channel: string): void;
   learnTasks(tasks: Task[]): void;
   stop(): void;
 }

@@ -259,6 +259,12 @@ export class WorkspaceState implements WorkspaceParts {
     this.threads.learn(thread, version);
     this.#open.list(this.threads.map.get(thread.id));
   }
+  /** Removes a thread that was deleted. */
+  forgetThread(thread: string, channel: string): void {
+    this.#open.remove(thread, channel);
+    this.threads.remove(thread);
+    this.inbox.spread();
+  }
   learnTasks(tasks: Task[]): void {
     for (const t of tasks) this.tasks.learn(t);
   }

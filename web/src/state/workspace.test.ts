@@ -125,6 +125,16 @@ test('events during loading win over the response; fields that only the response
   await ws.thread('thread_1').reload();
   expect(ws.threads.map.get('thread_1')).toMatchObject({ status: 'open' });
 });
+test('a deleted thread leaves the lists, and its view says so', async () => {
+  const open = ws.thread('thread_1');
+  await open.load();
+  const list = ws.channel('chan_1');
+  await list.load();
+  expect(list.has('thread_1')).toBe(true);
+  event('thread.deleted', { thread_id: 'thread_1', channel_id: 'chan_1' });
+  expect([open.status, open.messages, list.has('thread_1')]).toEqual(['missing', [], false]);
+  expect(ws.threads.map.has('thread_1')).toBe(false);
+});
 test('events during loading win over the page', async () => {
   const old = message({ seq: 5, content: 'before' });
   backend.messages = [old];
