@@ -1469,7 +1469,9 @@ async fn remove_threads_forever(state: State) {
         match personal::workspaces_to_clean(&state.db).await {
             Ok(workspaces) => {
                 for workspace in workspaces {
-                    remove_threads(state.clone(), workspace).await;
+                    state
+                        .tracker
+                        .spawn(remove_threads(state.clone(), workspace));
                 }
             }
             Err(e) => tracing::warn!(error = %e, "could not look up deleted threads; retrying"),

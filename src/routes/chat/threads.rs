@@ -261,11 +261,14 @@ async fn delete_thread(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Removes the deleted threads of a workspace, unless this process is already doing so.
+/// Removes the deleted threads of a workspace, unless another call in this process is waiting to do so.
 pub async fn remove_threads(state: State, workspace: WorkspaceId) {
-    let Some(_running) = state.personal.start_erasure(workspace.0) else {
+    let Some(waiting) = state.personal.start_erasure(workspace.0) else {
         return;
     };
+    let _turn = state.personal.erase(workspace).await;
+    // A thread that is deleted from here on needs another call.
+    drop(waiting);
     if let Err(e) = Eraser::from(&state).remove_threads(workspace).await {
         tracing::warn!(error = %e, "could not remove deleted threads; retrying later");
     }
