@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{AuthError, Role, Scope, Scopes, UserKind, demands, has_demands};
 use crate::{
-    db::{Conn, Db, DbError, Share, now},
+    db::{Conn, Db, DbError, Json, Share, now},
     ids::{ApiKeyId, BotId, SessionId, UserId, WorkspaceId},
     realtime::log::AgentVisibility,
     time::Timestamp,
@@ -152,7 +152,15 @@ impl Caller {
         tracing::Span::current().record("workspace.id", tracing::field::display(workspace));
         let mut scopes = match self.kind {
             UserKind::Person => role.scopes(),
-            UserKind::Bot => Scopes::of_bots(),
+            // They may have changed since the request was authenticated.
+            UserKind::Bot => {
+                let row: Option<(Json<Scopes>,)> = c
+                    .q("select scopes from bots where id = $1")
+                    .bind(self.user)
+                    .opt()
+                    .await?;
+                row.ok_or(AuthError::NotAuthenticated)?.0.0
+            }
         };
         if let Credential::Key {
             scopes: granted, ..

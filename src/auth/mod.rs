@@ -62,7 +62,9 @@ pub use names::{DisplayName, slugify};
 pub use password::Hasher;
 pub use role::{Role, Scope, Scopes, UserKind};
 pub(crate) use security_mail::{SecurityChange, SecurityMail};
-pub use sessions::{SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, touch};
+pub use sessions::{
+    SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, find_key_holder, touch,
+};
 pub use tokens::{Token, hash_token, new_token};
 pub use users::{
     KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, mark_names_changed,

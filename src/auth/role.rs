@@ -83,7 +83,7 @@ text_enum! {
 pub struct Scopes(pub BTreeSet<Scope>);
 
 impl Scopes {
-    /// Scopes of every key of a bot.
+    /// Scopes that a bot can have.
     pub fn of_bots() -> Self {
         Self([Scope::ChatRead, Scope::ChatWrite].into_iter().collect())
     }

@@ -136,16 +136,58 @@ pub async fn find_caller(c: &mut Conn, token: &Token) -> Result<FoundCaller, Aut
     }
 }
 
+macro_rules! key_sql {
+    ($condition:literal) => {
+        concat!(
+            "select k.id, k.user_id, u.name, k.workspace_id, k.scopes, k.expires_at, k.last_used_at \
+             from api_keys k join users u on u.id = k.user_id where ",
+            $condition
+        )
+    };
+}
+
+macro_rules! bot_key_sql {
+    ($condition:literal) => {
+        concat!(
+            "select k.id, k.bot_id, u.name, b.workspace_id, b.scopes, b.status = 'active' as is_active, k.last_used_at \
+             from bot_keys k join bots b on b.id = k.bot_id join users u on u.id = k.bot_id where ",
+            $condition
+        )
+    };
+}
+
 async fn find_key(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError> {
+    let hash = hash_token(key);
     let row: Option<KeyRow> = c
-        .q("select k.id, k.user_id, u.name, k.workspace_id, k.scopes, k.expires_at, k.last_used_at \
-            from api_keys k join users u on u.id = k.user_id where k.token_hash = $1")
-        .bind(hash_token(key))
+        .q(key_sql!("k.token_hash = $1"))
+        .bind(hash.clone())
         .opt()
         .await?;
-    let Some(row) = row else {
-        return find_bot_key(c, key).await;
-    };
+    if let Some(row) = row {
+        return person_with_key(row);
+    }
+    let row: Option<BotKeyRow> = c
+        .q(bot_key_sql!("k.token_hash = $1"))
+        .bind(hash)
+        .opt()
+        .await?;
+    bot_with_key(row.ok_or(AuthError::NotAuthenticated)?)
+}
+
+/// The person or bot with the key that has this ID, for work that a request with the key has prepared.
+///
+/// # Errors
+/// `NotAuthenticated`, or `BotPaused`.
+pub async fn find_key_holder(c: &mut Conn, id: ApiKeyId) -> Result<Caller, AuthError> {
+    let row: Option<KeyRow> = c.q(key_sql!("k.id = $1")).bind(id).opt().await?;
+    if let Some(row) = row {
+        return Ok(person_with_key(row)?.caller);
+    }
+    let row: Option<BotKeyRow> = c.q(bot_key_sql!("k.id = $1")).bind(id).opt().await?;
+    Ok(bot_with_key(row.ok_or(AuthError::NotAuthenticated)?)?.caller)
+}
+
+fn person_with_key(row: KeyRow) -> Result<FoundCaller, AuthError> {
     if row.expires_at.is_some_and(|at| at <= now()) {
         return Err(AuthError::NotAuthenticated);
     }
@@ -174,18 +216,12 @@ struct BotKeyRow {
     bot_id: UserId,
     name: String,
     workspace_id: WorkspaceId,
+    scopes: Json<Scopes>,
     is_active: bool,
     last_used_at: Option<Timestamp>,
 }
 
-async fn find_bot_key(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError> {
-    let row: Option<BotKeyRow> = c
-        .q("select k.id, k.bot_id, u.name, b.workspace_id, b.status = 'active' as is_active, k.last_used_at \
-            from bot_keys k join bots b on b.id = k.bot_id join users u on u.id = k.bot_id where k.token_hash = $1")
-        .bind(hash_token(key))
-        .opt()
-        .await?;
-    let row = row.ok_or(AuthError::NotAuthenticated)?;
+fn bot_with_key(row: BotKeyRow) -> Result<FoundCaller, AuthError> {
     if !row.is_active {
         return Err(AuthError::BotPaused);
     }
@@ -197,7 +233,7 @@ async fn find_bot_key(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError>
             credential: Credential::Key {
                 id: row.id,
                 workspace: row.workspace_id,
-                scopes: Scopes::of_bots(),
+                scopes: row.scopes.0,
             },
         },
         stale: row

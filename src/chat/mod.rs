@@ -7,6 +7,7 @@ pub mod access;
 mod announce;
 mod arrows;
 pub mod bindings;
+pub mod bots;
 pub mod channels;
 pub mod collaboration;
 mod emoji;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{
     ChatError,
+    bots::{self, BotSummary},
     channels::MyChannel,
     follows,
     forks::{self, Fork},
@@ -25,6 +26,8 @@ use crate::{
 
 /// Maximum number of members in a snapshot; `GET /v1/members` lists all.
 const MEMBERS_MAX: i64 = 500;
+/// Maximum number of bots in a snapshot; `GET /v1/bots` lists all.
+const BOTS_MAX: i64 = 200;
 const CHANNELS_MAX: i64 = 2000;
 const AGENTS_MAX: i64 = 500;
 
@@ -63,6 +66,8 @@ pub struct Snapshot {
     pub workspace: Workspace,
     /// The first 500 members.
     pub members: Vec<Member>,
+    /// The first 200 bots.
+    pub bots: Vec<BotSummary>,
     pub channels: Vec<MyChannel>,
     /// The first 500 agents.
     pub agents: Vec<AgentSummary>,
@@ -116,6 +121,7 @@ pub async fn load(
         },
         workspace,
         members: auth::list_members(c, actor.workspace, None, None, MEMBERS_MAX).await?,
+        bots: bots::list_bots(c, actor.workspace, BOTS_MAX).await?,
         channels: super::channels::list_mine(
             c,
             actor.workspace,

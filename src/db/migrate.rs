@@ -100,6 +100,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_128_150_200, "add_sign_in_demands"),
     common!(20_261_128_160_000, "create_thread_removals"),
     common!(20_261_128_160_100, "add_thread_title_sources"),
+    common!(20_261_128_170_000, "add_bot_rights"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -3,15 +3,17 @@
 use super::{
     error::HookError,
     object::{Bot, BotForm, BotKey, BotWithKeys},
-    row::{add_channels, check_channel, get_bot, insert_bot, parse_about},
+    row::{
+        add_channels, check_channel, check_domains, check_scopes, get_bot, insert_bot, parse_about,
+    },
 };
 use crate::{
     auth::{
-        Actor, AuditAction, Caller, DisplayName, Scope, handles, hash_token, new_token,
+        Actor, AuditAction, Caller, DisplayName, Scope, Scopes, handles, hash_token, new_token,
         record_audit,
     },
     chat::{ChatError, access, channels::ChannelKind},
-    db::{Conn, DbError, dialect, now},
+    db::{Conn, DbError, Json, dialect, now},
     ids::{ApiKeyId, BotId, ChannelId, HookId},
     secrets,
 };
@@ -62,20 +64,28 @@ pub async fn create_bot(c: &mut Conn, actor: &Actor<'_>, form: &BotForm) -> Resu
         return Err(HookError::Invalid(problem, "channel_ids"));
     }
     let about = form.about.as_deref().map_or(Ok(None), parse_about)?;
+    let scopes = form.scopes.clone().unwrap_or_else(Scopes::of_bots);
+    check_scopes(&scopes)?;
+    check_domains(&form.link_domains)?;
     for channel in &form.channel_ids {
         check_channel(c, actor, *channel).await?;
     }
     let id = insert_bot(c, actor, &form.name).await?;
-    c.q("update bots set about = $2 where id = $1")
+    c.q("update bots set about = $2, scopes = $3, show_emails = $4, link_domains = $5 where id = $1")
         .bind(id)
         .bind(about)
+        .bind(Json(scopes))
+        .bind(form.show_emails)
+        .bind(Json(form.link_domains.clone()))
         .run()
         .await?;
     for channel in &form.channel_ids {
         insert_channel(c, id, *channel).await?;
     }
     let bot = get_shown(c, actor, id).await?;
-    let data = serde_json::json!({"name": bot.name});
+    let data = serde_json::json!({
+        "name": bot.name, "scopes": bot.scopes, "show_emails": bot.show_emails, "link_domains": bot.link_domains,
+    });
     record_audit(c, actor, AuditAction::BotCreated, id.to_string(), data).await?;
     Ok(bot)
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::template::HookTemplate;
 use crate::{
+    auth::{Scope, Scopes},
     chat::post::MentionLimit,
     db::Json,
     ids::{ApiKeyId, BotId, ChannelId, HookId, UserId},
@@ -66,6 +67,14 @@ pub struct Bot {
     /// Channels that the bot is in and the caller can read. The bot's keys read and write only these.
     #[sqlx(skip)]
     pub channel_ids: Vec<ChannelId>,
+    /// Rights of the bot's keys: `chat:read`, `chat:write`, or both. Webhooks need none.
+    #[schema(value_type = Vec<Scope>)]
+    pub scopes: Json<Scopes>,
+    /// True if the bot's keys see the email addresses of people in Slack's Web API.
+    pub show_emails: bool,
+    /// Domains, with their subdomains, for whose links the bot can add previews to messages.
+    #[schema(value_type = Vec<String>)]
+    pub link_domains: Json<Vec<String>>,
     pub status: BotStatus,
     pub created_by: UserId,
     pub created_at: Timestamp,
@@ -119,6 +128,15 @@ pub struct BotForm {
     #[serde(default)]
     #[schema(max_items = 20)]
     pub channel_ids: Vec<ChannelId>,
+    /// `chat:read` and `chat:write` by default.
+    #[schema(value_type = Option<Vec<Scope>>)]
+    pub scopes: Option<Scopes>,
+    #[serde(default)]
+    pub show_emails: bool,
+    /// At most 20 domains in lowercase.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    pub link_domains: Vec<String>,
 }
 
 /// An address to which a program sends messages for a channel.
@@ -210,6 +228,17 @@ pub struct BotPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub about: Option<String>,
+    /// Apply to all keys at once.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Vec<Scope>>, nullable = false)]
+    pub scopes: Option<Scopes>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub show_emails: Option<bool>,
+    /// At most 20 domains in lowercase.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false, max_items = 20)]
+    pub link_domains: Option<Vec<String>>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub status: Option<BotStatus>,

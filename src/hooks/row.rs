@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     auth::{
-        Actor, AuditAction, DisplayName, Scope, UserKind, handles, hash_token,
+        Actor, AuditAction, DisplayName, Scope, Scopes, UserKind, handles, hash_token,
         look_alikes::Skeletons, mark_names_changed, new_token, record_audit, shown_names,
     },
-    chat::{ChatError, channels::ChannelKind, post::MentionLimit},
+    chat::{ChatError, bots::announce_bot, channels::ChannelKind, post::MentionLimit},
     db::{Conn, DbError, Json, dialect, is_in_visible_channel, is_visible_channel, now},
     ids::{BotId, ChannelId, HookId, WorkspaceId},
     secrets::{self, Sealed},
@@ -25,12 +25,15 @@ const HOOKS_MAX: i64 = 200;
 const BOTS_MAX: i64 = 1000;
 /// Maximum number of other channels of a webhook.
 const OTHERS_MAX: usize = 20;
+/// Maximum number of domains for whose links a bot adds previews.
+const DOMAINS_MAX: usize = 20;
+const DOMAIN_BYTES_MAX: usize = 253;
 const ABOUT_UNITS_MAX: usize = 500;
 
 macro_rules! bot_sql {
     ($tail:literal) => {
         concat!(
-            "select b.id, b.handle, u.name, u.avatar_url, b.about, b.status, b.created_by, b.created_at, b.last_used_at, \
+            "select b.id, b.handle, u.name, u.avatar_url, b.about, b.scopes, b.show_emails, b.link_domains, b.status, b.created_by, b.created_at, b.last_used_at, \
              b.version from bots b join users u on u.id = b.id ",
             $tail
         )
@@ -221,7 +224,7 @@ fn check_template(template: Option<&HookTemplate>) -> Result<(), HookError> {
     checked.map_err(|problem| HookError::Invalid(problem, "template"))
 }
 
-/// Inserts a bot and the account that its messages refer to, which nobody can sign in to.
+/// Inserts a bot and the account that its messages refer to, which nobody can sign in to. Appends `bot.updated`.
 pub(super) async fn insert_bot(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -263,6 +266,7 @@ pub(super) async fn insert_bot(
         .bind(now())
         .run()
         .await?;
+    announce_bot(c, actor.workspace, id).await?;
     Ok(id)
 }
 
@@ -472,6 +476,34 @@ pub(super) fn parse_about(about: &str) -> Result<Option<String>, HookError> {
     Ok(Some(about.trim().to_owned()).filter(|about| !about.is_empty()))
 }
 
+/// # Errors
+/// `Invalid` for no scope, and for one that bots cannot have.
+pub(super) fn check_scopes(scopes: &Scopes) -> Result<(), HookError> {
+    let allowed = Scopes::of_bots();
+    if scopes.0.is_empty() || scopes.0.iter().any(|scope| !allowed.has(*scope)) {
+        let problem = "a bot has the scope `chat:read`, `chat:write`, or both".to_owned();
+        return Err(HookError::Invalid(problem, "scopes"));
+    }
+    Ok(())
+}
+
+/// # Errors
+/// `Invalid`.
+pub(super) fn check_domains(domains: &[String]) -> Result<(), HookError> {
+    let is_label = |label: &str| {
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !label.is_empty() && label.chars().all(is_part)
+    };
+    let fits =
+        |domain: &String| domain.len() <= DOMAIN_BYTES_MAX && domain.split('.').all(is_label);
+    if domains.len() <= DOMAINS_MAX && domains.iter().all(fits) {
+        return Ok(());
+    }
+    let problem =
+        format!("at most {DOMAINS_MAX} domains are allowed, in lowercase, such as git.example.com");
+    Err(HookError::Invalid(problem, "link_domains"))
+}
+
 /// Changes a bot, if it still has the version `expected`.
 ///
 /// # Errors
@@ -493,6 +525,7 @@ pub async fn patch_bot(
         None => bot.about.clone(),
         Some(about) => parse_about(about)?,
     };
+    patch.scopes.as_ref().map_or(Ok(()), check_scopes)?;
     if let Some(name) = patch.name.as_ref().filter(|name| name.trim() != bot.name) {
         let name = DisplayName::parse(name, "name")?.0;
         shown_names::check_bot(c, actor.workspace, &name).await?;
@@ -505,16 +538,29 @@ pub async fn patch_bot(
             .run()
             .await?;
         mark_names_changed(c).await?;
+        announce_bot(c, actor.workspace, id).await?;
     }
-    c.q("update bots set about = $2, status = $3, version = version + 1 where id = $1")
+    patch
+        .link_domains
+        .as_deref()
+        .map_or(Ok(()), check_domains)?;
+    let domains = patch.link_domains.clone().map_or(bot.link_domains, Json);
+    let scopes = patch.scopes.clone().map_or(bot.scopes, Json);
+    c.q("update bots set about = $2, status = $3, scopes = $4, show_emails = $5, link_domains = $6, version = version + 1 where id = $1")
         .bind(id)
         .bind(about)
         .bind(patch.status.unwrap_or(bot.status))
+        .bind(scopes)
+        .bind(patch.show_emails.unwrap_or(bot.show_emails))
+        .bind(domains)
         .run()
         .await?;
     let mut changed = get_bot(c, actor.workspace, id).await?;
     add_channels(c, actor, std::slice::from_mut(&mut changed)).await?;
-    let data = serde_json::json!({"name": changed.name, "status": changed.status});
+    let data = serde_json::json!({
+        "name": changed.name, "status": changed.status, "scopes": changed.scopes, "show_emails": changed.show_emails,
+        "link_domains": changed.link_domains,
+    });
     record_audit(c, actor, AuditAction::BotUpdated, id.to_string(), data).await?;
     Ok(changed)
 }

@@ -19,6 +19,7 @@ crate::text_enum::text_enum! {
         MemberJoined = "member.joined",
         MemberUpdated = "member.updated",
         MemberRemoved = "member.removed",
+        BotUpdated = "bot.updated",
         ChannelCreated = "channel.created",
         ChannelUpdated = "channel.updated",
         ChannelArchived = "channel.archived",

@@ -13,6 +13,7 @@ use crate::{
     agents::{entries::MemoryEvent, profiles::AgentEvent, segments::CompactionEvent},
     auth::{MemberEvent, WorkspaceEvent},
     chat::{
+        bots::BotEvent,
         event::{
             ChannelEvent, ChannelMemberEvent, MessageEvent, ReactionEvent, ThreadDeletedEvent,
             ThreadEvent,
@@ -45,6 +46,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
     vec![
         add_schema::<WorkspaceEvent<'_>>(schemas),
         add_schema::<MemberEvent<'_>>(schemas),
+        add_schema::<BotEvent<'_>>(schemas),
         add_schema::<ChannelEvent<'_>>(schemas),
         add_schema::<ChannelMemberEvent<'_>>(schemas),
         add_schema::<ThreadEvent<'_>>(schemas),

@@ -1,0 +1,58 @@
+//! Bots as the clients of a workspace know them.
+
+use serde::Serialize;
+
+use crate::{
+    db::{Conn, DbError},
+    ids::{BotId, WorkspaceId},
+    realtime::{Audience, EventData, EventType, NewEvent, log},
+};
+
+/// A bot, so that clients can name it.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct BotSummary {
+    pub id: BotId,
+    pub handle: String,
+    pub name: String,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct BotEvent<'a> {
+    pub bot: &'a BotSummary,
+}
+
+impl EventData for BotEvent<'_> {
+    const TYPES: &'static [EventType] = &[EventType::BotUpdated];
+}
+
+/// Bots of a workspace, oldest first.
+///
+/// # Errors
+/// Only database errors.
+pub async fn list_bots(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    limit: i64,
+) -> Result<Vec<BotSummary>, DbError> {
+    c.q("select b.id, b.handle, u.name from bots b join users u on u.id = b.id where b.workspace_id = $1 order by b.id limit $2")
+        .bind(workspace)
+        .bind(limit)
+        .all()
+        .await
+}
+
+/// Appends `bot.updated` for a new or renamed bot. The workspace must be locked.
+///
+/// # Errors
+/// Only database errors.
+pub async fn announce_bot(c: &mut Conn, workspace: WorkspaceId, id: BotId) -> Result<(), DbError> {
+    let bot: BotSummary = c
+        .q("select b.id, b.handle, u.name from bots b join users u on u.id = b.id where b.id = $1")
+        .bind(id)
+        .one()
+        .await?;
+    let seq = log::reserve(c, workspace, 1).await?;
+    let data = BotEvent { bot: &bot };
+    let event = NewEvent::new(seq, EventType::BotUpdated, Audience::Workspace, &data)?;
+    log::append(c, workspace, event).await
+}
