@@ -84,7 +84,7 @@ use crate::{
         workspaces::workspace_cache,
     },
     share::SharedTurns,
-    socket,
+    slack, socket,
     storage::directory,
     tasks::{
         Queue, TaskKind, asleep, budgets,
@@ -1377,6 +1377,9 @@ async fn remove_contexts_forever(state: State) {
         }
         if let Err(e) = hooks::delete_old_threads(&state.db).await {
             tracing::warn!(error = %e, "old threads of webhooks could not be forgotten; trying again tomorrow");
+        }
+        if let Err(e) = slack::delete_old_uploads(&state.db).await {
+            tracing::warn!(error = %e, "expired addresses for files could not be deleted; trying again tomorrow");
         }
         if let Err(e) = hooks::delete_old_requests(&state.db).await {
             tracing::warn!(error = %e, "old requests to webhooks could not be deleted; trying again tomorrow");

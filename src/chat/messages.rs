@@ -27,7 +27,7 @@ pub use super::{
     emoji::emoji_name,
     rows::message::{
         AuthorKind, Mention, MentionKind, Message, MessageAuthor, MessageKind, MessageMetadata,
-        MessageSource, MessageState, Reaction, RootRange, RunStart, ShownAs, Window,
+        MessageSource, MessageState, Reaction, RootRange, RunStart, ShownAs, Unfurl, Window,
         conversation_seq, find_message, get_message, list, list_roots,
     },
     text::{ReplyText, Text},
@@ -87,12 +87,17 @@ pub async fn edit(
     if caller.bot().is_some() {
         found.limit_to(KEY_MENTIONS);
     }
-    c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5 where id = $1")
+    let mut metadata = message.metadata.clone();
+    metadata
+        .unfurls
+        .retain(|unfurl| unfurl.is_in(&text.content));
+    c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5, metadata = $6 where id = $1")
         .bind(id)
         .bind(text.content.clone())
         .bind(text.plain.clone())
         .bind(Json(found.mentions.clone()))
         .bind(now())
+        .bind(Json(metadata))
         .run()
         .await?;
     quota::recount_edit(c, message.workspace_id, id, &text.content, &text.plain).await?;

@@ -32,5 +32,6 @@ pub mod snapshot;
 mod text;
 pub mod thread_change;
 pub mod threads;
+pub mod unfurls;
 
 pub use error::ChatError;

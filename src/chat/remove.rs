@@ -404,6 +404,17 @@ pub async fn tombstone(
             .bind(id)
             .run()
             .await?;
+    } else if !message.metadata.unfurls.is_empty() {
+        // Previews of links quote the linked pages.
+        let metadata = MessageMetadata {
+            unfurls: Vec::new(),
+            ..message.metadata.clone()
+        };
+        c.q("update messages set metadata = $2 where id = $1")
+            .bind(id)
+            .bind(Json(metadata))
+            .run()
+            .await?;
     }
     quota::recount_message(c, message.workspace_id, id, "", "").await?;
     c.q("delete from message_mentions where message_id = $1")
@@ -461,6 +472,7 @@ fn blank(frame: &mut serde_json::Value) {
         let metadata = message.get_mut("metadata");
         if let Some(metadata) = metadata.and_then(serde_json::Value::as_object_mut) {
             metadata.remove("shown_as");
+            metadata.remove("unfurls");
         }
     }
     // A title that a model made from the message.

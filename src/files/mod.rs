@@ -23,7 +23,7 @@ pub use error::{ATTACHMENTS_MAX, FileError};
 pub use kind::{Delivery, Kind};
 pub use name::clean_name;
 pub use permit::{UploadBytes, UploadPermit};
-pub use receive::{Bounds, Received, receive};
+pub use receive::{Bounds, Received, receive, receive_named};
 pub use rows::{
     Attachment, File, NewFile, Stored, attach, count_of_person, delete_loose, erase_unattached,
     find, insert, remove_of_message, share_avatar,

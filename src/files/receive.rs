@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use multer::{Field, Multipart};
 use tokio::time::{Instant, Sleep};
 
@@ -62,6 +62,19 @@ struct BackpressureStream<S> {
 }
 
 impl<S> BackpressureStream<S> {
+    fn new(body: S, pace_within: Duration) -> Self {
+        Self {
+            body,
+            room: Arc::new(AtomicI64::new(HELD_BYTES_MAX)),
+            rests: false,
+            pace_within,
+            bytes: 0,
+            waited: Duration::ZERO,
+            waiting: None,
+            is_too_slow: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
     fn note_arrival(&mut self, bytes: usize) {
         if let Some((since, _)) = self.waiting.take() {
             self.waited += since.elapsed();
@@ -138,20 +151,72 @@ where
             "the content type must be multipart/form-data with a boundary".to_owned(),
         )
     })?;
-    let room = Arc::new(AtomicI64::new(HELD_BYTES_MAX));
-    let is_too_slow = Arc::new(AtomicBool::new(false));
-    let paced = BackpressureStream {
-        body,
-        room: Arc::clone(&room),
-        rests: false,
-        pace_within: bounds.pace_within,
-        bytes: 0,
-        waited: Duration::ZERO,
-        waiting: None,
-        is_too_slow: Arc::clone(&is_too_slow),
-    };
+    let paced = BackpressureStream::new(body, bounds.pace_within);
+    let (room, is_too_slow) = (Arc::clone(&paced.room), Arc::clone(&paced.is_too_slow));
     let parts = Multipart::new(paced, boundary);
-    match read_parts(blobs, permit, parts, &room, bounds.bytes_max).await {
+    in_time(
+        read_parts(blobs, permit, parts, &room, bounds.bytes_max).await,
+        &is_too_slow,
+    )
+}
+
+/// Like `receive`, for a body that is the file itself, or a form whose first part is the file. `name` is the name of the file.
+///
+/// # Errors
+/// Same as `receive`.
+pub async fn receive_named<S, E>(
+    blobs: &Blobs,
+    permit: UploadPermit,
+    content_type: Option<&str>,
+    name: &str,
+    body: S,
+    bounds: Bounds,
+) -> Result<Received, FileError>
+where
+    S: Stream<Item = Result<Bytes, E>> + Send + Unpin,
+    E: 'static,
+{
+    let mut paced = BackpressureStream::new(body, bounds.pace_within);
+    let (room, is_too_slow) = (Arc::clone(&paced.room), Arc::clone(&paced.is_too_slow));
+    let stored = match multer::parse_boundary(content_type.unwrap_or_default()) {
+        Ok(boundary) => {
+            let parts = Multipart::new(paced, boundary);
+            read_first_part(blobs, permit, parts, &room, bounds.bytes_max).await
+        }
+        Err(_) => {
+            let incoming = blobs.begin(Some(permit)).await?;
+            store(incoming, &mut paced, &room, bounds.bytes_max).await
+        }
+    };
+    let (whole, size_bytes) = in_time(stored, &is_too_slow)?;
+    Ok(Received {
+        whole,
+        size_bytes,
+        name: clean_name(name),
+        client_id: None,
+    })
+}
+
+/// Reads the first part of a form. The others are ignored.
+async fn read_first_part(
+    blobs: &Blobs,
+    permit: UploadPermit,
+    mut parts: Multipart<'_>,
+    room: &AtomicI64,
+    bytes_max: u64,
+) -> Result<(Option<CompleteUpload>, u64), FileError> {
+    let first = parts.next_field().await.map_err(|e| broken(&e))?;
+    let mut part = first.ok_or_else(|| FileError::Multipart("the form is empty".to_owned()))?;
+    let incoming = blobs.begin(Some(permit)).await?;
+    let stored = store(incoming, &mut part, room, bytes_max).await?;
+    drop(part);
+    while parts.next_field().await.map_err(|e| broken(&e))?.is_some() {}
+    Ok(stored)
+}
+
+/// Names the cause of a body that ended because its sender was too slow.
+fn in_time<T>(received: Result<T, FileError>, is_too_slow: &AtomicBool) -> Result<T, FileError> {
+    match received {
         Err(FileError::Multipart(_)) if is_too_slow.load(Ordering::Relaxed) => {
             Err(FileError::TooSlow)
         }
@@ -159,7 +224,7 @@ where
     }
 }
 
-fn broken(e: &multer::Error) -> FileError {
+fn broken(e: &impl ToString) -> FileError {
     FileError::Multipart(e.to_string())
 }
 
@@ -201,16 +266,21 @@ async fn read_parts(
     })
 }
 
-/// Stores a part, and returns its size. If the workspace has no room for the part, removes the bytes stored so far but reads the part
-/// to its end, because a `client_id` may follow: a resend gets the first file even if the workspace is full.
-async fn store(
+/// Stores a part or a body, and returns its size. If the workspace has no room for it, removes the bytes stored so far but reads it to its
+/// end, because a `client_id` may follow: a resend gets the first file even if the workspace is full.
+async fn store<S, E>(
     incoming: Incoming,
-    part: &mut Field<'_>,
+    part: &mut S,
     room: &AtomicI64,
     bytes_max: u64,
-) -> Result<(Option<CompleteUpload>, u64), FileError> {
+) -> Result<(Option<CompleteUpload>, u64), FileError>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+    E: ToString,
+{
     let (mut incoming, mut size_bytes) = (Some(incoming), 0);
-    while let Some(bytes) = part.chunk().await.map_err(|e| broken(&e))? {
+    while let Some(bytes) = part.next().await {
+        let bytes = bytes.map_err(|e| broken(&e))?;
         size_bytes += bytes.len() as u64;
         if size_bytes > bytes_max {
             return Err(FileError::TooLarge(bytes_max));

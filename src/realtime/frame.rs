@@ -8,8 +8,9 @@ use utoipa::{
 };
 
 use crate::{
-    ids::{ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId},
+    ids::{BotId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId},
     text_enum::text_enum,
+    time::Timestamp,
 };
 
 text_enum! {
@@ -59,6 +60,24 @@ pub enum LiveFrame<'a> {
     #[serde(rename = "channel.activity")]
     #[schema(title = "ChannelActivity")]
     ChannelActivity { channel_id: ChannelId, seq: i64 },
+    /// A message that only the receiving person sees, in a thread or, if `thread_id` is null, in the channel. It is not stored.
+    #[serde(rename = "ephemeral")]
+    #[schema(title = "EphemeralMessage")]
+    Ephemeral {
+        id: MessageId,
+        channel_id: ChannelId,
+        thread_id: Option<ThreadId>,
+        /// The bot that sent it; null for a person.
+        bot_id: Option<BotId>,
+        user_id: Option<UserId>,
+        /// Name of the sender.
+        name: &'a str,
+        /// Name that a bot chose for this message.
+        shown_as: Option<&'a str>,
+        /// Markdown.
+        content: &'a str,
+        created_at: Timestamp,
+    },
     /// The receiving person has a new inbox item; `seq` is that of the item.
     #[serde(rename = "inbox.created")]
     #[schema(title = "InboxCreated")]

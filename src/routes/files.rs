@@ -81,18 +81,21 @@ async fn upload(
     let client_id = post::parse_client_id(received.client_id.clone())?;
     let tracker = state.tracker.clone();
     // The file is stored in its own task, so that its bytes and its row are stored together even if the client disconnects.
-    let storing = async move { store(&state, caller, workspace, received, client_id).await };
+    let id = FileId::new();
+    let storing = async move { store(&state, caller, workspace, received, client_id, id).await };
     let storing = tracker.spawn(storing.in_current_span());
     let (status, file) = storing.await.map_err(|_| ApiError::internal())??;
     Ok((status, Json(file)))
 }
 
-async fn store(
+/// Stores the row of a received file, which gets the ID `id`.
+pub(super) async fn store(
     state: &State,
     caller: Caller,
     workspace: WorkspaceId,
     received: Received,
     client_id: Option<String>,
+    id: FileId,
 ) -> Result<(StatusCode, File), ApiError> {
     let Received {
         whole,
@@ -108,7 +111,7 @@ async fn store(
     let published = state.blobs.publish(whole).await?;
     failpoint!("file_stored");
     let new = NewFile {
-        id: FileId::new(),
+        id,
         blob: published.reference(),
         name,
         kind,
@@ -238,6 +241,12 @@ async fn remove(
     caller: Caller,
     Path(id): Path<FileId>,
 ) -> Result<StatusCode, ApiError> {
+    delete_own(&state, caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes an upload of the caller that is not attached to a message.
+pub(super) async fn delete_own(state: &State, caller: Caller, id: FileId) -> Result<(), ApiError> {
     let workspace = files::find(&mut state.db.read().await?, id)
         .await?
         .ok_or(FileError::NotFound)?
@@ -254,8 +263,7 @@ async fn remove(
             Err::<_, ApiError>(FileError::InUse.into())
         }
     };
-    state.db.write(workspace.0, delete).await?;
-    Ok(StatusCode::NO_CONTENT)
+    state.db.write(workspace.0, delete).await
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

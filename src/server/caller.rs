@@ -46,6 +46,7 @@ const BOT_ROUTES: &[(Method, &str)] = &[
     (Method::PUT, "/v1/messages/{id}/reactions/{emoji}"),
     (Method::DELETE, "/v1/messages/{id}/reactions/{emoji}"),
     (Method::POST, "/v1/files"),
+    (Method::GET, "/v1/files/{id}"),
 ];
 
 /// Looks up the person or bot with a key, which must have the beginning `ov_`, and counts the request.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    PROBE_PATH, State,
+    PROBE_PATH, State, UPLOADS_PATH,
     caller::{Unidentified, doing, token_of},
     is_mcp,
 };
@@ -280,7 +280,8 @@ fn is_read(method: &Method) -> bool {
 
 /// Checks whether a request is an upload. Uploads are too large for memory, so their handler streams them.
 fn is_upload(request: &Request) -> bool {
-    request.method() == Method::POST && request.uri().path() == "/v1/files"
+    let path = request.uri().path();
+    request.method() == Method::POST && (path == "/v1/files" || path.starts_with(UPLOADS_PATH))
 }
 
 /// Limits the number of requests that are handled concurrently. Additional requests wait for a limited time.

@@ -22,6 +22,9 @@ pub const MCP_PATH_WITH_SLASH: &str = "/mcp/";
 /// Beginning of the paths of probes, by which checks find out how the server is reached.
 pub const PROBE_PATH: &str = "/v1/server/probe/";
 
+/// Beginning of the addresses to which programs written for Slack send files.
+pub const UPLOADS_PATH: &str = "/api/upload/";
+
 /// Checks whether a path is that of the MCP endpoint.
 pub fn is_mcp(path: &str) -> bool {
     matches!(path, MCP_PATH | MCP_PATH_WITH_SLASH)

@@ -70,6 +70,14 @@ impl Args {
         }
     }
 
+    /// Replaces a scalar; `None` removes it.
+    pub fn set_text(&mut self, name: &str, text: Option<String>) {
+        self.0.remove(name);
+        if let Some(text) = text {
+            self.0.insert(name.to_owned(), Value::String(text));
+        }
+    }
+
     /// An argument as it was sent.
     pub fn raw(&self, name: &str) -> Option<&Value> {
         self.0.get(name)

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::{
     chat::messages::Message,
     hooks,
-    ids::{BotId, ChannelId, MessageId, UserId, WorkspaceId},
+    ids::{BotId, ChannelId, FileId, MessageId, UserId, WorkspaceId},
 };
 
 const SUFFIX_LEN: usize = 26;
@@ -42,6 +42,16 @@ pub fn user_id(id: Uuid) -> String {
 
 pub fn bot_id(id: BotId) -> String {
     with_letter('B', id.0)
+}
+
+pub fn file_id(id: FileId) -> String {
+    with_letter('F', id.0)
+}
+
+/// A file's ID in Slack's form, or a `TypeID`.
+pub fn parse_file(text: &str) -> Option<FileId> {
+    let id = parse("F", text).map(FileId);
+    id.or_else(|| FileId::parse(text).ok())
 }
 
 fn parse(letters: &str, text: &str) -> Option<Uuid> {

@@ -12,6 +12,8 @@ text_enum! {
         ChatPostMessage = "chat.postMessage",
         ChatUpdate = "chat.update",
         ChatDelete = "chat.delete",
+        ChatPostEphemeral = "chat.postEphemeral",
+        ChatUnfurl = "chat.unfurl",
         ChatGetPermalink = "chat.getPermalink",
         ConversationsList = "conversations.list",
         ConversationsInfo = "conversations.info",
@@ -21,14 +23,20 @@ text_enum! {
         ConversationsOpen = "conversations.open",
         ConversationsJoin = "conversations.join",
         ConversationsLeave = "conversations.leave",
+        ConversationsSetTopic = "conversations.setTopic",
         UsersConversations = "users.conversations",
         UsersList = "users.list",
         UsersInfo = "users.info",
         UsersLookupByEmail = "users.lookupByEmail",
+        UsersGetPresence = "users.getPresence",
         UsergroupsList = "usergroups.list",
         ReactionsAdd = "reactions.add",
         ReactionsRemove = "reactions.remove",
         ReactionsGet = "reactions.get",
+        FilesGetUploadUrl = "files.getUploadURLExternal",
+        FilesCompleteUpload = "files.completeUploadExternal",
+        FilesInfo = "files.info",
+        FilesDelete = "files.delete",
     }
 }
 
@@ -45,11 +53,17 @@ impl SlackMethod {
             Self::ChatPostMessage
             | Self::ChatUpdate
             | Self::ChatDelete
+            | Self::ChatPostEphemeral
+            | Self::ChatUnfurl
             | Self::ConversationsOpen
             | Self::ConversationsJoin
             | Self::ConversationsLeave
+            | Self::ConversationsSetTopic
             | Self::ReactionsAdd
-            | Self::ReactionsRemove => MethodKind::Write,
+            | Self::ReactionsRemove
+            | Self::FilesGetUploadUrl
+            | Self::FilesCompleteUpload
+            | Self::FilesDelete => MethodKind::Write,
             _ => MethodKind::Read,
         }
     }

@@ -9,19 +9,25 @@ mod mrkdwn;
 mod objects;
 mod references;
 mod rows;
+mod uploads;
 
 pub use args::Args;
 pub use fault::SlackFault;
 pub use ids::{
-    Direct, SlackTs, TsRange, bot_id, channel_id, parse_bot, parse_channel, parse_user, team_id,
-    user_id,
+    Direct, SlackTs, TsRange, bot_id, channel_id, file_id, parse_bot, parse_channel, parse_file,
+    parse_user, team_id, user_id,
 };
 pub use method::{MethodKind, SlackMethod};
 pub use mrkdwn::to_mrkdwn;
-pub use objects::{Addresses, ThreadFacts, bot, conversation, message, person, reactions, robot};
+pub use objects::{
+    Addresses, ThreadFacts, bot, conversation, file, message, person, reactions, robot,
+};
 pub use references::name_references;
 pub use rows::{
     ConversationFilter, ConversationRow, Listing, RobotRow, channel_named, find_by_ts,
-    find_conversation, find_robot, handle_owner, list_bots_in, list_conversations, list_members_in,
-    list_robots, user_with_email,
+    find_conversation, find_robot, handle_owner, is_member_in, list_bots_in, list_conversations,
+    list_members_in, list_robots, shows_emails, user_with_email,
+};
+pub use uploads::{
+    AnnouncedFile, announce_file, delete_old_uploads, find_announced, use_announced,
 };

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    ids::{Direct, bot_id, channel_id, team_id, user_id},
+    ids::{Direct, bot_id, channel_id, file_id, team_id, user_id},
     mrkdwn::to_mrkdwn,
     rows::{ConversationRow, RobotRow},
 };
@@ -13,6 +13,7 @@ use crate::{
         channels::ChannelKind,
         messages::{AuthorKind, Message, Reaction, emoji_name},
     },
+    files::File,
     hooks::slack_ts,
     ids::{AgentId, BotId, UserId, WorkspaceId},
 };
@@ -43,8 +44,21 @@ fn author_user(message: &Message) -> Option<String> {
     }
 }
 
-/// A message.
-pub fn message(message: &Message, facts: &ThreadFacts) -> Value {
+/// A file. `public_url` is that of the server.
+pub fn file(file: &File, public_url: &str) -> Value {
+    let url = format!("{public_url}{}", file.url);
+    let extension = file.name.rsplit_once('.').map_or("", |(_, end)| end);
+    let created = file.created_at.unix_s();
+    json!({
+        "id": file_id(file.id), "created": created, "timestamp": created, "name": file.name, "title": file.name,
+        "mimetype": file.content_type, "filetype": extension.to_lowercase(), "size": file.size_bytes,
+        "user": user_id(file.created_by.0), "mode": "hosted", "is_external": false, "is_public": false,
+        "url_private": url, "url_private_download": format!("{url}?download=1"), "permalink": url,
+    })
+}
+
+/// A message. `public_url` is that of the server.
+pub fn message(message: &Message, facts: &ThreadFacts, public_url: &str) -> Value {
     let mut shown = json!({
         "type": "message",
         "text": to_mrkdwn(&message.content, &message.mentions),
@@ -94,6 +108,10 @@ pub fn message(message: &Message, facts: &ThreadFacts) -> Value {
     }
     if !message.reactions.is_empty() {
         shown["reactions"] = reactions(&message.reactions);
+    }
+    if !message.attachments.is_empty() {
+        let files = message.attachments.iter();
+        shown["files"] = files.map(|attached| file(attached, public_url)).collect();
     }
     if let Some(id) = &message.client_id {
         shown["client_msg_id"] = id.as_str().into();

@@ -189,6 +189,31 @@ pub async fn list_members_in(
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
+/// Checks whether a person is in a channel.
+///
+/// # Errors
+/// Only database errors.
+pub async fn is_member_in(c: &mut Conn, channel: ChannelId, user: UserId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from channel_members where channel_id = $1 and user_id = $2)")
+        .bind(channel)
+        .bind(user)
+        .value()
+        .await
+}
+
+/// Checks whether the keys of a bot see email addresses.
+///
+/// # Errors
+/// Only database errors.
+pub async fn shows_emails(c: &mut Conn, id: BotId) -> Result<bool, DbError> {
+    let row: Option<(bool,)> = c
+        .q("select show_emails from bots where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.is_some_and(|row| row.0))
+}
+
 /// Bots in a channel.
 ///
 /// # Errors

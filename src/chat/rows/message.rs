@@ -233,9 +233,44 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub shown_as: Option<ShownAs>,
+    /// Previews of links that bots added to a person's message; at most 5.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfurls: Vec<Unfurl>,
     /// Users who are notified of a resolution message as if it mentioned them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,
+}
+
+/// Preview of a link, as a bot described it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Unfurl {
+    /// The link in the message.
+    pub url: String,
+    pub bot_id: BotId,
+    /// Name of the bot when it added the preview.
+    pub bot_name: String,
+    /// Markdown.
+    pub content: String,
+    /// Color of the bar beside the preview: `#rrggbb`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub color: Option<String>,
+}
+
+impl Unfurl {
+    /// Checks whether a text contains the link, and not only the beginning of a longer one.
+    pub(in crate::chat) fn is_in(&self, text: &str) -> bool {
+        let is_end = |rest: &str| {
+            let mut next = rest.chars();
+            match next.next() {
+                None => true,
+                Some('.' | '!' | '?' | ':') => next.next().is_none_or(char::is_whitespace),
+                Some(c) => c.is_whitespace() || ")>]\"'<,;|`*".contains(c),
+            }
+        };
+        let found = |(at, link): (usize, &str)| is_end(&text[at + link.len()..]);
+        !self.url.is_empty() && text.match_indices(self.url.as_str()).any(found)
+    }
 }
 
 /// Name and emoji under which a bot posted a message.
@@ -510,4 +545,31 @@ pub async fn conversation_seq(
         .opt()
         .await?;
     Ok(row.map(|row| row.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_found_as_a_whole() {
+        let unfurl = Unfurl {
+            url: "https://a.example/1".to_owned(),
+            bot_id: BotId::new(),
+            bot_name: String::new(),
+            content: String::new(),
+            color: None,
+        };
+        for text in [
+            "https://a.example/1",
+            "see https://a.example/1.",
+            "[x](https://a.example/1)",
+            "https://a.example/12 https://a.example/1, ok",
+        ] {
+            assert!(unfurl.is_in(text), "{text}");
+        }
+        for text in ["https://a.example/12", "https://a.example/1.html", ""] {
+            assert!(!unfurl.is_in(text), "{text}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::{
         ChatError, access,
         messages::{self, Message, MessageState, React, Text, Window},
         post::{self, Posted, PostedMessage},
-        remove,
+        remove, unfurls,
     },
     db::Conn,
     http::{
@@ -43,6 +43,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_fork_messages, post_fork_message))
         .routes(routes!(get_message, edit_message, delete_message))
         .routes(routes!(add_reaction, remove_reaction))
+        .routes(routes!(remove_unfurls))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -368,6 +369,23 @@ async fn delete_message(
     Path(id): Path<MessageId>,
 ) -> Result<Json<Message>, ApiError> {
     Ok(Json(delete(&state, caller, id).await?))
+}
+
+/// Remove the previews of links from your own message
+///
+/// Bots add previews to links of their domains.
+#[utoipa::path(delete, path = "/v1/messages/{id}/unfurls", tag = "messages",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
+async fn remove_unfurls(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MessageId>,
+) -> Result<Json<Message>, ApiError> {
+    let remove = async move |c: &mut Conn| unfurls::remove(c, &caller, id).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Message(id), remove).await?,
+    ))
 }
 
 /// Deletes a message; shared with Slack's API.

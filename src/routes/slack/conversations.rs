@@ -142,7 +142,7 @@ pub(super) async fn history(call: &Call<'_>) -> Answer {
                 thread_ts: None,
                 reply_count: Some(*count).filter(|count| *count > 0),
             };
-            shown.push(slack::message(message, &facts));
+            shown.push(slack::message(message, &facts, &call.state.public_url));
         }
     }
     Ok(json!({
@@ -181,7 +181,7 @@ pub(super) async fn replies(call: &Call<'_>) -> Answer {
                 thread_ts: root_ts.clone(),
                 reply_count: None,
             };
-            shown.push(slack::message(message, &facts));
+            shown.push(slack::message(message, &facts, &call.state.public_url));
         }
     }
     Ok(json!({"messages": shown, "has_more": has_more, "response_metadata": next_page(next)}))
@@ -238,6 +238,20 @@ pub(super) async fn join(call: &Call<'_>) -> Answer {
     drop(c);
     call.write(async move |c: &mut Conn, caller: &Caller| channels::join_self(c, caller, id).await)
         .await?;
+    shown(&mut call.state.db.read().await?, call, id).await
+}
+
+/// Sets the topic, which is the only description that a channel has.
+pub(super) async fn set_topic(call: &Call<'_>) -> Answer {
+    call.require_person()?;
+    let mut c = call.state.db.read().await?;
+    let id = call.channel_arg(&mut c).await?;
+    drop(c);
+    let topic = channels::parse_topic(call.args.text("topic").as_deref())?;
+    call.write(async move |c: &mut Conn, caller: &Caller| {
+        channels::update(c, caller, id, None, Some(topic.clone()), None).await
+    })
+    .await?;
     shown(&mut call.state.db.read().await?, call, id).await
 }
 

@@ -34,13 +34,13 @@ pub(super) async fn found(
 }
 
 /// A message as a program sent it.
-struct Sent {
-    text: Text,
-    metadata: MessageMetadata,
+pub(super) struct Sent {
+    pub text: Text,
+    pub metadata: MessageMetadata,
 }
 
 /// Reads the text, blocks, and attachments of a call. References to people and channels get their names.
-async fn sent(c: Conn, call: &Call<'_>) -> Result<Sent, Refusal> {
+pub(super) async fn sent(c: Conn, call: &Call<'_>) -> Result<Sent, Refusal> {
     let mut c = c;
     let mut members = Map::new();
     for name in ["blocks", "attachments"] {
@@ -87,7 +87,7 @@ async fn sent(c: Conn, call: &Call<'_>) -> Result<Sent, Refusal> {
 }
 
 /// The channel of a post; for a user, the direct channel.
-async fn target(c: &mut Conn, call: &Call<'_>) -> Result<ChannelId, Refusal> {
+pub(super) async fn target(c: &mut Conn, call: &Call<'_>) -> Result<ChannelId, Refusal> {
     let text = call.args.required("channel", SlackFault::ChannelNotFound)?;
     let is_user = text.starts_with('@') || slack::parse_user(&text).is_some();
     if !is_user {
@@ -110,7 +110,7 @@ pub(super) async fn open(call: &Call<'_>, people: Vec<UserId>) -> Result<Channel
     .await
 }
 
-async fn thread_of_arg(
+pub(super) async fn thread_of_arg(
     c: &mut Conn,
     call: &Call<'_>,
     channel: ChannelId,
@@ -158,20 +158,30 @@ pub(super) async fn post(call: &Call<'_>) -> Answer {
     let mut c = call.state.db.read().await?;
     let channel = target(&mut c, call).await?;
     let thread = thread_of_arg(&mut c, call, channel).await?;
-    let Sent { text, metadata } = sent(c, call).await?;
+    let sent = sent(c, call).await?;
+    let posted = publish(call, channel, thread, sent).await?;
+    let thread_ts = call.args.text("thread_ts");
+    shown(call, channel, &posted.message, thread_ts).await
+}
+
+/// Posts a message in a thread of a channel, or starts one.
+pub(super) async fn publish(
+    call: &Call<'_>,
+    channel: ChannelId,
+    thread: Option<ThreadId>,
+    sent: Sent,
+) -> Result<Posted, Refusal> {
+    let Sent { text, metadata } = sent;
     let client_id = post::parse_client_id(call.args.text("client_msg_id"))?;
     let new = KeyPost {
         metadata,
         client_id,
         ..KeyPost::default()
     };
-    let posted = call
-        .write(async move |c: &mut Conn, caller: &Caller| {
-            post_in(c, caller, channel, thread, &text, new.clone()).await
-        })
-        .await?;
-    let thread_ts = call.args.text("thread_ts");
-    shown(call, channel, &posted.message, thread_ts).await
+    call.write(async move |c: &mut Conn, caller: &Caller| {
+        post_in(c, caller, channel, thread, &text, new.clone()).await
+    })
+    .await
 }
 
 async fn shown(
@@ -184,7 +194,7 @@ async fn shown(
         thread_ts,
         reply_count: None,
     };
-    let body = slack::message(message, &facts);
+    let body = slack::message(message, &facts, &call.state.public_url);
     let mut c = call.state.db.read().await?;
     let row = slack::find_conversation(&mut c, &call.caller, channel).await?;
     let row = row.ok_or(SlackFault::ChannelNotFound)?;

@@ -2,9 +2,12 @@
 //! formats are Slack's.
 
 mod conversations;
+mod ephemeral;
+mod files;
 mod messages;
 mod people;
 mod reactions;
+mod unfurl;
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,12 +16,12 @@ use axum::{
     extract::{FromRequest, Request},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{Actor, AnswerSize, Caller, Credential, RateClass},
+    auth::{Actor, AnswerSize, Caller, Credential, RateClass, Scope},
     chat::{ChatError, access},
     db::{Conn, DbError},
     http::{
@@ -41,14 +44,27 @@ type BodyPool = axum::Extension<Arc<Pool<WorkspaceId>>>;
 /// Memory that each request reserves at least, which also limits the number of concurrent requests of a workspace.
 const RESERVED_BYTES: u64 = 64 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(30);
-/// Rights of the keys of bots, in Slack's names.
-const BOT_SCOPES: &str = "channels:history,channels:read,chat:write,groups:history,groups:read,reactions:read,reactions:write,users:read";
-/// Rights of the keys of people, in Slack's names.
-const PERSON_SCOPES: &str = "channels:history,channels:read,channels:write,chat:write,groups:history,groups:read,im:history,im:read,\
-     im:write,reactions:read,reactions:write,users:read,users:read.email";
+/// Rights of keys with `chat:read`, in Slack's names.
+const READ_SCOPES: &[&str] = &[
+    "channels:history",
+    "channels:read",
+    "files:read",
+    "groups:history",
+    "groups:read",
+    "reactions:read",
+    "users:read",
+];
+/// Rights of keys with `chat:write`.
+const WRITE_SCOPES: &[&str] = &["chat:write", "files:write", "reactions:write"];
+/// Rights that only keys of people have.
+const PERSON_READ_SCOPES: &[&str] = &["im:history", "im:read"];
+const PERSON_WRITE_SCOPES: &[&str] = &["channels:write", "im:write"];
+const EMAIL_SCOPE: &str = "users:read.email";
 
 pub fn receiver() -> Router<State> {
-    Router::new().route("/api/{method}", get(call).post(call))
+    Router::new()
+        .route("/api/{method}", get(call).post(call))
+        .route("/api/upload/{token}", post(files::receive))
 }
 
 /// Error of a call.
@@ -83,6 +99,7 @@ struct Call<'a> {
     state: &'a State,
     caller: Caller,
     workspace: WorkspaceId,
+    method: SlackMethod,
     args: Args,
 }
 
@@ -90,6 +107,31 @@ impl Call<'_> {
     /// Enters the workspace.
     async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, Refusal> {
         Ok(self.caller.enter(c, self.workspace).await?)
+    }
+
+    /// Scopes of the key, as Slack names them.
+    async fn scope_names(&self, c: &mut Conn) -> Result<String, Refusal> {
+        let Credential::Key { scopes, .. } = &self.caller.credential else {
+            return Ok(String::new());
+        };
+        let is_person = self.caller.bot().is_none();
+        let (reads, writes) = (scopes.has(Scope::ChatRead), scopes.has(Scope::ChatWrite));
+        let mut names: Vec<&str> = Vec::new();
+        for (has, listed) in [
+            (reads, READ_SCOPES),
+            (writes, WRITE_SCOPES),
+            (reads && is_person, PERSON_READ_SCOPES),
+            (writes && is_person, PERSON_WRITE_SCOPES),
+        ] {
+            if has {
+                names.extend(listed);
+            }
+        }
+        if reads && self.addresses(c).await? == slack::Addresses::Shown {
+            names.push(EMAIL_SCOPE);
+        }
+        names.sort_unstable();
+        Ok(names.join(","))
     }
 
     /// Refuses what bots cannot do.
@@ -100,14 +142,22 @@ impl Call<'_> {
         }
     }
 
-    /// The channel of an argument, by ID or name, which the caller can read.
+    /// The channel of an argument, by ID or name, in which the caller can do what the method does.
     async fn channel(&self, c: &mut Conn, text: &str) -> Result<ChannelId, Refusal> {
         let id = match slack::parse_channel(text) {
             Some(id) => Some(id),
             None => slack::channel_named(c, self.workspace, text.trim_start_matches('#')).await?,
         };
         let id = id.ok_or(SlackFault::ChannelNotFound)?;
-        let access = access::channel(c, &self.caller, id).await?.reading()?;
+        let access = access::channel(c, &self.caller, id).await?;
+        let required = access.actor.require(match self.method.kind() {
+            MethodKind::Read => Scope::ChatRead,
+            MethodKind::Write => Scope::ChatWrite,
+        });
+        if required.is_err() && self.caller.bot().is_some() {
+            return Err(SlackFault::MissingScope.into());
+        }
+        required?;
         if access.actor.workspace != self.workspace {
             return Err(SlackFault::ChannelNotFound.into());
         }
@@ -263,18 +313,15 @@ async fn answer(
     };
     let workspace = workspace_of(&caller)?;
     let user = caller.user;
-    let scopes = if caller.bot().is_some() {
-        BOT_SCOPES
-    } else {
-        PERSON_SCOPES
-    };
     let call = Call {
         state,
         caller,
         workspace,
+        method,
         args,
     };
-    let mut body = Box::pin(dispatch(&call, method)).await?;
+    let mut body = Box::pin(dispatch(&call)).await?;
+    let scopes = call.scope_names(&mut state.db.read().await?).await?;
     body["ok"] = true.into();
     let response = ([("x-oauth-scopes", scopes)], Json(body)).into_response();
     let size = axum::body::HttpBody::size_hint(response.body()).lower();
@@ -290,9 +337,9 @@ fn workspace_of(caller: &Caller) -> Result<WorkspaceId, SlackFault> {
     }
 }
 
-async fn dispatch(call: &Call<'_>, method: SlackMethod) -> Answer {
+async fn dispatch(call: &Call<'_>) -> Answer {
     use SlackMethod as M;
-    match method {
+    match call.method {
         M::ApiTest => Ok(json!({"args": {}})),
         M::AuthTest => people::auth_test(call).await,
         M::TeamInfo => people::team(call).await,
@@ -301,6 +348,8 @@ async fn dispatch(call: &Call<'_>, method: SlackMethod) -> Answer {
         M::ChatPostMessage => messages::post(call).await,
         M::ChatUpdate => messages::update(call).await,
         M::ChatDelete => messages::delete(call).await,
+        M::ChatPostEphemeral => ephemeral::post(call).await,
+        M::ChatUnfurl => unfurl::add(call).await,
         M::ChatGetPermalink => messages::permalink(call).await,
         M::ConversationsList => conversations::list(call, slack::Listing::Visible).await,
         M::UsersConversations => conversations::list(call, slack::Listing::Joined).await,
@@ -311,13 +360,19 @@ async fn dispatch(call: &Call<'_>, method: SlackMethod) -> Answer {
         M::ConversationsOpen => conversations::open(call).await,
         M::ConversationsJoin => conversations::join(call).await,
         M::ConversationsLeave => conversations::leave(call).await,
+        M::ConversationsSetTopic => conversations::set_topic(call).await,
         M::UsersList => people::list(call).await,
         M::UsersInfo => people::info(call).await,
         M::UsersLookupByEmail => people::with_email(call).await,
+        M::UsersGetPresence => people::presence(call).await,
         M::UsergroupsList => Ok(json!({"usergroups": []})),
         M::ReactionsAdd => reactions::add(call).await,
         M::ReactionsRemove => reactions::remove(call).await,
         M::ReactionsGet => reactions::get(call).await,
+        M::FilesGetUploadUrl => files::announce(call).await,
+        M::FilesCompleteUpload => files::complete(call).await,
+        M::FilesInfo => files::info(call).await,
+        M::FilesDelete => files::delete(call).await,
     }
 }
 

@@ -6,19 +6,21 @@ use uuid::Uuid;
 use super::{Answer, Call, Refusal, next_page};
 use crate::{
     auth::{self, Actor, Scope},
-    db::Conn,
+    db::{Conn, DbError},
     ids::{BotId, UserId},
+    nodes,
     slack::{self, Addresses, SlackFault},
 };
 
 const PEOPLE_MAX: i64 = 1000;
 
 impl Call<'_> {
-    fn addresses(&self) -> Addresses {
-        match self.caller.bot() {
-            Some(_) => Addresses::Hidden,
-            None => Addresses::Shown,
-        }
+    /// People see addresses, and so do bots that an admin has allowed to.
+    pub(super) async fn addresses(&self, c: &mut Conn) -> Result<Addresses, DbError> {
+        Ok(match self.caller.bot() {
+            Some(bot) if !slack::shows_emails(c, bot).await? => Addresses::Hidden,
+            _ => Addresses::Shown,
+        })
     }
 
     /// Enters the workspace to read.
@@ -88,7 +90,7 @@ pub(super) async fn list(call: &Call<'_>) -> Answer {
     let page = usize::try_from(limit).unwrap_or(usize::MAX);
     let has_more = members.len() > page;
     members.truncate(page);
-    let addresses = call.addresses();
+    let addresses = call.addresses(&mut c).await?;
     let mut shown: Vec<_> = members
         .iter()
         .map(|member| slack::person(call.workspace, member, addresses))
@@ -130,20 +132,51 @@ pub(super) async fn info(call: &Call<'_>) -> Answer {
     let id = user_of(&mut c, call, &text).await?;
     let id = id.ok_or(SlackFault::UserNotFound)?;
     if let Some(member) = auth::find_member(&mut c, call.workspace, UserId(id)).await? {
-        return Ok(json!({"user": slack::person(call.workspace, &member, call.addresses())}));
+        let addresses = call.addresses(&mut c).await?;
+        return Ok(json!({"user": slack::person(call.workspace, &member, addresses)}));
     }
     let robot = slack::find_robot(&mut c, call.workspace, BotId(id)).await?;
     let robot = robot.ok_or(SlackFault::UserNotFound)?;
     Ok(json!({"user": slack::robot(call.workspace, &robot)}))
 }
 
+/// Bots are always there; people are if they have an open window.
+pub(super) async fn presence(call: &Call<'_>) -> Answer {
+    let mut c = call.state.db.read().await?;
+    call.reader(&mut c).await?;
+    let id = match call.args.text("user") {
+        Some(text) => user_of(&mut c, call, &text).await?,
+        None => Some(call.caller.user.0),
+    };
+    let id = id.ok_or(SlackFault::UserNotFound)?;
+    let user = UserId(id);
+    let is_online = if auth::find_member(&mut c, call.workspace, user)
+        .await?
+        .is_some()
+    {
+        let node = &call.state.nodes.node;
+        call.state.hub.online(call.workspace).contains(&user)
+            || (node.is_shared()
+                && nodes::list_online(&mut c, node.id, call.workspace)
+                    .await?
+                    .contains(&user))
+    } else {
+        let robot = slack::find_robot(&mut c, call.workspace, BotId(id)).await?;
+        robot.ok_or(SlackFault::UserNotFound)?;
+        true
+    };
+    let presence = if is_online { "active" } else { "away" };
+    Ok(json!({"presence": presence, "online": is_online}))
+}
+
 pub(super) async fn with_email(call: &Call<'_>) -> Answer {
-    // Bots see no addresses, so they cannot find people by them.
-    call.require_person()
-        .map_err(|_| SlackFault::UsersNotFound)?;
     let email = call.args.required("email", SlackFault::UsersNotFound)?;
     let mut c = call.state.db.read().await?;
     call.reader(&mut c).await?;
+    // A bot that sees no addresses cannot find people by them.
+    if call.addresses(&mut c).await? == Addresses::Hidden {
+        return Err(SlackFault::UsersNotFound.into());
+    }
     let found = slack::user_with_email(&mut c, call.workspace, &email).await?;
     let found = found.ok_or(SlackFault::UsersNotFound)?;
     let member = auth::get_member(&mut c, call.workspace, found).await?;

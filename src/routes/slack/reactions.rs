@@ -88,6 +88,6 @@ pub(super) async fn get(call: &Call<'_>) -> Answer {
     let (id, _) = found(&mut c, call, channel, "timestamp").await?;
     let message = messages::get_message(&mut c, id).await?;
     Ok(json!({
-        "type": "message", "channel": text, "message": slack::message(&message, &ThreadFacts::default()),
+        "type": "message", "channel": text, "message": slack::message(&message, &ThreadFacts::default(), &call.state.public_url),
     }))
 }
