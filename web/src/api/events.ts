@@ -31,7 +31,10 @@ export type DroppableFrame = FrameOf<
   | 'fork_follow.updated'
   | 'channel.activity'
   | 'inbox.created'
+  | 'ephemeral'
 >;
+/** A message that only this person sees. */
+export type EphemeralMessage = FrameOf<'ephemeral'>;
 export type ReadyFrame = FrameOf<'ready'>;
 export type AckFrame = FrameOf<'ack'>;
 export type ControlFrame = S['ControlFrame'] | FrameOf<'heartbeat'>;

@@ -261,6 +261,7 @@ export class Socket {
       case 'fork_follow.updated':
       case 'channel.activity':
       case 'inbox.created':
+      case 'ephemeral':
         return this.#handlers.onFrame(frame);
     }
   }

@@ -59,3 +59,7 @@ export const channelAgent = lazyComponent(afterRows(() => import('./ChannelAgent
 export const channelIntro = lazyComponent(() => import('./ChannelIntro.svelte'));
 /** Reply style of the next reply. */
 export const styleChip = lazyComponent(afterRows(() => import('../reply-styles/StyleChip.svelte')));
+/** Messages that only this person sees. */
+export const ephemeralList = lazyComponent(() => import('./EphemeralList.svelte'));
+/** Previews of links in a message. */
+export const messageUnfurls = lazyComponent(() => import('./MessageUnfurls.svelte'));

@@ -126,6 +126,8 @@ export class Incoming {
         return this.#ws.reads.marked(f.thread_id, f.seq);
       case 'inbox.created':
         return this.#ws.inbox.soon();
+      case 'ephemeral':
+        return this.#ws.ephemeral.add(f);
       case 'follow.updated':
         this.#ws.inbox.soon();
         return this.#ws.reads.followed(f.thread_id, f.follow);

@@ -10,6 +10,7 @@ export class People {
   /** People whose membership is suspended. They are not in `members`. */
   readonly suspended = new SvelteMap<string, Member>();
   readonly agentsById = new SvelteMap<string, Agent>();
+  readonly bots = new SvelteMap<string, Snapshot['bots'][number]>();
   readonly online = new SvelteSet<string>();
 
   readonly roster = $derived([...this.members.values()].sort((a, b) => a.name.localeCompare(b.name)));
@@ -33,14 +34,16 @@ export class People {
     return this.canWrite && agent.status === 'active' && this.hasAccess(agent);
   }
 
-  load(s: Pick<Snapshot, 'me' | 'members' | 'agents' | 'presence'>): void {
+  load(s: Pick<Snapshot, 'me' | 'members' | 'agents' | 'bots' | 'presence'>): void {
     this.me = s.me;
     this.members.clear();
     this.suspended.clear();
     this.agentsById.clear();
+    this.bots.clear();
     this.online.clear();
     for (const m of s.members) this.putMember(m);
     for (const a of s.agents) this.agentsById.set(a.id, a);
+    for (const b of s.bots ?? []) this.bots.set(b.id, b);
     for (const p of s.presence) this.seen(p);
   }
   seen(p: Presence): void {
@@ -68,6 +71,8 @@ export class People {
         this.suspended.delete(e.data.member.user_id);
         this.online.delete(e.data.member.user_id);
         return;
+      case 'bot.updated':
+        return void this.bots.set(e.data.bot.id, e.data.bot);
       case 'agent.created':
       case 'agent.updated':
       case 'agent.archived': {
@@ -106,6 +111,9 @@ export class People {
   agentName(id: string | null): string {
     const agent = id ? this.agentsById.get(id) : undefined;
     return agent ? agentName(agent) : 'The agent';
+  }
+  botName(id: string): string {
+    return this.bots.get(id)?.name ?? 'A bot';
   }
   agentByHandle(handle: string): Agent | undefined {
     return this.agents.find((a) => a.name === handle);

@@ -1,6 +1,17 @@
 import { expect, test } from 'vitest';
-import { member } from '../test/make';
+import type { ServerEvent } from '../api/events';
+import { member, snapshot } from '../test/make';
 import { People } from './people.svelte';
+
+test('a bot is named as it is called now', () => {
+  const people = new People();
+  expect(people.botName('bot_1')).toBe('A bot');
+  people.load({ ...snapshot(), bots: [{ id: 'bot_1', handle: 'deploy', name: 'Deploy' }] });
+  expect(people.botName('bot_1')).toBe('Deploy');
+  const renamed = { bot: { id: 'bot_1', handle: 'deploy', name: 'Release' } };
+  people.apply({ type: 'bot.updated', data: renamed } as ServerEvent);
+  expect(people.botName('bot_1')).toBe('Release');
+});
 
 test('a suspended member keeps the name, and is nobody to mention', () => {
   const people = new People();

@@ -7,6 +7,7 @@ import type { Uploads } from '../files/uploads.svelte';
 import type { Channels } from './channels.svelte';
 import type { Connection } from './connection.svelte';
 import type { Drafts } from './drafts.svelte';
+import type { EphemeralMessages } from './ephemeral.svelte';
 import type { ForkActions } from './fork-actions.svelte';
 import type { ForkReads } from './fork-reads';
 import type { Forks } from './forks.svelte';
@@ -36,6 +37,7 @@ export interface WorkspaceParts {
   readonly streams: Streams;
   readonly connection: Connection;
   readonly typing: Typing;
+  readonly ephemeral: EphemeralMessages;
   readonly drafts: Drafts;
   readonly outbox: Outbox;
   readonly reads: Reads;

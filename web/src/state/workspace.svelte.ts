@@ -16,6 +16,7 @@ import type { ChannelState } from './channel.svelte';
 import { Channels } from './channels.svelte';
 import { Connection } from './connection.svelte';
 import { Drafts } from './drafts.svelte';
+import { EphemeralMessages } from './ephemeral.svelte';
 import { ForkActions } from './fork-actions.svelte';
 import type { ForkState } from './fork.svelte';
 import { ForkReads } from './fork-reads';
@@ -82,6 +83,7 @@ export class WorkspaceState implements WorkspaceParts {
   readonly streams = new Streams();
   readonly connection = new Connection();
   readonly typing: Typing;
+  readonly ephemeral = new EphemeralMessages();
   readonly store: SafeStore;
   readonly drafts: Drafts;
   readonly outbox: Outbox;

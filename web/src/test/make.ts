@@ -189,6 +189,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
     },
     workspace: { id: 'ws_1', name: 'Northwind', slug: 'northwind', default_agent_id: null, created_at: AT },
     members: [member('user_me', 'Mia', 'mia'), member('user_bo', 'Bo', 'bo')],
+    bots: [],
     channels: [myChannel()],
     agents: [agent('agent_vibe', 'vibe', 'Vibe'), agent('agent_coder', 'coder', 'Coder')],
     open_forks: [],
