@@ -197,6 +197,7 @@ async fn routes_that_are_not_open_to_bots_refuse_their_keys() {
         "PUT /v1/messages/{id}/reactions/{emoji}",
         "DELETE /v1/messages/{id}/reactions/{emoji}",
         "POST /v1/files",
+        "GET /v1/files/{id}",
     ];
     let (mut refused, mut wrong) = (0, Vec::new());
     for (path, operations) in document["paths"].as_object().unwrap() {

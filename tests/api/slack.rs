@@ -403,3 +403,402 @@ async fn keys_and_arguments_come_as_slacks_clients_send_them() {
         .is(200);
     assert_eq!(answer["usergroups"], json!([]));
 }
+
+impl Program {
+    /// Announces a file, and returns the path of its address, and its ID.
+    async fn announce(&self, name: &str, length: usize) -> (String, String) {
+        let args = json!({"filename": name, "length": length});
+        let answer = self.good("files.getUploadURLExternal", args).await;
+        let url = text(&answer, "/upload_url");
+        let path = &url[url.find("/api/upload/").unwrap()..];
+        (path.to_owned(), text(&answer, "/file_id"))
+    }
+}
+
+async fn send_file(by: &Person, path: &str, body: &str) -> Reply {
+    // As Python's standard library sends it.
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    by.send(Method::POST, path, &headers, Some(body.into()))
+        .await
+}
+
+#[tokio::test]
+async fn files_are_uploaded_without_a_key_and_shared_in_a_message() {
+    let t = team().await;
+    let (bot_id, program) = bot(&t, &[&t.general]).await;
+    let nobody = visitor(&t.app.base);
+    let (first, file) = program.announce("log.txt", 9).await;
+    let sent = send_file(&nobody, &first, "all green").await;
+    assert_eq!((sent.status, sent.text.as_str()), (200, "OK - 9"));
+    // An address works once.
+    let again = send_file(&nobody, &first, "all green").await;
+    assert_eq!(again.status, 404, "{}", again.text);
+    // A form with the file, as curl sends it.
+    let (second, other) = program.announce("two.txt", 3).await;
+    let form = "--x\r\ncontent-disposition: form-data; name=\"filename\"; filename=\"t\"\r\n\r\ntwo\r\n--x--\r\n";
+    let headers = [("content-type", "multipart/form-data; boundary=x")];
+    let sent = nobody
+        .send(Method::POST, &second, &headers, Some(form.into()))
+        .await;
+    assert_eq!(sent.status, 200, "{}", sent.text);
+    // Until it is shared, only the bot sees it.
+    let theirs = person(&t.bo).await;
+    theirs
+        .refused("files.info", json!({"file": file}), "file_not_found")
+        .await;
+    let args = json!({"files": [{"id": file, "title": "Log"}, {"id": other}], "channel_id": slack_id('C', &t.general),
+        "initial_comment": "*Done*"});
+    let shared = program
+        .good("files.completeUploadExternal", args.clone())
+        .await;
+    assert_eq!(shared["files"][0]["id"], json!(file));
+    assert_eq!(shared["files"][0]["name"], "log.txt");
+    assert_eq!(shared["files"][0]["user"], json!(slack_id('U', &bot_id)));
+    let history = program
+        .good("conversations.history", json!({"channel": "general"}))
+        .await;
+    assert_eq!(history["messages"][0]["text"], "*Done*");
+    assert_eq!(list(&history["messages"][0], "/files").len(), 2);
+    assert_eq!(history["messages"][0]["files"][1]["name"], "two.txt");
+    let info = theirs.good("files.info", json!({"file": file})).await;
+    let url = text(&info, "/file/url_private");
+    let path = &url[url.find("/v1/files/").unwrap()..];
+    for reader in [&t.bo, &program.caller] {
+        let read = reader.get(path).await;
+        assert_eq!((read.status, read.text.as_str()), (200, "all green"));
+    }
+    // A file is shared once, and deleted with its message.
+    program
+        .refused("files.completeUploadExternal", args, "invalid_arguments")
+        .await;
+    program
+        .refused("files.delete", json!({"file": file}), "cant_delete_file")
+        .await;
+    let (third, unshared) = program.announce("three.txt", 5).await;
+    assert_eq!(send_file(&nobody, &third, "three").await.status, 200);
+    let kept = json!({"files": [{"id": unshared}]});
+    program.good("files.completeUploadExternal", kept).await;
+    program
+        .good("files.delete", json!({"file": unshared}))
+        .await;
+    program
+        .refused("files.info", json!({"file": unshared}), "file_not_found")
+        .await;
+}
+
+#[tokio::test]
+async fn an_upload_needs_a_valid_address_and_the_announced_size() {
+    let t = team().await;
+    let (bot_id, program) = bot(&t, &[&t.general]).await;
+    let nobody = visitor(&t.app.base);
+    let wrong = send_file(&nobody, "/api/upload/wrong", "x").await;
+    assert_eq!(wrong.status, 404, "{}", wrong.text);
+    for body in ["four!", "fo"] {
+        let (path, file) = program.announce("four.txt", 4).await;
+        let sent = send_file(&nobody, &path, body).await;
+        assert!((400..500).contains(&sent.status), "{body}: {}", sent.text);
+        program
+            .refused("files.info", json!({"file": file}), "file_not_found")
+            .await;
+    }
+    for args in [
+        json!({"filename": "x"}),
+        json!({"length": 3}),
+        json!({"filename": "x", "length": "x"}),
+    ] {
+        program
+            .refused("files.getUploadURLExternal", args, "invalid_arguments")
+            .await;
+    }
+    program
+        .refused(
+            "files.getUploadURLExternal",
+            json!({"filename": "x", "length": 1_000_000_000}),
+            "file_upload_size_restricted",
+        )
+        .await;
+    // Access is checked again when the file arrives.
+    let (paused, _) = program.announce("four.txt", 4).await;
+    let (late, _) = program.announce("four.txt", 4).await;
+    let path = format!("/v1/bots/{bot_id}");
+    t.ada
+        .patch(&path, json!({"status": "paused"}))
+        .await
+        .is(200);
+    assert_eq!(send_file(&nobody, &paused, "four").await.status, 403);
+    t.ada
+        .patch(&path, json!({"status": "active"}))
+        .await
+        .is(200);
+    t.app
+        .place
+        .run(&["update slack_uploads set expires_at = '2020-01-01T00:00:00+00:00'"])
+        .await;
+    assert_eq!(send_file(&nobody, &late, "four").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_bot_has_only_its_scopes() {
+    let t = team().await;
+    let (bot_id, program) = bot(&t, &[&t.general]).await;
+    let path = format!("/v1/bots/{bot_id}");
+    let shown = t.ada.get(&path).await.ok();
+    assert_eq!(shown["scopes"], json!(["chat:read", "chat:write"]));
+    assert_eq!(shown["show_emails"], false);
+    assert_eq!(shown["link_domains"], json!([]));
+    let post = json!({"channel": "general", "text": "x"});
+    let read = json!({"channel": "general"});
+    t.ada
+        .patch(&path, json!({"scopes": ["chat:read"]}))
+        .await
+        .is(200);
+    program
+        .refused("chat.postMessage", post.clone(), "missing_scope")
+        .await;
+    let start = format!("/v1/channels/{}/threads", t.general);
+    program
+        .caller
+        .post(&start, json!({"content": "x"}))
+        .await
+        .is(403);
+    program.good("conversations.history", read.clone()).await;
+    let reply = form(&program.caller, "auth.test", None, "").await;
+    let scopes = reply.header("x-oauth-scopes").unwrap_or_default();
+    assert!(
+        scopes.contains("channels:history") && !scopes.contains("chat:write"),
+        "{scopes}"
+    );
+    t.ada
+        .patch(&path, json!({"scopes": ["chat:write"]}))
+        .await
+        .is(200);
+    program.good("chat.postMessage", post).await;
+    program
+        .refused("conversations.history", read, "missing_scope")
+        .await;
+    program.caller.get(&start).await.is(403);
+    for wrong in [
+        json!({"scopes": []}),
+        json!({"scopes": ["workspace:admin"]}),
+        json!({"link_domains": ["Example.org"]}),
+        json!({"link_domains": vec!["a.example"; 21]}),
+    ] {
+        t.ada.patch(&path, wrong.clone()).await.is(422);
+        let mut made = wrong;
+        made["name"] = "Other".into();
+        t.ada.post("/v1/bots", made).await.is(422);
+    }
+    assert_eq!(t.ada.get(&path).await.ok()["scopes"], json!(["chat:write"]));
+}
+
+#[tokio::test]
+async fn a_bot_sees_addresses_only_if_an_admin_allows_it() {
+    let t = team().await;
+    let (bot_id, program) = bot(&t, &[]).await;
+    let bo = slack_id('U', &t.bo.id);
+    let path = format!("/v1/bots/{bot_id}");
+    t.bo.patch(&path, json!({"show_emails": true}))
+        .await
+        .is(403);
+    t.ada
+        .patch(&path, json!({"show_emails": true}))
+        .await
+        .is(200);
+    let seen = program.good("users.info", json!({"user": bo})).await;
+    let email = text(&seen, "/user/profile/email");
+    let found = program
+        .good("users.lookupByEmail", json!({"email": email}))
+        .await;
+    assert_eq!(found["user"]["id"], json!(bo));
+    let users = program.good("users.list", json!({})).await;
+    assert!(users.to_string().contains(&email), "{users}");
+    let reply = form(&program.caller, "auth.test", None, "").await;
+    assert!(
+        reply
+            .header("x-oauth-scopes")
+            .is_some_and(|scopes| scopes.contains("users:read.email"))
+    );
+    t.ada
+        .patch(&path, json!({"show_emails": false}))
+        .await
+        .is(200);
+    let users = program.good("users.list", json!({})).await;
+    assert!(!users.to_string().contains(&email), "{users}");
+    program
+        .refused(
+            "users.lookupByEmail",
+            json!({"email": email}),
+            "users_not_found",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn an_ephemeral_message_reaches_one_person_and_is_not_stored() {
+    let t = team().await;
+    let (bot_id, program) = bot(&t, &[&t.general]).await;
+    let (mut bo, mut ada) = (t.bo.socket().await, t.ada.socket().await);
+    let to = slack_id('U', &t.bo.id);
+    let args = json!({"channel": "general", "user": to, "text": "only *you*"});
+    let answer = program.good("chat.postEphemeral", args.clone()).await;
+    assert!(answer["message_ts"].is_string(), "{answer}");
+    let frame = bo.of("ephemeral").await;
+    assert_eq!(frame["content"], "only **you**");
+    assert_eq!(frame["channel_id"], json!(t.general));
+    assert_eq!(frame["thread_id"], Value::Null);
+    assert_eq!(frame["bot_id"], json!(bot_id));
+    assert_eq!(frame["name"], "Deploy");
+    let history = program
+        .good("conversations.history", json!({"channel": "general"}))
+        .await;
+    assert_eq!(history["messages"], json!([]));
+    // Ada gets what follows, but not the message.
+    t.bo.thread(&t.general, "From Bo").await;
+    let seen = ada.settle().await;
+    assert!(
+        seen.iter().all(|frame| frame["type"] != "ephemeral"),
+        "{seen:?}"
+    );
+    for (user, channel, error) in [
+        (to.as_str(), "secret", "channel_not_found"),
+        ("U1", "general", "user_not_in_channel"),
+        (
+            slack_id('U', &bot_id).as_str(),
+            "general",
+            "user_not_in_channel",
+        ),
+    ] {
+        let args = json!({"channel": channel, "user": user, "text": "x"});
+        program.refused("chat.postEphemeral", args, error).await;
+    }
+}
+
+#[tokio::test]
+async fn a_bot_adds_previews_for_links_of_its_domains() {
+    let t = team().await;
+    let (bot_id, program) = bot(&t, &[&t.general]).await;
+    let url = "https://git.example.org/pull/7";
+    let thread = t.bo.thread(&t.general, &format!("Look at {url}.")).await;
+    let messages = format!("/v1/threads/{thread}/messages");
+    let message = text(&t.bo.get(&messages).await.ok(), "/data/0/id");
+    let history = program
+        .good("conversations.history", json!({"channel": "general"}))
+        .await;
+    let ts = text(&history, "/messages/0/ts");
+    let args = |url: &str| json!({"channel": "general", "ts": ts, "unfurls": {url: {"title": "Fix zebrafinches", "text": "*2* files", "color": "good"}}});
+    program
+        .refused("chat.unfurl", args(url), "cannot_unfurl_url")
+        .await;
+    t.ada
+        .patch(
+            &format!("/v1/bots/{bot_id}"),
+            json!({"link_domains": ["example.org"]}),
+        )
+        .await
+        .is(200);
+    program.good("chat.unfurl", args(url)).await;
+    // Again replaces it.
+    program.good("chat.unfurl", args(url)).await;
+    let path = format!("/v1/messages/{message}");
+    let unfurls = t.ada.get(&path).await.ok()["metadata"]["unfurls"].clone();
+    assert_eq!(list(&unfurls, "").len(), 1, "{unfurls}");
+    assert_eq!(unfurls[0]["url"], url);
+    assert_eq!(unfurls[0]["bot_id"], json!(bot_id));
+    let content = text(&unfurls, "/0/content");
+    assert!(
+        content.contains("Fix zebrafinches") && content.contains("**2** files"),
+        "{content}"
+    );
+    for other in [
+        "https://git.example.org/pull/70",
+        "https://git.example.org/pull",
+        "https://badexample.org/",
+    ] {
+        program
+            .refused("chat.unfurl", args(other), "cannot_unfurl_url")
+            .await;
+    }
+    let none = json!({"channel": "general", "ts": ts, "unfurls": {}});
+    program
+        .refused("chat.unfurl", none, "missing_unfurls")
+        .await;
+    person(&t.bo)
+        .await
+        .refused("chat.unfurl", args(url), "restricted_action")
+        .await;
+    // Only the author removes it: at once, or with the link.
+    t.ada.delete(&format!("{path}/unfurls")).await.is(403);
+    let left = t.bo.delete(&format!("{path}/unfurls")).await.is(200);
+    assert_eq!(left["metadata"].get("unfurls"), None);
+    program.good("chat.unfurl", args(url)).await;
+    let edited = t.bo.patch(&path, json!({"content": "Never mind"})).await;
+    assert_eq!(edited.is(200)["metadata"].get("unfurls"), None);
+    // A preview is deleted with its message.
+    t.bo.patch(&path, json!({"content": url})).await.is(200);
+    program.good("chat.unfurl", args(url)).await;
+    let deleted = t.bo.delete(&path).await.is(200);
+    assert_eq!(deleted["metadata"].get("unfurls"), None);
+    let places = t.app.place.places_of("Fix zebrafinches").await;
+    assert_eq!(places, Vec::<String>::new());
+    // Not for messages of programs.
+    let own = program
+        .good(
+            "chat.postMessage",
+            json!({"channel": "general", "text": url}),
+        )
+        .await;
+    let own = json!({"channel": "general", "ts": own["ts"], "unfurls": {url: {"text": "x"}}});
+    program
+        .refused("chat.unfurl", own, "cannot_unfurl_message")
+        .await;
+}
+
+#[tokio::test]
+async fn topics_and_presence_are_as_in_slack() {
+    let t = team().await;
+    let (bot_id, robot) = bot(&t, &[&t.general]).await;
+    let program = person(&t.bo).await;
+    let topic = json!({"channel": "general", "topic": "What ships"});
+    let changed = program.good("conversations.setTopic", topic.clone()).await;
+    assert_eq!(changed["channel"]["topic"]["value"], "What ships");
+    let cleared = json!({"channel": "general", "topic": ""});
+    let changed = program.good("conversations.setTopic", cleared).await;
+    assert_eq!(changed["channel"]["topic"]["value"], "");
+    let long = json!({"channel": "general", "topic": "x".repeat(251)});
+    program
+        .refused("conversations.setTopic", long, "invalid_arguments")
+        .await;
+    robot
+        .refused("conversations.setTopic", topic, "restricted_action")
+        .await;
+    let presence = async |user: &str| {
+        let args = json!({"user": user});
+        text(&robot.good("users.getPresence", args).await, "/presence")
+    };
+    let bo = slack_id('U', &t.bo.id);
+    assert_eq!(presence(&bo).await, "away");
+    let _window = t.bo.socket().await;
+    assert_eq!(presence(&bo).await, "active");
+    assert_eq!(presence(&slack_id('U', &bot_id)).await, "active");
+    robot
+        .refused("users.getPresence", json!({"user": "U1"}), "user_not_found")
+        .await;
+}
+
+#[tokio::test]
+async fn clients_learn_the_names_of_bots() {
+    let t = team().await;
+    let (bot_id, _) = bot(&t, &[]).await;
+    let known = t.bo.get("/v1/snapshot").await.ok()["bots"].clone();
+    assert_eq!(
+        known,
+        json!([{"id": bot_id, "handle": "deploy", "name": "Deploy"}])
+    );
+    let mut window = t.bo.socket().await;
+    t.ada
+        .patch(&format!("/v1/bots/{bot_id}"), json!({"name": "Release"}))
+        .await
+        .is(200);
+    let renamed = window.of("bot.updated").await;
+    assert_eq!(renamed["data"]["bot"]["name"], "Release");
+}

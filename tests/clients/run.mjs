@@ -58,7 +58,7 @@ try {
   };
   const channels = await fetch(`${server.base}/v1/channels`, { headers: { cookie } });
   const channel_ids = (await channels.json()).data.slice(0, 1).map((channel) => channel.id);
-  const bot = (await post('/v1/bots', { name: 'Deploy', channel_ids }, cookie)).json.id;
+  const bot = (await post('/v1/bots', { name: 'Deploy', channel_ids, link_domains: ['example.org'] }, cookie)).json.id;
   const slack = {
     SLACK_URL: `${server.base}/api/`,
     SLACK_BOT_KEY: (await post(`/v1/bots/${bot}/keys`, { name: 'CI' }, cookie)).json.key,

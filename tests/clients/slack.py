@@ -1,6 +1,7 @@
 """Uses the unmodified slack_sdk as a bot and as a person. SLACK_URL is the base of the methods."""
 
 import os
+import urllib.request
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
@@ -64,9 +65,37 @@ def messages():
     refused("not_supported", lambda: bot.views_open(trigger_id="1", view={"type": "modal"}))
     refused("unknown_method", lambda: bot.dnd_info())
     assert len(bot.conversations_members(channel=channel)["members"]) == 2
+    bot.chat_postEphemeral(channel=channel, user=person.auth_test()["user_id"], text="only you")
+    assert bot.users_getPresence(user=person.auth_test()["user_id"])["presence"] == "away"
+    topic = person.conversations_setTopic(channel=channel, topic="What ships")["channel"]["topic"]
+    assert topic["value"] == "What ships", topic
+
+
+def files():
+    (channel,) = [channel["id"] for channel in bot.conversations_list()["channels"]]
+    report = {"filename": "report.txt", "content": "all green"}
+    log = {"filename": "log.txt", "content": b"12"}
+    shared = bot.files_upload_v2(file_uploads=[report, log], channel=channel, initial_comment="Reports")
+    assert [file["name"] for file in shared["files"]] == ["report.txt", "log.txt"], shared
+    message = bot.conversations_history(channel=channel)["messages"][0]
+    assert message["text"] == "Reports" and len(message["files"]) == 2, message
+    file = bot.files_info(file=shared["files"][0]["id"])["file"]
+    request = urllib.request.Request(file["url_private"], headers={"Authorization": "Bearer " + bot.token[5:]})
+    assert urllib.request.urlopen(request).read() == b"all green"
+    refused("cant_delete_file", lambda: bot.files_delete(file=file["id"]))
+
+
+def previews():
+    (channel,) = [channel["id"] for channel in bot.conversations_list()["channels"]]
+    url = "https://git.example.org/1"
+    ts = person.chat_postMessage(channel=channel, text="See <%s>" % url)["ts"]
+    bot.chat_unfurl(channel=channel, ts=ts, unfurls={url: {"title": "Fix it"}})
+    refused("cannot_unfurl_url", lambda: bot.chat_unfurl(channel=channel, ts=ts, unfurls={url + "2": {"text": "x"}}))
 
 
 messages_of_wrong_key = WebClient(token="ov_wrong", base_url=os.environ["SLACK_URL"])
 refused("invalid_auth", messages_of_wrong_key.auth_test)
 identity()
 messages()
+files()
+previews()

@@ -137,6 +137,7 @@ FRESH = {
     "POST /v1/threads/{id}/messages": lambda t: {"id": t.thread(), "body": {"client_id": t.word("c")}},
     "PATCH /v1/messages/{id}": _of("message"),
     "DELETE /v1/messages/{id}": _of("message"),
+    "DELETE /v1/messages/{id}/unfurls": _of("message"),
     "DELETE /v1/messages/{id}/reactions/{emoji}": _reacted,
     "POST /v1/threads/{id}/forks": _dive,
     "PATCH /v1/forks/{id}": _of("fork"),

@@ -558,6 +558,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             by.put(&path, json!({})).await;
             Call::delete(path)
         }
+        ("DELETE /v1/messages/{id}/unfurls", _) => Call::delete(at(&message(by, general).await)),
         ("PUT /v1/messages/{id}/reactions/{emoji}", _) => Call::new(
             Method::PUT,
             at(&message(by, general).await).replace("{emoji}", "%F0%9F%91%8D"),

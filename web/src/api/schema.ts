@@ -3343,6 +3343,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/messages/{id}/unfurls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove the previews of links from your own message
+         * @description Bots add previews to links of their domains.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["remove_unfurls"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/model-test": {
         parameters: {
             query?: never;
@@ -5901,6 +5923,12 @@ export interface components {
             about: string | null;
             /** @description Channels that the bot is in and the caller can read. The bot's keys read and write only these. */
             channel_ids: components["schemas"]["ChannelId"][];
+            /** @description Rights of the bot's keys: `chat:read`, `chat:write`, or both. Webhooks need none. */
+            scopes: components["schemas"]["Scope"][];
+            /** @description True if the bot's keys see the email addresses of people in Slack's Web API. */
+            show_emails: boolean;
+            /** @description Domains, with their subdomains, for whose links the bot can add previews to messages. */
+            link_domains: string[];
             status: components["schemas"]["BotStatus"];
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
@@ -5915,6 +5943,11 @@ export interface components {
             about?: string | null;
             /** @description At most 20 channels that you can read. */
             channel_ids?: components["schemas"]["ChannelId"][];
+            /** @description `chat:read` and `chat:write` by default. */
+            scopes?: components["schemas"]["Scope"][] | null;
+            show_emails?: boolean;
+            /** @description At most 20 domains in lowercase. */
+            link_domains?: string[];
         };
         /** @description ID of a bot: `bot_` and 26 base-32 characters */
         BotId: string;
@@ -5937,6 +5970,11 @@ export interface components {
             name?: string;
             /** @description An empty text removes it. */
             about?: string;
+            /** @description Apply to all keys at once. */
+            scopes?: components["schemas"]["Scope"][];
+            show_emails?: boolean;
+            /** @description At most 20 domains in lowercase. */
+            link_domains?: string[];
             status?: components["schemas"]["BotStatus"];
         };
         /**
@@ -8979,6 +9017,22 @@ export interface components {
             /** @enum {string} */
             type: "channel.activity";
         } | {
+            id: components["schemas"]["MessageId"];
+            channel_id: components["schemas"]["ChannelId"];
+            thread_id: components["schemas"]["ThreadId"] | null;
+            /** @description The bot that sent it; null for a person. */
+            bot_id: components["schemas"]["BotId"] | null;
+            user_id: components["schemas"]["UserId"] | null;
+            /** @description Name of the sender. */
+            name: string;
+            /** @description Name that a bot chose for this message. */
+            shown_as: string | null;
+            /** @description Markdown. */
+            content: string;
+            created_at: components["schemas"]["Timestamp"];
+            /** @enum {string} */
+            type: "ephemeral";
+        } | {
             /** Format: int64 */
             seq: number;
             /** @enum {string} */
@@ -9436,6 +9490,8 @@ export interface components {
             color?: string;
             /** @description Name and emoji under which a bot posted this message. */
             shown_as?: components["schemas"]["ShownAs"];
+            /** @description Previews of links that bots added to a person's message; at most 5. */
+            unfurls?: components["schemas"]["Unfurl"][];
             /** @description Users who are notified of a resolution message as if it mentioned them. */
             notify_user_ids?: components["schemas"]["UserId"][];
         };
@@ -12068,7 +12124,7 @@ export interface components {
             days_left: number | null;
         };
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"];
         /** @description Changes to the choices of the server's admins. Omitted fields are unchanged. */
         ServerForm: {
             /** @description Permits that the server looks for new versions once a day. */
@@ -12396,6 +12452,8 @@ export interface components {
             workspace: components["schemas"]["Workspace"];
             /** @description The first 500 members. */
             members: components["schemas"]["Member"][];
+            /** @description The first 200 bots. */
+            bots: components["schemas"]["BotSummary"][];
             channels: components["schemas"]["MyChannel"][];
             /** @description The first 500 agents. */
             agents: components["schemas"]["AgentSummary"][];
@@ -14069,6 +14127,41 @@ export interface components {
         };
         WritingCatchUp: {
             task: components["schemas"]["Task"];
+        };
+        /** @description Preview of a link, as a bot described it. */
+        Unfurl: {
+            /** @description The link in the message. */
+            url: string;
+            bot_id: components["schemas"]["BotId"];
+            /** @description Name of the bot when it added the preview. */
+            bot_name: string;
+            /** @description Markdown. */
+            content: string;
+            /** @description Color of the bar beside the preview: `#rrggbb`. */
+            color?: string;
+        };
+        /** @description A bot, so that clients can name it. */
+        BotSummary: {
+            id: components["schemas"]["BotId"];
+            handle: string;
+            name: string;
+        };
+        /** @description An event as it is stored and sent. */
+        BotEvent: {
+            /** @enum {string} */
+            type: "bot.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                bot: components["schemas"]["BotSummary"];
+            };
         };
     };
     responses: {
@@ -28135,6 +28228,142 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    remove_unfurls: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
+                id: components["schemas"]["MessageId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attachments": [
+                     *         {
+                     *           "content_type": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "height": null,
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_id": null,
+                     *           "name": "Ada",
+                     *           "object": "file",
+                     *           "size_bytes": 48213,
+                     *           "url": "https://chat.example.org/invite/…",
+                     *           "width": null,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "author": {
+                     *         "avatar_url": null,
+                     *         "id": null,
+                     *         "name": "Ada",
+                     *         "type": "human"
+                     *       },
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "client_id": null,
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "content_plain": "Monday: two quiet days before the fair.",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deleted_at": null,
+                     *       "edited_at": null,
+                     *       "fork_id": null,
+                     *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "text",
+                     *       "mentions": [
+                     *         {
+                     *           "handle": "ada",
+                     *           "id": null,
+                     *           "length": 0,
+                     *           "start": 0,
+                     *           "type": "agent"
+                     *         }
+                     *       ],
+                     *       "metadata": {
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "agent_version": 1,
+                     *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "chain": [
+                     *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "color": "…",
+                     *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "notify_user_ids": [
+                     *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_start": {
+                     *           "cause": {
+                     *             "id": null,
+                     *             "type": "manual"
+                     *           },
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
+                     *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "shown_as": {
+                     *           "emoji": null,
+                     *           "name": null
+                     *         },
+                     *         "sources": [
+                     *           {
+                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": null,
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "n": 0,
+                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "sources_removed": 0,
+                     *         "steps": 0,
+                     *         "steps_failed": 0,
+                     *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "truncated": false
+                     *       },
+                     *       "parent_id": null,
+                     *       "reactions": [
+                     *         {
+                     *           "agent_ids": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "emoji": "👍",
+                     *           "user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "seq": 124,
+                     *       "state": "complete",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Message"];
+                };
             };
             400: components["responses"]["Error400"];
             401: components["responses"]["Error401"];
