@@ -8,6 +8,25 @@ use std::{fmt, str::FromStr};
 
 use uuid::Uuid;
 
+/// Sequence number before those of all messages. Events have positive numbers; imported messages, which have no event, have negative ones.
+pub const BEFORE_ALL_SEQS: i64 = -(1 << 40);
+
+/// Sequence number below those of all imported messages of a second or later: imported messages are numbered by their time, from 512 a second
+/// since 1995, and the next number that is free.
+pub fn seq_before_imports_of(unix_s: i64) -> i64 {
+    const YEAR_1995: i64 = 788_918_400;
+    const SECONDS_MAX: i64 = (1 << 31) - 2;
+    BEFORE_ALL_SEQS + 512 * (unix_s - YEAR_1995).clamp(0, SECONDS_MAX)
+}
+
+/// `BEFORE_ALL_SEQS` as a literal of SQL.
+macro_rules! before_all_seqs {
+    () => {
+        "-1099511627776"
+    };
+}
+pub(crate) use before_all_seqs;
+
 /// Crockford's base-32 alphabet in lowercase, as required by the `TypeID` specification 0.3.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LEN: usize = 26;
@@ -53,7 +72,7 @@ const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
     "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request", "device",
-    "idp", "identity", "scim", "group",
+    "idp", "identity", "scim", "group", "imp",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -192,6 +211,7 @@ ids! {
     HookId = "hook", "an incoming webhook";
     HookRequestId = "request", "a request to a webhook";
     DeviceId = "device", "a browser that gets notifications";
+    ImportId = "imp", "an import";
 }
 
 #[cfg(test)]

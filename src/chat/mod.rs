@@ -16,6 +16,7 @@ pub mod event;
 pub mod follows;
 pub mod forks;
 pub mod found;
+pub mod imported;
 pub mod inbox;
 pub mod mentions;
 pub mod messages;

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     auth::Caller,
     db::{Conn, DbError, dialect::hexadecimal_ids},
-    ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{BEFORE_ALL_SEQS, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     inbox::close::{close_read, close_read_channel},
     realtime::log,
     sql_with_ids,
@@ -206,9 +206,9 @@ pub async fn first_unread(
 }
 
 fn check_seq(seq: i64) -> Result<(), ChatError> {
-    if seq < 0 {
+    if seq < BEFORE_ALL_SEQS {
         return Err(ChatError::Invalid(
-            "seq is negative: use the seq of a message, or 0 to mark all as unread".to_owned(),
+            "seq is lower than that of any message: use the seq of a message, or 0 to mark all as unread".to_owned(),
             "seq",
         ));
     }
@@ -218,7 +218,7 @@ fn check_seq(seq: i64) -> Result<(), ChatError> {
 /// Moves a person's read marker in a thread forward or back, but not past the newest event.
 ///
 /// # Errors
-/// `ThreadNotFound`, `Invalid` for a negative number, or any error from `reading`.
+/// `ThreadNotFound`, `Invalid` for a number lower than that of any message, or any error from `reading`.
 pub async fn mark_thread(
     c: &mut Conn,
     caller: &Caller,
@@ -303,7 +303,7 @@ pub struct ForkReadMark {
 /// Moves a person's read marker in a fork forward or back, but not past the newest event.
 ///
 /// # Errors
-/// `ForkNotFound`, `Invalid` for a negative number, or any error from `reading`.
+/// `ForkNotFound`, `Invalid` for a number lower than that of any message, or any error from `reading`.
 pub async fn mark_fork(
     c: &mut Conn,
     caller: &Caller,

@@ -30,8 +30,8 @@ use crate::{
     files::{self, Blobs},
     forks::items,
     ids::{
-        ActionId, AgentId, AuditEntryId, ChannelId, ForkId, MessageId, ResolutionId, TaskId,
-        ThreadId, UserId, WorkflowId, WorkspaceId,
+        ActionId, AgentId, AuditEntryId, BEFORE_ALL_SEQS, ChannelId, ForkId, MessageId,
+        ResolutionId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
     },
     memory::forget,
     realtime::Hub,
@@ -341,7 +341,7 @@ impl Eraser {
         let search = Search {
             sql: "select seq, id, coalesce(author_id = $4 or CAST(reactions AS TEXT) like $5 or CAST(metadata AS TEXT) like $5, FALSE) \
                 from messages where workspace_id = $1 and seq > $2 order by seq limit $3",
-            after: 0_i64,
+            after: BEFORE_ALL_SEQS,
             rows_max: ROWS_SCANNED_MAX,
             at_once: MESSAGES_AT_ONCE,
         };

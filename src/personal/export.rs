@@ -15,9 +15,9 @@ use crate::{
     chat::messages::Reaction,
     db::{Db, DbError, FromAnyRow, Json, Share, is_in_visible_channel, now},
     ids::{
-        ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId,
-        InboxItemId, MemoryId, MessageId, ResolutionId, ResponseId, RunId, ScheduleId, SessionId,
-        TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
+        ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, BEFORE_ALL_SEQS, ChannelId,
+        FileId, ForkId, InboxItemId, MemoryId, MessageId, ResolutionId, ResponseId, RunId,
+        ScheduleId, SessionId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
     },
     inbox::{InboxReason, InboxState},
     memory::{
@@ -35,7 +35,7 @@ use crate::{
 
 /// Number of rows read at once.
 const PAGE: i64 = 200;
-/// Maximum range of sequence numbers scanned by one statement, so that it ends well before its deadline even if most messages are
+/// Maximum number of messages scanned by one statement, so that it ends well before its deadline even if most messages are
 /// from others.
 const SCANNED_MAX: i64 = 16_384;
 /// Capacity of the queue to the client, in pieces; reading waits while the queue is full.
@@ -829,6 +829,24 @@ async fn head(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     out.field("membership", &membership).await
 }
 
+/// Sequence number of the last message that the next statement scans; `None` if there are no more messages.
+async fn scanned_until(
+    db: &Db,
+    who: Subject,
+    after: i64,
+    head: i64,
+) -> Result<Option<i64>, DbError> {
+    db.scan(who.share())
+        .await?
+        .q("select max(x.seq) from (select seq from messages where workspace_id = $1 and seq > $2 and seq <= $3 order by seq limit $4) x")
+        .bind(who.workspace)
+        .bind(after)
+        .bind(head)
+        .bind(SCANNED_MAX)
+        .value()
+        .await
+}
+
 /// Start of the next page: after the last row if the page is full, otherwise after the scanned range.
 fn next_after(rows: usize, last: Option<i64>, until: i64) -> i64 {
     let is_full = i64::try_from(rows).is_ok_and(|rows| rows >= PAGE);
@@ -845,9 +863,8 @@ async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         .bind(who.workspace)
         .value()
         .await?;
-    let (mut after, mut first) = (0_i64, true);
-    while after < head {
-        let until = after.saturating_add(SCANNED_MAX);
+    let (mut after, mut first) = (BEFORE_ALL_SEQS, true);
+    while let Some(until) = scanned_until(db, who, after, head).await? {
         let rows: Vec<ExportedMessage> = db
             .scan(who.share())
             .await?
@@ -864,9 +881,8 @@ async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         out.rows(&rows, &mut first).await?;
     }
     out.text("],\n\"reactions\":[".to_owned()).await?;
-    (after, first) = (0, true);
-    while after < head {
-        let until = after.saturating_add(SCANNED_MAX);
+    (after, first) = (BEFORE_ALL_SEQS, true);
+    while let Some(until) = scanned_until(db, who, after, head).await? {
         let rows: Vec<Reactions> = db
             .scan(who.share())
             .await?

@@ -10,7 +10,7 @@ use crate::{
     },
     chat::search::shared::{NO_CHANNEL, Readers},
     db::{Conn, DbError},
-    ids::{ApiKeyId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{ApiKeyId, BEFORE_ALL_SEQS, MessageId, ThreadId, UserId, WorkspaceId},
     memory::{
         recall::{Recall, recall},
         user_file::{self, RequesterFile},
@@ -106,7 +106,7 @@ impl Briefing {
             thread,
             conversation: Conversation::Thread(thread),
             trigger: MessageId(NO_CHANNEL.0),
-            trigger_seq: 0,
+            trigger_seq: BEFORE_ALL_SEQS,
             question: of.question,
             summary: &HashSet::new(),
             window_start: None,

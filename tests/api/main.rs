@@ -75,6 +75,7 @@ mod guard_runs;
 mod handoff;
 mod health;
 mod hooks;
+mod imported;
 mod inbox;
 mod invites;
 mod isolation;

@@ -236,6 +236,10 @@ pub struct MessageMetadata {
     /// Previews of links that bots added to a person's message; at most 5.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfurls: Vec<Unfurl>,
+    /// Import that brought the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub import_id: Option<crate::ids::ImportId>,
     /// Users who are notified of a resolution message as if it mentioned them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,
@@ -299,7 +303,8 @@ pub struct Message {
     pub fork_id: Option<ForkId>,
     /// For an agent's reply, the trigger message; for a resolution message, the forked message.
     pub parent_id: Option<MessageId>,
-    /// Sequence number of the message's `message.created` event; messages of a conversation are sorted by this number.
+    /// Sequence number of the message's `message.created` event; messages of a conversation are sorted by this number. It is negative
+    /// for imported messages, which have no event.
     pub seq: i64,
     pub author: MessageAuthor,
     /// Kind of the message; `resolution` for a message that publishes the resolution of a fork.

@@ -191,6 +191,22 @@ pub(in crate::chat) async fn threads_of(
     Ok(threads.collect())
 }
 
+/// Like `count_message`, for an imported message, which belongs wherever its time is.
+pub(in crate::chat) async fn count_imported(
+    c: &mut Conn,
+    message: &Message,
+) -> Result<(), DbError> {
+    let participants: Json<Vec<Participant>> = c
+        .q("update threads set reply_count = reply_count + 1, last_seq = case when last_seq < $2 then $2 else last_seq end, \
+            last_activity_at = case when last_activity_at < $3 then $3 else last_activity_at end where id = $1 returning participants")
+        .bind(message.thread_id)
+        .bind(message.seq)
+        .bind(message.created_at)
+        .value()
+        .await?;
+    add_participant(c, message, participants.0).await
+}
+
 /// Updates a thread's counters for a message that was just inserted into its main line. Notices are
 /// not counted.
 pub(in crate::chat) async fn count_message(c: &mut Conn, message: &Message) -> Result<(), DbError> {
@@ -204,7 +220,14 @@ pub(in crate::chat) async fn count_message(c: &mut Conn, message: &Message) -> R
         .bind(message.created_at)
         .value()
         .await?;
-    let mut participants = participants.0;
+    add_participant(c, message, participants.0).await
+}
+
+async fn add_participant(
+    c: &mut Conn,
+    message: &Message,
+    mut participants: Vec<Participant>,
+) -> Result<(), DbError> {
     let kind = match message.author.kind {
         AuthorKind::Human => Some(ParticipantKind::Human),
         AuthorKind::Agent => Some(ParticipantKind::Agent),

@@ -24,7 +24,10 @@ use crate::{
         is_visible_channel, now,
     },
     http::page::ListObject,
-    ids::{AgentId, ChannelId, IdError, MessageId, ThreadId, UserId},
+    ids::{
+        AgentId, BEFORE_ALL_SEQS, ChannelId, IdError, MessageId, ThreadId, UserId,
+        seq_before_imports_of,
+    },
     sql_with_seqs,
     text_enum::{constant, text_enum},
     time::Timestamp,
@@ -285,7 +288,9 @@ impl Start {
         let below = i64::MAX;
         let first = match order.unwrap_or(SearchOrder::Newest) {
             SearchOrder::Newest => Self::Newest { below },
-            SearchOrder::Oldest => Self::Oldest { above: -1 },
+            SearchOrder::Oldest => Self::Oldest {
+                above: BEFORE_ALL_SEQS,
+            },
             SearchOrder::Relevance => Self::Ranked { below, skip: 0 },
         };
         let Some(cursor) = cursor else {
@@ -309,7 +314,9 @@ impl Start {
             return Some(Self::Oldest { above });
         }
         let [below, skip] = cursor::read(RANKED, cursor)?;
-        (skip <= RANKED_MAX).then_some(Self::Ranked { below, skip })
+        (0..=RANKED_MAX)
+            .contains(&skip)
+            .then_some(Self::Ranked { below, skip })
     }
 
     fn cursor(self) -> String {
@@ -425,7 +432,7 @@ fn everywhere(actor: &Actor<'_>) -> Scope {
         shared_in: None,
         texts: Texts::All,
         except: None,
-        above: -1,
+        above: BEFORE_ALL_SEQS,
         below: i64::MAX,
         since: None,
         until: None,
@@ -559,7 +566,24 @@ async fn apply_filters(
     Ok(true)
 }
 
-/// A sequence number up to which every message of the workspace is older than `moment`.
+/// A sequence number up to which every imported message is older than `moment`; `None` if all of them are.
+async fn imported_before(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    moment: Timestamp,
+) -> Result<Option<i64>, DbError> {
+    let newest: Option<i64> = c
+        .q("select max(seq) from messages where workspace_id = $1 and seq < 0")
+        .bind(actor.workspace)
+        .value()
+        .await?;
+    let before = seq_before_imports_of(moment.unix_s());
+    Ok(newest
+        .is_some_and(|newest| newest > before)
+        .then_some(before))
+}
+
+/// A sequence number up to which every message with a positive number is older than `moment`.
 async fn number_before(c: &mut Conn, actor: &Actor<'_>, moment: Timestamp) -> Result<i64, DbError> {
     let newest: Option<i64> = c
         .q("select max(seq) from messages where workspace_id = $1")
@@ -627,6 +651,9 @@ pub async fn find(
     }
     if let Some(since) = plan.since {
         let bound = number_before(c, actor, since - CLOCKS_APART).await?;
+        // Imported messages precede all others, whatever their time.
+        let imported = imported_before(c, actor, since).await?;
+        let bound = imported.unwrap_or(bound);
         scope.above = scope.above.max(bound);
     }
     let phrases = if search.is_any {

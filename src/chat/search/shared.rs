@@ -12,7 +12,7 @@ use crate::{
         dialect::search::{Match, Order, Scope, Texts},
         is_visible_channel, now,
     },
-    ids::{ApiKeyId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{ApiKeyId, BEFORE_ALL_SEQS, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     sql_with_seqs,
     time::Timestamp,
 };
@@ -114,7 +114,7 @@ pub async fn find_shared(
         shared_in,
         texts: Texts::Sources,
         except: Some(readers.question.0),
-        above: -1,
+        above: BEFORE_ALL_SEQS,
         below: i64::MAX,
         since: None,
         until: None,

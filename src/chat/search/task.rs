@@ -16,7 +16,7 @@ use crate::{
         is_shared_channel, now,
     },
     files::Attachment,
-    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     sql_with_ids, sql_with_seqs,
     time::Timestamp,
 };
@@ -113,7 +113,7 @@ pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<
         shared_in: search.shared_in,
         texts: Texts::Sources,
         except: Some(search.question.0),
-        above: -1,
+        above: BEFORE_ALL_SEQS,
         below: i64::MAX,
         since: search.since,
         until: search.until,

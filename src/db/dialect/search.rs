@@ -5,8 +5,9 @@
 //! part of the text but a term for a property of the message, such as `=root`, by which hits are filtered. Every
 //! document contains the word `=`, so that a search can consist only of excluded terms.
 //!
-//! On `SQLite`, the row ID of a document consists of workspace and seq (`search_spaces`): each workspace is one range
-//! of rows, the index is in message order, and a page starts where the previous one ended. On `PostgreSQL`, a document
+//! On `SQLite`, the row ID of a document is the workspace's number (`search_spaces`), shifted, plus the seq: each workspace
+//! is one range of rows; imported messages, whose seqs are negative, precede the others in the range of the number below, which
+//! belongs to no other workspace (`make_room`). So the index is in message order, and a page starts where the previous one ended. On `PostgreSQL`, a document
 //! also has its workspace as a word, because the inverted index has no other columns.
 //!
 //! Word prefixes of two and three letters are also indexed, because a search runs after every keystroke: in FTS5 with
@@ -18,7 +19,7 @@ use uuid::Uuid;
 
 use crate::{
     db::{Conn, DbError, Engine, Json, is_in_visible_channel, is_shared_channel},
-    ids::ThreadId,
+    ids::{BEFORE_ALL_SEQS, ThreadId},
     sql_with_seqs,
     time::Timestamp,
 };
@@ -219,6 +220,48 @@ fn tsvector(workspace: Uuid, document: &str) -> String {
     out
 }
 
+/// Condition for a row `s` of `search_spaces` whose range below, that of imported messages, belongs to another workspace.
+macro_rules! is_taken_below {
+    () => {
+        "exists (select 1 from search_spaces p where p.no = s.no - 1)"
+    };
+}
+
+/// Makes room for documents of imported messages: a workspace from before imports, whose number is directly above another one, gets
+/// a new number, and its documents move with it. Must be called before messages with negative numbers are inserted.
+pub async fn make_room(c: &mut Conn, workspace: Uuid) -> Result<(), DbError> {
+    if c.engine() == Engine::Postgres {
+        return Ok(());
+    }
+    let moved: Option<(i64, i64)> = c
+        .q(concat!(
+            "select s.no, (select max(a.no) from search_spaces a) + 2 from search_spaces s where s.workspace_id = $1 and ",
+            is_taken_below!()
+        ))
+        .bind(workspace)
+        .opt()
+        .await?;
+    let Some((from, to)) = moved else {
+        return Ok(());
+    };
+    c.q("insert into search_index (rowid, words) select f.rowid + (($2 - $1) << 40), f.words from search_index f \
+         where f.rowid >= $1 << 40 and f.rowid < ($1 + 1) << 40 order by f.rowid")
+        .bind(from)
+        .bind(to)
+        .run()
+        .await?;
+    c.q("delete from search_index where rowid >= $1 << 40 and rowid < ($1 + 1) << 40")
+        .bind(from)
+        .run()
+        .await?;
+    c.q("update search_spaces set no = $2 where no = $1")
+        .bind(from)
+        .bind(to)
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Inserts or replaces the document of a message.
 pub async fn put_document(
     c: &mut Conn,
@@ -228,7 +271,13 @@ pub async fn put_document(
 ) -> Result<(), DbError> {
     match c.engine() {
         Engine::Sqlite => {
-            c.q("insert or replace into search_index (rowid, words) select (s.no << 40) + $2, $3 from search_spaces s where s.workspace_id = $1")
+            // Without room below the workspace's range, an imported message is not found, rather than in another workspace.
+            c.q(concat!(
+                "insert or replace into search_index (rowid, words) select (s.no << 40) + $2, $3 from search_spaces s \
+                 where s.workspace_id = $1 and ($2 >= 0 or not ",
+                is_taken_below!(),
+                ")"
+            ))
                 .bind(workspace)
                 .bind(seq)
                 .bind(document.to_owned())
@@ -252,9 +301,12 @@ pub async fn put_document(
 /// (`secure-delete`).
 pub async fn remove_document(c: &mut Conn, workspace: Uuid, seq: i64) -> Result<(), DbError> {
     let q = match c.engine() {
-        Engine::Sqlite => c.q(
-            "delete from search_index where rowid = (select (s.no << 40) + $2 from search_spaces s where s.workspace_id = $1)",
-        ),
+        Engine::Sqlite => c.q(concat!(
+            "delete from search_index where rowid = (select (s.no << 40) + $2 from search_spaces s \
+                 where s.workspace_id = $1 and ($2 >= 0 or not ",
+            is_taken_below!(),
+            "))"
+        )),
         Engine::Postgres => c.q("delete from search_index where workspace_id = $1 and seq = $2"),
     };
     q.bind(workspace).bind(seq).run().await?;
@@ -340,7 +392,8 @@ macro_rules! sqlite_sql {
     ($order:literal) => {
         concat!(
             "select m.seq, m.thread_id, m.created_at from search_index f cross join messages m \
-             where f.words match $2 and f.rowid > $3 and f.rowid < $4 and m.workspace_id = $1 and m.seq = (f.rowid & 1099511627775) ",
+             where f.words match $2 and f.rowid > $3 and f.rowid < $4 and m.workspace_id = $1 \
+             and m.seq = f.rowid - (select s.no << 40 from search_spaces s where s.workspace_id = $1) ",
             visible_sql!(),
             "order by f.rowid ",
             $order,
@@ -376,13 +429,18 @@ async fn index_range(c: &mut Conn, scope: &Scope) -> Result<Option<IndexRange>, 
             below: scope.below,
         }));
     }
-    let space: Option<(i64,)> = c
-        .q("select no from search_spaces where workspace_id = $1")
+    let space: Option<(i64, bool)> = c
+        .q(concat!(
+            "select s.no, ",
+            is_taken_below!(),
+            " from search_spaces s where s.workspace_id = $1"
+        ))
         .bind(scope.workspace)
         .opt()
         .await?;
-    Ok(space.map(|(space,)| {
-        let row = |seq: i64| (space << SPACE_BITS) + seq.clamp(0, (1 << SPACE_BITS) - 1);
+    Ok(space.map(|(space, is_taken_below)| {
+        let first = if is_taken_below { 0 } else { BEFORE_ALL_SEQS };
+        let row = |seq: i64| (space << SPACE_BITS) + seq.clamp(first, (1 << SPACE_BITS) - 1);
         IndexRange {
             above: row(scope.above),
             below: row(scope.below),
@@ -467,8 +525,10 @@ pub async fn has_most(c: &mut Conn, conversation: Uuid, below: i64) -> Result<bo
 macro_rules! older_sql {
     ($condition:literal) => {
         concat!(
-            "select f.rowid & 1099511627775 from search_index f where f.words match $1 \
-             and f.rowid > (select s.no << 40 from search_spaces s where s.workspace_id = $2) \
+            "select f.rowid - (select s.no << 40 from search_spaces s where s.workspace_id = $2) from search_index f where f.words match $1 \
+             and f.rowid > (select case when ",
+            is_taken_below!(),
+            " then s.no else s.no - 1 end << 40 from search_spaces s where s.workspace_id = $2) \
              and f.rowid < (select (s.no << 40) + $3 from search_spaces s where s.workspace_id = $2) ",
             $condition,
             " order by f.rowid desc limit $4"
@@ -491,7 +551,8 @@ pub async fn find_in_conversation(
     let q = match (c.engine(), has_most) {
         (Engine::Sqlite, true) => c
             .q(older_sql!(
-                "and exists (select 1 from messages m where m.conversation_id = $5 and m.seq = (f.rowid & 1099511627775))"
+                "and exists (select 1 from messages m where m.conversation_id = $5 \
+                 and m.seq = f.rowid - (select s.no << 40 from search_spaces s where s.workspace_id = $2))"
             ))
             .bind(fts5(what)),
         (Engine::Sqlite, false) => c.q(older_sql!("")).bind(fts5(&in_conversation)),

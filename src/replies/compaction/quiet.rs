@@ -13,7 +13,7 @@ use crate::{
         segments::{CompactionTrigger, PassOptions},
     },
     db::{Conn, Db, DbError, dialect, now},
-    ids::{ThreadId, WorkspaceId},
+    ids::{ThreadId, WorkspaceId, before_all_seqs},
     memory,
     replies::history::said,
     tasks::{Task, asleep::is_asleep, queue},

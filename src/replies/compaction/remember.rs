@@ -13,7 +13,7 @@ use crate::{
         system,
     },
     db::{Conn, Db, DbError},
-    ids::{MemoryId, MessageId},
+    ids::{BEFORE_ALL_SEQS, MemoryId, MessageId},
     mcp::{Effect, Risk},
     memory::{
         content::Content,
@@ -150,7 +150,7 @@ impl Grounds {
             .bind(task.trigger)
             .opt()
             .await?;
-        let below = trigger.map_or(0, |(seq,)| seq + 1);
+        let below = trigger.map_or(BEFORE_ALL_SEQS, |(seq,)| seq + 1);
         let mut rows = history::before(c, conversation, below, READ_MAX).await?;
         let mut seqs = Vec::new();
         for id in &named {

@@ -6,7 +6,7 @@ use openvibe_extract::{Reading, content_words, detect, plain_sentences};
 
 use crate::{
     blocking::Interrupt,
-    ids::{CompactionId, MemoryId},
+    ids::{BEFORE_ALL_SEQS, CompactionId, MemoryId},
     memory::automatic::SegmentEntry,
     time::Timestamp,
 };
@@ -116,7 +116,7 @@ pub(super) fn changed(
         Claim::of(&entry.text, reading.language(), day.unwrap_or_default())
     };
     let stated: Vec<(i64, Claim)> = (entries.iter())
-        .map(|entry| (entry.said_seq.unwrap_or(0), claim(entry)))
+        .map(|entry| (entry.said_seq.unwrap_or(BEFORE_ALL_SEQS), claim(entry)))
         .collect();
     let claims = offline::claims(&reading, lines);
     let said: Vec<(i64, Claim)> = (seqs.iter().copied().zip(claims))

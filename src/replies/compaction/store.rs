@@ -6,7 +6,7 @@ use crate::{
     agents::segments::Segment,
     chat::presets,
     db::{Conn, DbError},
-    ids::{AgentId, CompactionId, ForkId, ThreadId, WorkspaceId},
+    ids::{AgentId, BEFORE_ALL_SEQS, CompactionId, ForkId, ThreadId, WorkspaceId, before_all_seqs},
     replies::history::said,
     segment_sql,
     tasks::Lease,
@@ -188,7 +188,7 @@ pub async fn move_starts(
         .bind(start)
         .run()
         .await?;
-    c.q("update conversation_agents set window_start_seq = $2 where conversation_id = $1 and coalesce(window_start_seq, 0) < $2")
+    c.q("update conversation_agents set window_start_seq = $2 where conversation_id = $1 and (window_start_seq is null or window_start_seq < $2)")
         .bind(key.id())
         .bind(start)
         .run()
@@ -271,9 +271,13 @@ macro_rules! is_uncovered {
         concat!(
             "m.seq > coalesce((select o.covered_to_seq from conversations o where o.id = ",
             $id,
-            "), -1) and m.seq > coalesce((select k.to_seq from compactions k where k.conversation_id = ",
+            "), ",
+            before_all_seqs!(),
+            ") and m.seq > coalesce((select k.to_seq from compactions k where k.conversation_id = ",
             $id,
-            " and k.from_seq <= m.seq order by k.from_seq desc limit 1), -1)"
+            " and k.from_seq <= m.seq order by k.from_seq desc limit 1), ",
+            before_all_seqs!(),
+            ")"
         )
     };
 }
@@ -292,13 +296,16 @@ pub async fn uncovered(
         .bind(conversation)
         .opt()
         .await?;
-    let covered_to = covered_to.and_then(|row| row.0).unwrap_or(-1);
+    let covered_to = covered_to.and_then(|row| row.0).unwrap_or(BEFORE_ALL_SEQS);
     let (mut found, mut before) = (Vec::new(), before_seq);
     loop {
         let segments: Vec<(i64, i64)> = c
-            .q("select from_seq, to_seq from compactions where conversation_id = $1 and from_seq < $2 \
-                and from_seq >= coalesce((select max(p.from_seq) from compactions p where p.conversation_id = $1 and p.from_seq <= $3), 0) \
-                order by from_seq desc limit $4")
+            .q(concat!(
+                "select from_seq, to_seq from compactions where conversation_id = $1 and from_seq < $2 \
+                 and from_seq >= coalesce((select max(p.from_seq) from compactions p where p.conversation_id = $1 and p.from_seq <= $3), ",
+                before_all_seqs!(),
+                ") order by from_seq desc limit $4"
+            ))
             .bind(conversation)
             .bind(before)
             .bind(covered_to)

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::{
     agents::segments::{CompactionState, Segment},
     db::{Conn, DbError},
-    ids::{AgentId, CompactionId},
+    ids::{AgentId, BEFORE_ALL_SEQS, CompactionId},
     memory::automatic::{self, SegmentEntry},
     realtime::hub::Conversation,
     replies::history::{self, Row, SeqRange},
@@ -58,7 +58,7 @@ impl View {
     ) -> Result<Self, DbError> {
         let (id, n) = (conversation.id(), strategy.window());
         let count = i64::try_from(n + STEP).unwrap_or(i64::MAX);
-        let newest = store::newest_between(c, id, -1, trigger_seq, count).await?;
+        let newest = store::newest_between(c, id, BEFORE_ALL_SEQS, trigger_seq, count).await?;
         let has_segments = strategy.is_on() && store::has_segments(c, id).await?;
         let (mut covered, mut stored) = (Vec::new(), None);
         if let Some(oldest) = newest.last().filter(|_| has_segments) {

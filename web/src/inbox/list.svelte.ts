@@ -12,6 +12,7 @@ import {
   type InboxState,
 } from '../api/inbox';
 import { errorMessage } from '../api/problem';
+import { BEFORE_ALL_SEQS } from '../lib/messages';
 import { outsideComponents } from '../lib/outside-components.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import type { InboxReader, ReadPlace } from './feed.svelte';
@@ -112,7 +113,7 @@ export class InboxList implements InboxReader {
     try {
       const page = await this.#api.list({ state: tab, reason: reason ?? undefined });
       const found = new Set(page.data.map((i) => i.id));
-      const end = page.has_more ? (page.data.at(-1)?.seq ?? 0) : -1;
+      const end = page.has_more ? (page.data.at(-1)?.seq ?? BEFORE_ALL_SEQS) : BEFORE_ALL_SEQS;
       for (const i of this.items.values()) {
         const missing =
           i.state === tab && (!reason || i.reason === reason) && i.seq > end && !found.has(i.id);

@@ -1,5 +1,8 @@
 import type { Message, Reaction } from '../api/types';
 
+/** Sequence number before those of all messages: those of imported messages are negative. */
+export const BEFORE_ALL_SEQS = -(2 ** 40);
+
 /** Pure operations on a list of messages sorted by `seq`. Each returns the same array if nothing changed. */
 export function insert(list: Message[], message: Message): Message[] {
   const at = list.findIndex((m) => m.id === message.id);

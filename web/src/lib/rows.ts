@@ -1,5 +1,6 @@
 import type { Snippet } from 'svelte';
 import type { Attachment, Message, Task } from '../api/types';
+import { BEFORE_ALL_SEQS } from './messages';
 import { dayOf } from './time';
 
 /** `uploading`: its files are still uploading. */
@@ -96,7 +97,7 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, below, atEnd, m
   const isSettled = (m: Message) => {
     const trigger = m.kind === 'notice' ? triggerId(m) : null;
     const agent = taskOf.get(m.metadata.task_id ?? '')?.agent_id ?? null;
-    return trigger !== null && (answeredAt.get(keyOfReply(trigger, agent)) ?? 0) > m.seq;
+    return trigger !== null && (answeredAt.get(keyOfReply(trigger, agent)) ?? BEFORE_ALL_SEQS) > m.seq;
   };
   let above: string | null = null;
   const questionOf = (id: string | null | undefined) => {

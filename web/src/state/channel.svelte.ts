@@ -1,6 +1,7 @@
 import type { Api } from '../api/api';
 import { isMissing, errorMessage } from '../api/problem';
 import type { Task, Thread } from '../api/types';
+import { BEFORE_ALL_SEQS } from '../lib/messages';
 import { FilteredThreads } from './filtered-threads.svelte';
 import type { Loading } from './window.svelte';
 
@@ -64,7 +65,7 @@ export class ChannelState {
       }
       this.#cursor = page.next_cursor ?? undefined;
       this.more = page.has_more && this.#cursor !== undefined;
-      this.#reach = this.more ? (page.data.at(-1)?.last_seq ?? 0) : 0;
+      this.#reach = this.more ? (page.data.at(-1)?.last_seq ?? BEFORE_ALL_SEQS) : BEFORE_ALL_SEQS;
       if (!cursor) this.#first = this.more ? { cursor: this.#cursor, reach: this.#reach } : null;
       if (!cursor) for (const t of this.#deps.threads.map.values()) this.put(t);
       this.status = 'ready';
@@ -82,7 +83,7 @@ export class ChannelState {
     if (thread.channel_id !== this.id) return;
     const here = this.#known.has(thread.id);
     if (!here && !this.covers(thread.last_seq)) return;
-    const seqAt = (i: number) => this.#deps.threads.map.get(this.ids[i]!)?.last_seq ?? 0;
+    const seqAt = (i: number) => this.#deps.threads.map.get(this.ids[i]!)?.last_seq ?? BEFORE_ALL_SEQS;
     const at = here ? this.ids.indexOf(thread.id) : -1;
     const fits =
       here &&
@@ -90,7 +91,9 @@ export class ChannelState {
       (at === this.ids.length - 1 || seqAt(at + 1) < thread.last_seq);
     if (fits) return;
     const others = here ? this.ids.toSpliced(at, 1) : this.ids;
-    const next = others.findIndex((id) => (this.#deps.threads.map.get(id)?.last_seq ?? 0) < thread.last_seq);
+    const next = others.findIndex(
+      (id) => (this.#deps.threads.map.get(id)?.last_seq ?? BEFORE_ALL_SEQS) < thread.last_seq,
+    );
     this.#set(others.toSpliced(next < 0 ? others.length : next, 0, thread.id));
   }
   /** Removes a thread that was deleted. */
@@ -117,7 +120,7 @@ export class ChannelState {
     this.#cursor = this.#first.cursor;
     this.more = true;
     const { map } = this.#deps.threads;
-    this.#set(this.ids.filter((id) => this.covers(map.get(id)?.last_seq ?? 0)));
+    this.#set(this.ids.filter((id) => this.covers(map.get(id)?.last_seq ?? BEFORE_ALL_SEQS)));
   }
   #set(ids: readonly string[]): void {
     this.ids = ids;

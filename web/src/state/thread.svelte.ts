@@ -1,6 +1,6 @@
 import type { MessagePage } from '../api/api';
 import type { List, Message, Task, Thread } from '../api/types';
-import { insert } from '../lib/messages';
+import { BEFORE_ALL_SEQS, insert } from '../lib/messages';
 import { Reading, type ReadingDeps } from './reading.svelte';
 import { MessageWindow, type OpenAt, type Opened, type WindowDeps } from './window.svelte';
 
@@ -50,7 +50,7 @@ export class ThreadState extends MessageWindow {
     } else if (this.#mine) this.reading.open({ read_seq: thread.read_seq ?? 0 }, null);
     else this.reading.recount(thread.unread_count ?? 0);
     const { data } = page;
-    const end_seq = data.at(-1)?.seq ?? 0;
+    const end_seq = data.at(-1)?.seq ?? BEFORE_ALL_SEQS;
     return {
       messages: data,
       hasNewer: (linked !== null || away) && thread.last_seq > end_seq,
@@ -100,8 +100,8 @@ export class ThreadState extends MessageWindow {
     return this.reading.markUnreadFrom(message);
   }
   markAllRead(): Promise<void> {
-    const known = this.#deps.threads.map.get(this.id)?.last_seq ?? 0;
-    return this.reading.markAll(Math.max(known, this.messages.at(-1)?.seq ?? 0));
+    const known = this.#deps.threads.map.get(this.id)?.last_seq ?? BEFORE_ALL_SEQS;
+    return this.reading.markAll(Math.max(known, this.messages.at(-1)?.seq ?? BEFORE_ALL_SEQS));
   }
   /** The message at which to continue reading, loaded if needed. */
   async toUnread(): Promise<string | null> {

@@ -4,7 +4,7 @@ use crate::{
     auth::Caller,
     chat::reads,
     db::{Conn, DbError},
-    ids::ThreadId,
+    ids::{BEFORE_ALL_SEQS, ThreadId},
     realtime::hub::Conversation,
     replies::history::{self, Row, SeqRange},
 };
@@ -37,7 +37,7 @@ impl Range {
         } else {
             // If a person has not joined the channel, nothing counts as read.
             let read = reads::read_until(c, caller.user, thread).await?;
-            read.unwrap_or_default()
+            read.unwrap_or(BEFORE_ALL_SEQS)
         };
         let conversation = Conversation::Thread(thread);
         let sizes = history::sizes_after(c, conversation, since, MESSAGES_MAX).await?;
