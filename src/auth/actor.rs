@@ -199,7 +199,7 @@ impl Caller {
                 ", ",
                 has_demands!("m.workspace_id"),
                 " from members m left join workspace_policies p on p.workspace_id = m.workspace_id \
-                 where m.workspace_id = $1 and m.user_id = $2"
+                 where m.workspace_id = $1 and m.user_id = $2 and m.status <> 'placeholder'"
             ))
             .bind(workspace)
             .bind(self.user)

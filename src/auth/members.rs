@@ -30,10 +30,12 @@ pub struct Member {
 }
 
 text_enum! {
-    /// State of a membership. A suspended one gives no access, and keeps its role and channels until it is restored.
+    /// Whether a membership gives access. A suspended one keeps its role and channels until it is restored; a placeholder is a person of an
+    /// imported archive, who has no account.
     pub enum MemberStatus {
         Active = "active",
         Suspended = "suspended",
+        Placeholder = "placeholder",
     }
 }
 
@@ -71,33 +73,48 @@ impl Newcomer<'_> {
 
 /// Selects members of workspace `$1` in a table of memberships; `$status` begins the statement, with the column `status`.
 macro_rules! members {
-    ($status:literal, $table:literal, $tail:literal) => {
+    ($status:literal, $table:literal, $kept:literal, $tail:literal) => {
         concat!(
             $status,
             ", m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at from ",
             $table,
             " m join users u on u.id = m.user_id where m.workspace_id = $1 and ",
+            $kept,
             $tail
         )
     };
 }
 
-macro_rules! active {
+/// The same for members with access, and placeholders.
+macro_rules! present {
     ($tail:literal) => {
-        members!("select 'active' as status", "members", $tail)
+        members!("select m.status", "members", "", $tail)
     };
 }
 
 macro_rules! suspended {
     ($tail:literal) => {
-        members!("select 'suspended' as status", "suspended_members", $tail)
+        members!(
+            "select 'suspended' as status",
+            "suspended_members",
+            "",
+            $tail
+        )
     };
 }
 
-/// The same statement for active members and for suspended ones.
+/// The same statement for active members and for suspended ones, without placeholders.
 macro_rules! of_both {
     ($tail:literal) => {
-        [active!($tail), suspended!($tail)]
+        [
+            members!(
+                "select m.status",
+                "members",
+                "m.status <> 'placeholder' and ",
+                $tail
+            ),
+            suspended!($tail),
+        ]
     };
 }
 
@@ -106,7 +123,7 @@ pub async fn find_member(
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<Option<Member>, AuthError> {
-    Ok(c.q(active!("m.user_id = $2"))
+    Ok(c.q(present!("m.user_id = $2"))
         .bind(workspace)
         .bind(user)
         .opt()
@@ -287,7 +304,7 @@ async fn is_last_admin(
     user: UserId,
 ) -> Result<bool, AuthError> {
     let other = c
-        .q("select user_id from members where workspace_id = $1 and role = 'admin' and user_id <> $2 limit 1")
+        .q("select user_id from members where workspace_id = $1 and role = 'admin' and status <> 'placeholder' and user_id <> $2 limit 1")
         .bind(workspace)
         .bind(user)
         .opt::<(UserId,)>()

@@ -28,6 +28,7 @@ mod names;
 pub mod oidc;
 pub mod operator;
 pub mod password;
+pub mod placeholders;
 pub mod quota;
 pub mod revocations;
 mod role;

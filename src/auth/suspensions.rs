@@ -48,7 +48,8 @@ pub async fn suspend(
     dialect::lock_workspace(c, workspace.0).await?;
     let suspended = c
         .q("insert into suspended_members (workspace_id, user_id, role, handle, joined_at, managed_by, suspended_at) \
-            select workspace_id, user_id, role, handle, joined_at, managed_by, $3 from members where workspace_id = $1 and user_id = $2")
+            select workspace_id, user_id, role, handle, joined_at, managed_by, $3 from members \
+            where workspace_id = $1 and user_id = $2 and status <> 'placeholder'")
         .bind(workspace)
         .bind(user)
         .bind(now())

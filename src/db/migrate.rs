@@ -102,6 +102,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_128_160_100, "add_thread_title_sources"),
     common!(20_261_128_170_000, "add_bot_rights"),
     per_engine!(20_261_128_180_100, "make_room_in_search"),
+    common!(20_261_128_180_200, "add_member_status"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -64,7 +64,7 @@ macro_rules! open_sql {
 macro_rules! is_recipient {
     ($more:literal) => {
         concat!(
-            "exists (select 1 from members mr where mr.workspace_id = $2 and mr.user_id = $3) \
+            "exists (select 1 from members mr where mr.workspace_id = $2 and mr.user_id = $3 and mr.status <> 'placeholder') \
              and ($8 is null or exists (select 1 from channels vc where vc.id = $8 and ",
             is_visible_channel!("vc", "$3"),
             "))",

@@ -287,7 +287,7 @@ async fn action_items(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line
 async fn members(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<(UserId, String, String, Role)> = c
         .q("select m.user_id, u.name, m.handle, m.role from members m join users u on u.id = m.user_id \
-            where m.workspace_id = $1 order by m.joined_at, m.user_id limit $2")
+            where m.workspace_id = $1 and m.status <> 'placeholder' order by m.joined_at, m.user_id limit $2")
         .bind(place.workspace)
         .bind(MEMBERS_MAX)
         .all()

@@ -1,6 +1,10 @@
 //! Messages with negative sequence numbers, as an import inserts them, on every route that compares numbers.
 
 use openvibe::{
+    auth::{
+        AuthError,
+        placeholders::{NewPlaceholder, insert_placeholder},
+    },
     chat::{
         ChatError,
         imported::{
@@ -251,4 +255,83 @@ async fn imported_messages_are_found_only_in_their_workspace() {
     assert_eq!(contents(&found), ["Native pear", "Imported pear"]);
     let found = other.get("/v1/search?q=pear").await.ok();
     assert_eq!(contents(&found), ["Pear of the other"]);
+}
+
+#[tokio::test]
+async fn a_placeholder_is_an_author_and_a_mention_but_not_a_person() {
+    let t = team().await;
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let channel: ChannelId = t.general.parse().unwrap();
+    let placeholder = UserId::new();
+    let thread = ThreadId::new();
+    let inserted: Result<(), AuthError> = t
+        .app
+        .db()
+        .write(workspace.0, async move |c: &mut Conn| {
+            // Its name is that of an agent.
+            let new = NewPlaceholder {
+                user: placeholder,
+                name: "Vibe",
+            };
+            insert_placeholder(c, workspace, new).await?;
+            insert_placeholder(c, workspace, new).await?;
+            c.q("insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) values ($1, $2, 0, 0, $3)")
+                .bind(channel)
+                .bind(placeholder)
+                .bind(Timestamp::now())
+                .run()
+                .await?;
+            Ok(())
+        })
+        .await;
+    inserted.unwrap();
+    let gone = Person {
+        id: placeholder.to_string(),
+        ..t.bo.clone()
+    };
+    import(&t, &[(thread, &gone, MAY_2021, "I was here.")]).await;
+    let messages =
+        t.bo.get(&format!("/v1/threads/{thread}/messages"))
+            .await
+            .ok();
+    let author = &list(&messages, "/data")[0]["author"];
+    assert_eq!(
+        (&author["name"], &author["id"]),
+        (&json!("Vibe 2"), &json!(gone.id))
+    );
+    // It is in no list and no count.
+    let member = t.ada.get(&format!("/v1/members/{}", gone.id)).await.ok();
+    let handle = text(&member, "/handle");
+    let lists = [
+        "/v1/members".to_owned(),
+        format!("/v1/channels/{}/members", t.general),
+    ];
+    for path in lists {
+        let all = t.ada.get(&path).await.ok();
+        assert!(
+            list(&all, "/data")
+                .iter()
+                .all(|row| row["user_id"] != gone.id.as_str()),
+            "{path}"
+        );
+    }
+    assert_eq!(t.ada.channel("general").await["member_count"], 2);
+    // A mention of it is one, but makes no item.
+    let said =
+        t.bo.say(&thread.to_string(), &format!("@{handle} look"))
+            .await;
+    assert_eq!(said["message"]["mentions"][0]["id"], gone.id.as_str());
+    let items = "select count(*) from inbox_items i join members m on m.user_id = i.recipient_id where m.status = 'placeholder'";
+    assert_eq!(t.app.place.numbers(&[items.to_owned()]).await, [0]);
+    // It cannot become the only admin.
+    let role =
+        |who: &Person, role: &str| (format!("/v1/members/{}", who.id), json!({"role": role}));
+    let (path, form) = role(&gone, "admin");
+    t.ada.patch(&path, form).await.is(200);
+    let (path, form) = role(&t.ada, "member");
+    t.ada.patch(&path, form).await.refused(409);
+    // Nobody signs in as it.
+    let visitor = t.bo.signed_out();
+    let form = json!({"email": gone.id, "password": ""});
+    assert!(visitor.post("/v1/auth/login", form).await.status >= 400);
 }

@@ -62,7 +62,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
         &[("kind", "DeliveryKind"), ("state", "DeliveryState")],
     ),
     ("mails", &[("purpose", "MailPurpose")]),
-    ("members", &[("role", "Role")]),
+    ("members", &[("role", "Role"), ("status", "MemberStatus")]),
     (
         "memories",
         &[
@@ -139,7 +139,6 @@ const TEXTS: &[(&str, &str)] = &[
 const RESULTS: &[(&str, Option<&str>)] = &[
     ("src/auth/invites.rs", Some("InviteDelivery")),
     ("src/auth/members.rs", Some("MemberStatus")),
-    ("src/chat/channels/members.rs", Some("MemberStatus")),
     ("src/chat/inbox/following.rs", Some("FollowedKind")),
     ("src/chat/inbox/item.rs", Some("AuthorKind")),
     ("src/chat/inbox/rows.rs", None),

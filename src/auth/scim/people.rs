@@ -473,6 +473,7 @@ async fn managed(
         MemberStatus::Suspended => {
             "select workspace_id from suspended_members where user_id = $1 and managed_by = $2 order by workspace_id"
         }
+        MemberStatus::Placeholder => return Ok(Vec::new()),
     };
     let rows: Vec<(WorkspaceId,)> = c.q(sql).bind(user).bind(provider).all().await?;
     Ok(rows.into_iter().map(|(workspace,)| workspace).collect())

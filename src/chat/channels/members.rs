@@ -217,14 +217,14 @@ pub async fn list_members(
         None => None,
     };
     let q = if before.is_some() {
-        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'active' as status, cm.joined_at from channel_members cm \
+        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.status, cm.joined_at from channel_members cm \
              join members m on m.workspace_id = $5 and m.user_id = cm.user_id join users u on u.id = cm.user_id \
-             where cm.channel_id = $1 and (cm.joined_at, cm.user_id) < ($2, $3) \
+             where cm.channel_id = $1 and m.status <> 'placeholder' and (cm.joined_at, cm.user_id) < ($2, $3) \
              order by cm.joined_at desc, cm.user_id desc limit $4")
     } else {
-        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, 'active' as status, cm.joined_at from channel_members cm \
+        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.status, cm.joined_at from channel_members cm \
              join members m on m.workspace_id = $5 and m.user_id = cm.user_id join users u on u.id = cm.user_id \
-             where cm.channel_id = $1 and (cm.joined_at, cm.user_id) > ($2, $3) \
+             where cm.channel_id = $1 and m.status <> 'placeholder' and (cm.joined_at, cm.user_id) > ($2, $3) \
              order by cm.joined_at, cm.user_id limit $4")
     };
     let mut members: Vec<Member> = q

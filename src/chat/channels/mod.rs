@@ -167,7 +167,8 @@ pub async fn with_member_counts(
     };
     let counts: HashMap<ChannelId, i64> = c
         .q(concat!(
-            "select ch.id, (select count(*) from channel_members x where x.channel_id = ch.id) from channels ch \
+            "select ch.id, (select count(*) from channel_members x where x.channel_id = ch.id \
+               and not exists (select 1 from members p where p.workspace_id = $1 and p.user_id = x.user_id and p.status = 'placeholder')) from channels ch \
              where ch.workspace_id = $1 and ch.id >= $3 and ch.id <= $4 and ",
             is_visible_channel!("ch", "$2"),
             " order by ch.id limit $5"
