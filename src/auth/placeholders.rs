@@ -1,12 +1,17 @@
 //! Placeholders: people of an imported archive who have no account here. They are authors, mentions, and members of their channels, but
 //! never sign in, get no items, and do not count as people.
 
+use uuid::Uuid;
+
 use super::{
-    AuthError, DisplayName, MemberStatus, Role, handles, look_alikes::Skeletons, shown_names,
+    Actor, AuthError, DisplayName, Member, MemberStatus, Role, Scope, get_member, handles,
+    look_alikes::Skeletons, mark_names_changed, shown_names,
 };
 use crate::{
+    cursor::PageRange,
     db::{Conn, now},
     ids::{UserId, WorkspaceId},
+    time::Timestamp,
 };
 
 /// Maximum length of a placeholder's name, which leaves room for a number.
@@ -93,4 +98,77 @@ pub async fn insert_placeholder(
         .run()
         .await?;
     Ok(())
+}
+
+/// Deletes a placeholder. Returns false if the person is not one. The caller checks that nothing names them.
+///
+/// # Errors
+/// Only database errors.
+pub async fn remove_placeholder(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<bool, AuthError> {
+    let removed = c
+        .q("delete from members where workspace_id = $1 and user_id = $2 and status = 'placeholder'")
+        .bind(workspace)
+        .bind(user)
+        .run()
+        .await?;
+    if removed == 0 {
+        return Ok(false);
+    }
+    handles::release(c, workspace, user.0).await?;
+    c.q("delete from users where id = $1")
+        .bind(user)
+        .run()
+        .await?;
+    mark_names_changed(c).await?;
+    Ok(true)
+}
+
+/// Placeholders of the workspace, oldest first, after `after` or before `before`.
+///
+/// # Errors
+/// `MemberNotFound`, or an error from `Actor::require`.
+pub async fn list_placeholders(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    page: PageRange<UserId>,
+    limit: i64,
+) -> Result<Vec<Member>, AuthError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let mark = match page.after.or(page.before) {
+        Some(user) => Some(get_member(c, actor.workspace, user).await?),
+        None => None,
+    };
+    if let (Some(_), Some(mark)) = (page.before, &mark) {
+        let mut rows: Vec<Member> = c
+            .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.status, m.joined_at \
+                from members m join users u on u.id = m.user_id \
+                where m.workspace_id = $1 and m.status = 'placeholder' and (m.joined_at, m.user_id) < ($2, $3) \
+                order by m.joined_at desc, m.user_id desc limit $4")
+            .bind(actor.workspace)
+            .bind(mark.joined_at)
+            .bind(mark.user_id)
+            .bind(limit)
+            .all()
+            .await?;
+        rows.reverse();
+        return Ok(rows);
+    }
+    let (joined_at, user) = mark.map_or((Timestamp::EPOCH, UserId(Uuid::nil())), |mark| {
+        (mark.joined_at, mark.user_id)
+    });
+    Ok(c
+        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.status, m.joined_at \
+            from members m join users u on u.id = m.user_id \
+            where m.workspace_id = $1 and m.status = 'placeholder' and (m.joined_at, m.user_id) > ($2, $3) \
+            order by m.joined_at, m.user_id limit $4")
+        .bind(actor.workspace)
+        .bind(joined_at)
+        .bind(user)
+        .bind(limit)
+        .all()
+        .await?)
 }

@@ -29,6 +29,15 @@ pub fn emoji_name(emoji: &str) -> Option<&'static str> {
     BY_EMOJI.get(emoji).copied()
 }
 
+/// The emoji with this name, in the skin tone from `2` to `6`.
+pub fn imported_emoji(name: &str, tone: Option<&str>) -> Option<String> {
+    let emoji = BY_NAME.get(name)?;
+    let tone: Option<u32> = tone.and_then(|tone| tone.parse().ok());
+    let tone = tone.filter(|tone| (2..=6).contains(tone));
+    let tone = tone.and_then(|tone| char::from_u32(0x1f3f9 + tone));
+    Some(emoji.chars().chain(tone).collect())
+}
+
 const NAME_BYTES_MAX: usize = 40;
 
 fn is_name_byte(b: u8) -> bool {

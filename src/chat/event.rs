@@ -35,6 +35,11 @@ pub struct ChannelEvent<'a> {
 }
 
 #[derive(Serialize, ToSchema)]
+pub struct ChannelImportedEvent {
+    pub channel_id: ChannelId,
+}
+
+#[derive(Serialize, ToSchema)]
 pub struct ChannelMemberEvent<'a> {
     pub channel: &'a Channel,
     pub user_id: UserId,
@@ -70,6 +75,10 @@ impl EventData for ChannelEvent<'_> {
         EventType::ChannelUpdated,
         EventType::ChannelArchived,
     ];
+}
+
+impl EventData for ChannelImportedEvent {
+    const TYPES: &'static [EventType] = &[EventType::ChannelImported];
 }
 
 impl EventData for ChannelMemberEvent<'_> {

@@ -1,22 +1,32 @@
 //! Messages of an archive: they have no event, and their sequence number is made from their time.
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    ChatError,
+    ChatError, remove,
     rows::{
+        channel::{audience, get_channel},
         message::{
-            AuthorKind, Mention, MessageKind, MessageMetadata, MessageState, Reaction, find_message,
+            AuthorKind, Mention, Message, MessageKind, MessageMetadata, MessageState, Reaction,
+            find_message,
         },
         thread,
     },
     search::index::{self, SearchDocument, ThreadRoot},
 };
 use crate::{
+    agents::derived::{self, Change, DELETED, SourceId},
     auth::quota,
     db::{Conn, DbError, Json},
-    files::Attachment,
-    ids::{ChannelId, ImportId, MessageId, ThreadId, UserId, WorkspaceId, seq_before_imports_of},
+    files::{self, Attachment},
+    ids::{
+        ChannelId, FileId, ImportId, MessageId, ThreadId, UserId, WorkspaceId,
+        seq_before_imports_of,
+    },
+    inbox,
+    realtime::{Hub, log},
+    tasks::actions,
     time::Timestamp,
 };
 
@@ -97,8 +107,8 @@ pub async fn insert_imported(
     workspace: WorkspaceId,
     new: &ImportedMessage,
 ) -> Result<ImportedAs, ChatError> {
-    if find_message(c, new.id).await?.is_some() {
-        update(c, workspace, new).await?;
+    if let Some(stored) = find_message(c, new.id).await? {
+        update(c, workspace, new, &stored).await?;
         return Ok(ImportedAs::Existing);
     }
     match new.place {
@@ -185,59 +195,293 @@ fn created_at(import: ImportId) -> Option<Timestamp> {
     Timestamp::within_years(at)
 }
 
+/// Checks whether an imported message is as its archives have it: neither deleted nor edited here.
+fn is_unchanged(stored: &Message, workspace: WorkspaceId) -> bool {
+    let metadata = &stored.metadata;
+    let newest = metadata.updated_by_import_id.or(metadata.import_id);
+    let imported_at = newest.and_then(created_at);
+    stored.workspace_id == workspace
+        && stored.deleted_at.is_none()
+        && imported_at.is_some_and(|at| stored.edited_at.is_none_or(|edited| edited <= at))
+}
+
+/// Checks whether an import can store a message with this ID: it is new, or as its archives have it.
+///
+/// # Errors
+/// Only database errors.
+pub async fn is_open(c: &mut Conn, workspace: WorkspaceId, id: MessageId) -> Result<bool, DbError> {
+    let stored = find_message(c, id).await?;
+    Ok(stored.is_none_or(|stored| is_unchanged(&stored, workspace)))
+}
+
+/// Adds the people and bots of a reaction.
+fn add_reaction(reactions: &mut Vec<Reaction>, new: &Reaction) {
+    let Some(known) = reactions.iter_mut().find(|r| r.emoji == new.emoji) else {
+        reactions.push(new.clone());
+        return;
+    };
+    for user in &new.user_ids {
+        if !known.user_ids.contains(user) {
+            known.user_ids.push(*user);
+        }
+    }
+    for bot in &new.bot_ids {
+        if !known.bot_ids.contains(bot) {
+            known.bot_ids.push(*bot);
+        }
+    }
+}
+
 /// Brings a message to the state of a newer archive, unless somebody changed it here.
 async fn update(
     c: &mut Conn,
     workspace: WorkspaceId,
     new: &ImportedMessage,
+    stored: &Message,
 ) -> Result<(), DbError> {
-    let Some(stored) = find_message(c, new.id).await? else {
-        return Ok(());
-    };
-    let imported_at = stored.metadata.import_id.and_then(created_at);
-    let is_changed_here =
-        imported_at.is_none_or(|at| stored.edited_at.is_some_and(|edited| edited > at));
-    if stored.deleted_at.is_some() || stored.workspace_id != workspace || is_changed_here {
+    if !is_unchanged(stored, workspace) {
         return Ok(());
     }
     let mut reactions = stored.reactions.clone();
     for reaction in &new.reactions {
-        let Some(known) = reactions
-            .iter_mut()
-            .find(|known| known.emoji == reaction.emoji)
-        else {
-            reactions.push(reaction.clone());
-            continue;
-        };
-        let more = reaction
-            .user_ids
-            .iter()
-            .filter(|user| !known.user_ids.contains(user));
-        let more: Vec<UserId> = more.copied().collect();
-        known.user_ids.extend(more);
+        add_reaction(&mut reactions, reaction);
     }
-    if reactions != stored.reactions {
+    let has_reactions = reactions != stored.reactions;
+    if has_reactions {
         c.q("update messages set reactions = $2 where id = $1")
             .bind(new.id)
             .bind(Json(reactions))
             .run()
             .await?;
     }
-    if new.edited_at > stored.edited_at {
-        let metadata = MessageMetadata {
-            import_id: Some(new.import),
-            ..stored.metadata.clone()
-        };
-        c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5, metadata = $6 where id = $1")
+    let has_files = new.attachments.len() > stored.attachments.len();
+    let is_other = new.content != stored.content || has_files;
+    let is_newer = new.edited_at > stored.edited_at;
+    if !is_newer && !(is_other && new.edited_at == stored.edited_at) {
+        return Ok(());
+    }
+    let metadata = MessageMetadata {
+        updated_by_import_id: Some(new.import),
+        ..stored.metadata.clone()
+    };
+    c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5, metadata = $6, author_type = $7, author_id = $8 \
+         where id = $1")
+        .bind(new.id)
+        .bind(new.content.clone())
+        .bind(new.plain.clone())
+        .bind(Json(new.mentions.clone()))
+        .bind(new.edited_at)
+        .bind(Json(metadata))
+        .bind(new.author_type)
+        .bind(new.author)
+        .run()
+        .await?;
+    if has_files {
+        c.q("update messages set attachments = $2 where id = $1")
             .bind(new.id)
-            .bind(new.content.clone())
-            .bind(new.plain.clone())
-            .bind(Json(new.mentions.clone()))
-            .bind(new.edited_at)
-            .bind(Json(metadata))
+            .bind(Json(new.attachments.clone()))
             .run()
             .await?;
-        quota::recount_message(c, workspace, new.id, &new.content, &new.plain).await?;
     }
+    quota::recount_message(c, workspace, new.id, &new.content, &new.plain).await?;
     index::reindex_stored(c, new.id).await
+}
+
+/// An imported message, to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImportedRow {
+    pub seq: i64,
+    pub id: MessageId,
+    pub channel: ChannelId,
+    /// Import that brought the message.
+    pub import: Option<ImportId>,
+}
+
+/// Imported messages of the workspace with numbers below `below`, newest first, whichever import brought them.
+///
+/// # Errors
+/// Only database errors.
+pub async fn list_imported(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    below: i64,
+    limit: i64,
+) -> Result<Vec<ImportedRow>, DbError> {
+    let rows: Vec<(i64, MessageId, ChannelId, Json<MessageMetadata>)> = c
+        .q("select seq, id, channel_id, metadata from messages where workspace_id = $1 and seq < $2 order by seq desc limit $3")
+        .bind(workspace)
+        .bind(below)
+        .bind(limit)
+        .all()
+        .await?;
+    let rows = rows.into_iter();
+    let rows = rows.map(|(seq, id, channel, Json(metadata))| ImportedRow {
+        seq,
+        id,
+        channel,
+        import: metadata.import_id,
+    });
+    Ok(rows.collect())
+}
+
+/// What an undone message leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    Nothing,
+    /// A tombstone, because people have written in the thread.
+    Tombstone,
+}
+
+/// Removes an imported message with its files and everything that was derived from it. In a thread in which somebody has written since, and
+/// for the first message of a thread with other messages, a tombstone stays. The workspace must be locked.
+///
+/// # Errors
+/// Only database errors.
+pub async fn remove_imported(c: &mut Conn, id: MessageId, hub: &Hub) -> Result<Removed, ChatError> {
+    let Some(message) = find_message(c, id).await? else {
+        return Ok(Removed::Nothing);
+    };
+    let thread = message.thread_id;
+    let is_used: bool = c
+        .q("select exists (select 1 from messages where conversation_id = $1 and seq >= 0) \
+            or exists (select 1 from forks where thread_id = $1) \
+            or exists (select 1 from messages m join threads t on t.id = m.thread_id \
+              where t.root_message_id = $2 and m.conversation_id = $1 and m.id <> $2 and m.deleted_at is null)")
+        .bind(thread)
+        .bind(id)
+        .value()
+        .await?;
+    if is_used {
+        if message.deleted_at.is_none() {
+            let channel = get_channel(c, message.channel_id).await?;
+            remove::take_back(c, &message, hub, audience(&channel)).await?;
+        }
+        return Ok(Removed::Tombstone);
+    }
+    let workspace = message.workspace_id;
+    inbox::close::delete_of_message(c, id).await?;
+    files::remove_of_message(c, id).await?;
+    let attached: Vec<FileId> = message.attachments.iter().map(|file| file.id).collect();
+    actions::forget_files(c, &attached, DELETED).await?;
+    index::remove(c, &message).await?;
+    derived::changed(c, SourceId::Message(id), Change::Deleted).await?;
+    log::blank_message(c, workspace, id, remove::blank).await?;
+    let counted: i64 = c
+        .q("delete from messages where id = $1 returning counted_bytes")
+        .bind(id)
+        .value()
+        .await?;
+    quota::count_message(c, workspace, -counted).await?;
+    let is_empty: bool = c
+        .q("select not exists (select 1 from messages where conversation_id = $1 and deleted_at is null)")
+        .bind(thread)
+        .value()
+        .await?;
+    if is_empty {
+        c.q("delete from threads where id = $1")
+            .bind(thread)
+            .run()
+            .await?;
+    } else if message.deleted_at.is_none() {
+        c.q("update threads set reply_count = reply_count - 1 where id = $1 and root_message_id <> $2 and reply_count > 0")
+            .bind(thread)
+            .bind(id)
+            .run()
+            .await?;
+    }
+    Ok(Removed::Nothing)
+}
+
+/// Replaces each text that is `from`.
+fn rename(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::String(text) if text == from => to.clone_into(text),
+        Value::Array(list) => list.iter_mut().for_each(|value| rename(value, from, to)),
+        Value::Object(map) => map.values_mut().for_each(|value| rename(value, from, to)),
+        _ => {}
+    }
+}
+
+/// Makes a message of one person, or one that names them, that of another person.
+///
+/// # Errors
+/// Only database errors.
+pub async fn reassign(
+    c: &mut Conn,
+    id: MessageId,
+    from: UserId,
+    to: UserId,
+) -> Result<(), DbError> {
+    let row: Option<(Option<Uuid>, Json<Value>, Json<Vec<Reaction>>, Json<Value>)> = c
+        .q("select author_id, mentions, reactions, attachments from messages where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let Some((author, Json(mut mentions), Json(reactions), Json(mut attachments))) = row else {
+        return Ok(());
+    };
+    let (old, new) = (from.to_string(), to.to_string());
+    rename(&mut mentions, &old, &new);
+    rename(&mut attachments, &old, &new);
+    let renamed = reactions.into_iter().map(|mut reaction| {
+        let has_both = reaction.user_ids.contains(&to);
+        reaction.user_ids.retain(|user| *user != from || !has_both);
+        for user in &mut reaction.user_ids {
+            if *user == from {
+                *user = to;
+            }
+        }
+        reaction
+    });
+    let reactions: Vec<Reaction> = renamed.collect();
+    c.q("update messages set author_id = $2, mentions = $3, reactions = $4, attachments = $5 where id = $1")
+        .bind(id)
+        .bind(if author == Some(from.0) { Some(to.0) } else { author })
+        .bind(Json(mentions))
+        .bind(Json(reactions))
+        .bind(Json(attachments))
+        .run()
+        .await?;
+    c.q("update files set created_by = $3 where message_id = $1 and created_by = $2")
+        .bind(id)
+        .bind(from)
+        .bind(to)
+        .run()
+        .await?;
+    index::reindex_stored(c, id).await
+}
+
+/// Replaces a person in a thread's participants, and as its creator.
+///
+/// # Errors
+/// Only database errors.
+pub async fn reassign_thread(
+    c: &mut Conn,
+    id: ThreadId,
+    from: UserId,
+    to: UserId,
+) -> Result<(), DbError> {
+    let row: Option<(UserId, Json<Value>)> = c
+        .q("select created_by, participants from threads where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let Some((creator, Json(mut participants))) = row else {
+        return Ok(());
+    };
+    let (old, new) = (from.to_string(), to.to_string());
+    let has_both = participants
+        .as_array()
+        .is_some_and(|all| all.iter().any(|one| one["id"] == new.as_str()));
+    if let (true, Some(all)) = (has_both, participants.as_array_mut()) {
+        all.retain(|one| one["id"] != old.as_str());
+    }
+    rename(&mut participants, &old, &new);
+    c.q("update threads set created_by = $2, participants = $3 where id = $1")
+        .bind(id)
+        .bind(if creator == from { to } else { creator })
+        .bind(Json(participants))
+        .run()
+        .await?;
+    Ok(())
 }

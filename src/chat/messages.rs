@@ -23,6 +23,7 @@ use crate::{
     realtime::{Audience, EventType, NewEvent, log},
 };
 
+pub use super::emoji::imported_emoji;
 pub use super::{
     emoji::emoji_name,
     rows::message::{

@@ -460,7 +460,8 @@ pub async fn tombstone(
     Ok(tombstone)
 }
 
-fn blank(frame: &mut serde_json::Value) {
+/// Deletes the text of a message from a frame.
+pub(super) fn blank(frame: &mut serde_json::Value) {
     if let Some(message) = frame
         .pointer_mut("/data/message")
         .and_then(serde_json::Value::as_object_mut)

@@ -103,6 +103,8 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_128_170_000, "add_bot_rights"),
     per_engine!(20_261_128_180_100, "make_room_in_search"),
     common!(20_261_128_180_200, "add_member_status"),
+    common!(20_261_128_180_300, "create_imports"),
+    common!(20_261_128_180_400, "create_member_merges"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -17,7 +17,10 @@ mod permit;
 mod receive;
 mod rows;
 
-pub use blobs::{Blobs, Bytestream, Moved, NewBlob, Progress, Published, bytes_in_database};
+pub(crate) use blobs::name_blob;
+pub use blobs::{
+    Blobs, Bytestream, Incoming, Moved, NewBlob, Progress, Published, bytes_in_database,
+};
 pub use cleanup::{CleanupScope, cleanup};
 pub use error::{ATTACHMENTS_MAX, FileError};
 pub use kind::{Delivery, Kind};
@@ -25,6 +28,6 @@ pub use name::clean_name;
 pub use permit::{UploadBytes, UploadPermit};
 pub use receive::{Bounds, Received, receive, receive_named};
 pub use rows::{
-    Attachment, File, NewFile, Stored, attach, count_of_person, delete_loose, erase_unattached,
-    find, insert, remove_of_message, share_avatar,
+    Attachment, File, ImportedFile, NewFile, Stored, attach, count_of_person, delete_loose,
+    erase_unattached, find, insert, insert_imported, remove_of_message, share_avatar,
 };

@@ -160,6 +160,60 @@ pub async fn insert(
     Ok((about.into_file(actor.workspace, None), upload))
 }
 
+/// A file of an archive, which belongs to a message.
+#[derive(Debug, Clone)]
+pub struct ImportedFile {
+    pub id: FileId,
+    pub blob: NewBlob,
+    pub name: String,
+    pub kind: Kind,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    pub message: MessageId,
+}
+
+/// Inserts a file of an archive and returns the upload whose bytes it uses.
+///
+/// # Errors
+/// `QuotaExceeded`, `Expired`.
+pub async fn insert_imported(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    new: &ImportedFile,
+) -> Result<(Attachment, Uuid), FileError> {
+    let size_bytes = new.blob.size_bytes;
+    let counted_bytes = quota::file_bytes(1, size_bytes);
+    quota::check_bytes(c, workspace, counted_bytes).await?;
+    quota::count_file_bytes(c, workspace, counted_bytes).await?;
+    let upload = blobs::name_blob(c, &new.blob).await?;
+    let about = Attachment {
+        id: new.id,
+        name: new.name.clone(),
+        content_type: new.kind.content_type.clone(),
+        size_bytes,
+        width: new.kind.width,
+        height: new.kind.height,
+        created_by: new.created_by,
+        created_at: new.created_at,
+    };
+    c.q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, client_id, \
+         message_id, is_avatar, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, null, $10, FALSE, $11)")
+        .bind(new.id)
+        .bind(workspace)
+        .bind(new.blob.blob.hash.clone())
+        .bind(about.name.clone())
+        .bind(about.content_type.clone())
+        .bind(size_bytes)
+        .bind(about.width)
+        .bind(about.height)
+        .bind(about.created_by)
+        .bind(new.message)
+        .bind(about.created_at)
+        .run()
+        .await?;
+    Ok((about, upload))
+}
+
 /// Attaches a user's uploads to a message, in the given order.
 ///
 /// # Errors

@@ -36,8 +36,9 @@ pub use requests::{
     list_requests, record,
 };
 pub use row::{
-    create, delete, get_own, list_bots, list_hooks, patch, patch_bot, rotate, set_secret,
-    workspace_of_bot, workspace_of_hook,
+    create, delete, get_own, insert_imported_bot, list_bots, list_hooks, patch, patch_bot,
+    remove_imported_bot, rotate, set_secret, workspace_of_bot, workspace_of_hook,
 };
 pub use signature::{Proofs, StandardProof};
+pub use slack::archived_text;
 pub use template::HookTemplate;

@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{
     auth::{
-        Actor, AuditAction, DisplayName, Scope, Scopes, UserKind, handles, hash_token,
+        Actor, AuditAction, AuthError, DisplayName, Scope, Scopes, UserKind, handles, hash_token,
         look_alikes::Skeletons, mark_names_changed, new_token, record_audit, shown_names,
     },
     chat::{ChatError, bots::announce_bot, channels::ChannelKind, post::MentionLimit},
     db::{Conn, DbError, Json, dialect, is_in_visible_channel, is_visible_channel, now},
-    ids::{BotId, ChannelId, HookId, WorkspaceId},
+    ids::{BotId, ChannelId, HookId, UserId, WorkspaceId},
     secrets::{self, Sealed},
     time::Timestamp,
 };
@@ -241,33 +241,110 @@ pub(super) async fn insert_bot(
         return Err(HookError::TooManyBots(BOTS_MAX));
     }
     let id = BotId::new();
-    let skeletons = Skeletons::of(&name);
+    insert_named_bot(c, actor.workspace, id, &name, actor.user).await?;
+    Ok(id)
+}
+
+/// Inserts a bot of an archive, without webhooks, unless it is there. If its name looks like that of somebody else, it gets a number.
+///
+/// # Errors
+/// Only database errors.
+pub async fn insert_imported_bot(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: BotId,
+    name: &str,
+    creator: UserId,
+) -> Result<(), HookError> {
+    if workspace_of_bot(c, id).await?.is_some() {
+        return Ok(());
+    }
+    let kept: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
+    let base = match DisplayName::parse(kept.trim(), "name") {
+        Ok(name) => name.0,
+        Err(_) => "Bot".to_owned(),
+    };
+    let (mut accepted, mut n) = (base.clone(), 1);
+    loop {
+        match shown_names::check_bot(c, workspace, &accepted).await {
+            Ok(()) => break,
+            Err(AuthError::Invalid(..)) => {
+                n += 1;
+                accepted = format!("{base} {n}");
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    insert_named_bot(c, workspace, id, &accepted, creator).await
+}
+
+/// Deletes a bot of an archive that has neither webhooks, keys, nor channels. Returns false if it has, or does not exist. The caller checks
+/// that it wrote no message.
+///
+/// # Errors
+/// Only database errors.
+pub async fn remove_imported_bot(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: BotId,
+) -> Result<bool, DbError> {
+    let is_unused: bool = c
+        .q(
+            "select exists (select 1 from bots b where b.id = $1 and b.workspace_id = $2 \
+            and not exists (select 1 from hooks h where h.bot_id = b.id) \
+            and not exists (select 1 from bot_keys k where k.bot_id = b.id) \
+            and not exists (select 1 from bot_channels ch where ch.bot_id = b.id))",
+        )
+        .bind(id)
+        .bind(workspace)
+        .value()
+        .await?;
+    if !is_unused {
+        return Ok(false);
+    }
+    handles::release(c, workspace, id.0).await?;
+    c.q("delete from users where id = $1 and kind = 'bot'")
+        .bind(id)
+        .run()
+        .await?;
+    mark_names_changed(c).await?;
+    Ok(true)
+}
+
+async fn insert_named_bot(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: BotId,
+    name: &str,
+    creator: UserId,
+) -> Result<(), HookError> {
+    let skeletons = Skeletons::of(name);
     // Neither the address nor the hash can be entered or verified.
     c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded, kind) \
          values ($1, $2, $3, null, '', $4, $5, $6, $7)")
         .bind(id)
         .bind(id.to_string())
-        .bind(name.clone())
+        .bind(name.to_owned())
         .bind(now())
         .bind(skeletons.exact)
         .bind(skeletons.folded)
         .bind(UserKind::Bot)
         .run()
         .await?;
-    let handle = handles::find_free(c, actor.workspace, &name, "bot").await?;
-    handles::claim(c, actor.workspace, &handle, handles::OwnerType::Bot, id.0).await?;
+    let handle = handles::find_free(c, workspace, name, "bot").await?;
+    handles::claim(c, workspace, &handle, handles::OwnerType::Bot, id.0).await?;
     c.q("insert into bots (id, workspace_id, handle, about, status, created_by, created_at, last_used_at, version) \
          values ($1, $2, $3, null, $4, $5, $6, null, 1)")
         .bind(id)
-        .bind(actor.workspace)
+        .bind(workspace)
         .bind(handle)
         .bind(BotStatus::Active)
-        .bind(actor.user)
+        .bind(creator)
         .bind(now())
         .run()
         .await?;
-    announce_bot(c, actor.workspace, id).await?;
-    Ok(id)
+    announce_bot(c, workspace, id).await?;
+    Ok(())
 }
 
 /// Creates a webhook for a channel in which the actor can post. Returns it with its secret.
@@ -449,7 +526,7 @@ pub async fn delete(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<(), H
     let is_unused: bool = c
         .q(
             "select exists (select 1 from bots b where b.id = $1 and b.last_used_at is null \
-            and not exists (select 1 from hooks h where h.bot_id = b.id))",
+            and not exists (select 1 from hooks h where h.bot_id = b.id) and not exists (select 1 from imported i where i.id = b.id))",
         )
         .bind(hook.bot_id)
         .value()

@@ -83,6 +83,16 @@ pub(super) fn render(message: &Value, out: &mut Rendered) -> Result<(), HookFaul
     Ok(())
 }
 
+/// Renders a message of an archive; only its text, if the whole is too large.
+pub fn archived_text(message: &Value) -> String {
+    let mut out = Rendered::default();
+    let is_whole = render(message, &mut out).is_ok();
+    match out.finish() {
+        (text, false) if is_whole => text,
+        _ => mrkdwn::to_markdown(string(message, "text")),
+    }
+}
+
 fn attachment(attachment: &Value, out: &mut Rendered) {
     if out.color.is_none() {
         out.color = color(string(attachment, "color"));

@@ -23,6 +23,7 @@ crate::text_enum::text_enum! {
         ChannelCreated = "channel.created",
         ChannelUpdated = "channel.updated",
         ChannelArchived = "channel.archived",
+        ChannelImported = "channel.imported",
         ChannelMemberAdded = "channel.member_added",
         ChannelMemberRemoved = "channel.member_removed",
         ThreadCreated = "thread.created",

@@ -15,8 +15,8 @@ use crate::{
     chat::{
         bots::BotEvent,
         event::{
-            ChannelEvent, ChannelMemberEvent, MessageEvent, ReactionEvent, ThreadDeletedEvent,
-            ThreadEvent,
+            ChannelEvent, ChannelImportedEvent, ChannelMemberEvent, MessageEvent, ReactionEvent,
+            ThreadDeletedEvent, ThreadEvent,
         },
         forks::ForkEvent,
     },
@@ -49,6 +49,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<BotEvent<'_>>(schemas),
         add_schema::<ChannelEvent<'_>>(schemas),
         add_schema::<ChannelMemberEvent<'_>>(schemas),
+        add_schema::<ChannelImportedEvent>(schemas),
         add_schema::<ThreadEvent<'_>>(schemas),
         add_schema::<ThreadDeletedEvent>(schemas),
         add_schema::<MessageEvent<'_>>(schemas),

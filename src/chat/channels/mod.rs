@@ -18,6 +18,7 @@ use crate::{
 mod agent;
 mod change;
 mod direct;
+mod imported;
 mod members;
 
 pub use super::rows::channel::{Channel, ChannelAgent, ChannelAgentMode, ChannelKind};
@@ -28,6 +29,10 @@ pub use change::{NewChannel, create, open_direct, set_archived, update};
 pub(in crate::chat) use change::{forget_agent, insert};
 pub(in crate::chat) use direct::check_has_reader;
 pub use direct::restore_direct_channels;
+pub use imported::{
+    ImportedChannel, announce_imported, insert_imported_channel, remove_imported_channel,
+    take_over_channels,
+};
 pub use members::{add_member, join, join_self, leave, list_members, remove_member};
 
 pub const NAME_CHARS_MAX: usize = 80;

@@ -320,7 +320,7 @@ impl Incoming {
 ///
 /// # Errors
 /// `Expired`, `Db`.
-pub(in crate::files) async fn name_blob(c: &mut Conn, new: &NewBlob) -> Result<Uuid, FileError> {
+pub(crate) async fn name_blob(c: &mut Conn, new: &NewBlob) -> Result<Uuid, FileError> {
     // The update locks the row, so that it cannot be removed before this transaction commits.
     let used: Uuid = c
         .q(

@@ -17,8 +17,9 @@ mod relocate;
 mod remove;
 mod store;
 
-pub(super) use incoming::{CompleteUpload, Incoming, name_blob};
-pub use incoming::{NewBlob, Published};
+pub(super) use incoming::CompleteUpload;
+pub(crate) use incoming::name_blob;
+pub use incoming::{Incoming, NewBlob, Published};
 pub use read::Bytestream;
 pub use relocate::{Moved, Progress};
 pub use remove::bytes_in_database;

@@ -36,7 +36,8 @@ impl Blobs {
         let unused: Vec<(String,)> = db
             .read()
             .await?
-            .q("select b.hash from blobs b where not exists (select 1 from files f where f.hash = b.hash) order by b.hash limit $1")
+            .q("select b.hash from blobs b where not exists (select 1 from files f where f.hash = b.hash) \
+                and not exists (select 1 from import_pieces p where p.hash = b.hash) order by b.hash limit $1")
             .bind(at_once)
             .all()
             .await?;
@@ -52,6 +53,7 @@ impl Blobs {
             .write(Uuid::nil(), async move |c: &mut Conn| {
                 let gone: Option<Removed> = c
                     .q("delete from blobs where hash = $1 and not exists (select 1 from files f where f.hash = $1) \
+                        and not exists (select 1 from import_pieces p where p.hash = $1) \
                         returning hash, upload_id, store, size_bytes")
                     .bind(hash.clone())
                     .opt()

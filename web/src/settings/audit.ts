@@ -359,6 +359,38 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Bot key deleted',
     describe: () => 'deleted a key of a bot',
   },
+  'member.merged': {
+    name: 'Placeholder merged',
+    describe: (e) => `made a member of the placeholder${quoted(e.data, 'name')}`,
+  },
+  'import.created': {
+    name: 'Import created',
+    describe: () => 'created an import',
+  },
+  'import.updated': {
+    name: 'Import changed',
+    describe: () => 'changed what becomes of an import',
+  },
+  'import.started': {
+    name: 'Import started',
+    describe: () => 'started an import',
+  },
+  'import.paused': {
+    name: 'Import paused',
+    describe: () => 'paused an import',
+  },
+  'import.resumed': {
+    name: 'Import resumed',
+    describe: () => 'resumed an import',
+  },
+  'import.undone': {
+    name: 'Import undone',
+    describe: () => 'removed what an import had stored',
+  },
+  'import.deleted': {
+    name: 'Import deleted',
+    describe: () => 'deleted an import',
+  },
   'bot.updated': {
     name: 'Bot changed',
     describe: (e) => `changed the bot${quoted(e.data, 'name')}`,

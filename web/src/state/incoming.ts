@@ -60,6 +60,8 @@ export class Incoming {
       case 'channel.updated':
       case 'channel.archived':
         return this.#ws.channels.put(e.data.channel);
+      case 'channel.imported':
+        return this.#open.reloadChannel(e.data.channel_id);
       case 'channel.member_added':
       case 'channel.member_removed':
         return this.#membership(e.type === 'channel.member_added', e.data.channel, e.data.user_id);

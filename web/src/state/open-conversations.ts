@@ -58,6 +58,12 @@ export class OpenConversations {
     this.threads.drop((id) => isStale(id, threads.map.get(id)?.channel_id));
     this.forks.drop((id) => isStale(id, forks.get(id)?.channel_id));
   }
+  /** Loads a channel's list and open threads again, because messages were added or removed without events. */
+  reloadChannel(id: string): void {
+    void this.channels.known(id)?.load();
+    for (const t of this.threads.all())
+      if (this.#ws.threads.map.get(t.id)?.channel_id === id) void t.reload();
+  }
   /** Loads everything again, except for forks that are `local`: not on the server yet. */
   reload(local: (fork: string) => boolean): void {
     for (const t of this.threads.all()) void t.reload();

@@ -135,6 +135,14 @@ test('a deleted thread leaves the lists, and its view says so', async () => {
   expect([open.status, open.messages, list.has('thread_1')]).toEqual(['missing', [], false]);
   expect(ws.threads.map.has('thread_1')).toBe(false);
 });
+test('a channel into which messages were imported is loaded again', async () => {
+  const list = ws.channel('chan_1');
+  await list.load();
+  const old = thread({ id: 'thread_old', last_seq: -5 });
+  backend.lists.set('chan_1', [old]);
+  event('channel.imported', { channel_id: 'chan_1' }, { channel_id: 'chan_1' });
+  await vi.waitFor(() => expect(list.ids).toContain('thread_old'));
+});
 test('events during loading win over the page', async () => {
   const old = message({ seq: 5, content: 'before' });
   backend.messages = [old];
