@@ -1,0 +1,281 @@
+//! Archives as untrusted data: a reader over the pieces of an upload, and entries of a zip within bounds.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use futures::StreamExt;
+use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
+use serde_json::Value;
+use tokio::runtime::Handle;
+use zip::ZipArchive;
+
+use crate::{files::Blobs, storage::Blob};
+
+/// Maximum number of entries of an archive.
+const ENTRIES_MAX: usize = 2_000_000;
+/// Maximum size of a JSON entry.
+const JSON_BYTES_MAX: u64 = 256 << 20;
+/// Maximum ratio of an entry's size to its compressed size, for entries above `RATIO_FREE_BYTES`.
+const RATIO_MAX: u64 = 200;
+const RATIO_FREE_BYTES: u64 = 1 << 20;
+/// Maximum ratio of the size of all entries to the maximum size of an archive.
+pub(super) const TOTAL_RATIO_MAX: u64 = 4;
+const BUFFER_BYTES: u64 = 256 * 1024;
+/// Maximum nesting of JSON.
+const DEPTH_MAX: usize = 64;
+
+/// A piece of an uploaded archive.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    pub(super) start: u64,
+    pub(super) size_bytes: u64,
+    pub(super) blob: Blob,
+}
+
+/// Reads the pieces of an archive as one file, on a thread that may block.
+pub(super) struct PieceReader {
+    handle: Handle,
+    blobs: Blobs,
+    pieces: Vec<Piece>,
+    total: u64,
+    at: u64,
+    buffer: Vec<u8>,
+    /// Position of `buffer`.
+    buffered: u64,
+}
+
+impl PieceReader {
+    /// `pieces` are sorted and have no gaps.
+    pub(super) fn new(handle: Handle, blobs: Blobs, pieces: Vec<Piece>) -> Self {
+        let total = pieces.last().map_or(0, |last| last.start + last.size_bytes);
+        Self {
+            handle,
+            blobs,
+            pieces,
+            total,
+            at: 0,
+            buffer: Vec::new(),
+            buffered: 0,
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        let next = self.pieces.partition_point(|piece| piece.start <= self.at);
+        let piece = next.checked_sub(1).and_then(|n| self.pieces.get(n));
+        let piece = piece.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let from = self.at - piece.start;
+        let len = (piece.size_bytes - from).min(BUFFER_BYTES);
+        let (blobs, blob) = (self.blobs.clone(), piece.blob.clone());
+        self.buffer = self.handle.block_on(async move {
+            let mut stream = blobs
+                .read(&blob, from, len)
+                .await
+                .map_err(io::Error::other)?;
+            let mut bytes = Vec::new();
+            while let Some(part) = stream.next().await {
+                bytes.extend_from_slice(&part?);
+            }
+            Ok::<_, io::Error>(bytes)
+        })?;
+        self.buffered = self.at;
+        if self.buffer.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+}
+
+impl Read for PieceReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at >= self.total || out.is_empty() {
+            return Ok(0);
+        }
+        let end = self.buffered + self.buffer.len() as u64;
+        if self.at < self.buffered || self.at >= end {
+            self.fill()?;
+        }
+        let from = usize::try_from(self.at - self.buffered).unwrap_or(usize::MAX);
+        let part = self.buffer.get(from..).unwrap_or_default();
+        let n = part.len().min(out.len());
+        out[..n].copy_from_slice(&part[..n]);
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+impl Seek for PieceReader {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.total.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+/// Reason why an archive or an entry cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveFault {
+    #[error("this is not a zip file: {0}")]
+    NotZip(String),
+    #[error("the archive has more than {ENTRIES_MAX} entries")]
+    TooManyEntries,
+    #[error("the archive would unpack to more than {TOTAL_RATIO_MAX} times the limit")]
+    TooLarge,
+    #[error("{0}")]
+    Unknown(String),
+    #[error("{0}: {1}")]
+    Entry(String, String),
+    #[error("the entry {0} does not exist")]
+    Missing(String),
+    #[error("the import was stopped")]
+    Stopped,
+}
+
+/// A zip file within bounds. Names of entries are never used as paths.
+pub(super) struct Archive<R> {
+    zip: ZipArchive<R>,
+    /// Names, by index. Names are UTF-8 even if they are not marked so.
+    pub(super) names: Vec<String>,
+}
+
+impl<R: Read + Seek> Archive<R> {
+    /// # Errors
+    /// `NotZip`, `TooManyEntries`, `TooLarge`.
+    pub(super) fn open(reader: R, archive_bytes_max: u64) -> Result<Self, ArchiveFault> {
+        let zip = ZipArchive::new(reader).map_err(|e| ArchiveFault::NotZip(e.to_string()))?;
+        if zip.len() > ENTRIES_MAX {
+            return Err(ArchiveFault::TooManyEntries);
+        }
+        let total = zip.decompressed_size().unwrap_or(u128::MAX);
+        if total > u128::from(archive_bytes_max) * u128::from(TOTAL_RATIO_MAX) {
+            return Err(ArchiveFault::TooLarge);
+        }
+        let names = zip.file_names_raw();
+        let names = names.map(|name| String::from_utf8_lossy(name).into_owned());
+        Ok(Self {
+            names: names.collect(),
+            zip,
+        })
+    }
+
+    pub(super) fn index_of(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
+    /// Calls `read` with the bytes of an entry, of which there are at most `bytes_max`.
+    ///
+    /// # Errors
+    /// `Entry` if it cannot be read, or is larger, or `read` fails.
+    pub(super) fn with_entry<T>(
+        &mut self,
+        index: usize,
+        bytes_max: u64,
+        read: impl FnOnce(&mut dyn Read) -> Result<T, String>,
+    ) -> Result<T, ArchiveFault> {
+        let name = self.names.get(index).cloned().unwrap_or_default();
+        let fault = |text: String| ArchiveFault::Entry(name.clone(), text);
+        let entry = self.zip.by_index(index).map_err(|e| fault(e.to_string()))?;
+        if entry.encrypted() {
+            return Err(fault("the entry is encrypted".to_owned()));
+        }
+        if entry.is_symlink() || entry.is_dir() {
+            return Err(fault("the entry is no file".to_owned()));
+        }
+        let size = entry.size();
+        if size > bytes_max {
+            return Err(fault(format!("the entry is larger than {bytes_max} bytes")));
+        }
+        let is_bomb = size > RATIO_FREE_BYTES && size / RATIO_MAX > entry.compressed_size();
+        if is_bomb {
+            return Err(fault(format!(
+                "the entry unpacks to more than {RATIO_MAX} times its size"
+            )));
+        }
+        // The stated size may be wrong.
+        let mut bounded = entry.take(size);
+        read(&mut bounded).map_err(fault)
+    }
+
+    /// The bytes of an entry.
+    ///
+    /// # Errors
+    /// `Entry` if it cannot be read, or is larger.
+    pub(super) fn bytes(&mut self, index: usize, bytes_max: u64) -> Result<Vec<u8>, ArchiveFault> {
+        self.with_entry(index, bytes_max, |reader| {
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+            Ok(bytes)
+        })
+    }
+
+    /// Calls `each` with every element of a JSON array, one at a time.
+    ///
+    /// # Errors
+    /// `Entry` if it cannot be read to its end; `each` has been called with the elements before that.
+    pub(super) fn each(
+        &mut self,
+        index: usize,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), ArchiveFault> {
+        self.with_entry(index, JSON_BYTES_MAX, |reader| {
+            let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(reader));
+            Elements(each)
+                .deserialize(&mut json)
+                .map_err(|e| e.to_string())
+        })
+    }
+}
+
+/// Reads an array element by element.
+struct Elements<'a>(&'a mut dyn FnMut(Value));
+
+impl<'de> DeserializeSeed<'de> for Elements<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Elements<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(value) = list.next_element::<Value>()? {
+            let value = if depth_of(&value) > DEPTH_MAX {
+                Value::Null
+            } else {
+                value
+            };
+            (self.0)(value);
+        }
+        Ok(())
+    }
+}
+
+/// Parses a line of JSON.
+///
+/// # Errors
+/// A message for text that is not JSON, or is nested too deeply.
+pub(super) fn parse_line(line: &[u8]) -> Result<Value, String> {
+    let value: Value = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    if depth_of(&value) > DEPTH_MAX {
+        return Err(format!("more than {DEPTH_MAX} levels"));
+    }
+    Ok(value)
+}
+
+/// Nesting of a value. The parser rejects more than 128 levels.
+fn depth_of(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth_of).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth_of).max().unwrap_or(0),
+        _ => 0,
+    }
+}

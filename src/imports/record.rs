@@ -1,0 +1,134 @@
+//! Records of an archive, in one format for all sources.
+
+use std::collections::HashMap;
+
+use crate::text_enum::text_enum;
+
+/// A person or a program of the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourcePerson {
+    pub(super) key: String,
+    pub(super) name: String,
+    pub(super) email: Option<String>,
+    pub(super) is_bot: bool,
+}
+
+text_enum! {
+    /// Kind of a channel of the source.
+    pub enum SourceChannelKind {
+        Public = "public",
+        Private = "private",
+        Direct = "direct",
+    }
+}
+
+/// A channel of the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceChannel {
+    pub(super) key: String,
+    pub(super) kind: SourceChannelKind,
+    pub(super) name: String,
+    pub(super) topic: Option<String>,
+    pub(super) is_archived: bool,
+    pub(super) created_ms: i64,
+    pub(super) creator: Option<String>,
+    /// Keys of people.
+    pub(super) members: Vec<String>,
+    /// Folder of the channel's messages.
+    pub(super) folder: String,
+}
+
+/// Author of a message. `name` is that of a person who is not in the list of people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceAuthor {
+    pub(super) key: String,
+    pub(super) name: Option<String>,
+    pub(super) is_bot: bool,
+    /// Name under which a program posted this message.
+    pub(super) shown_as: Option<String>,
+}
+
+/// A file of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceFile {
+    pub(super) key: String,
+    pub(super) name: String,
+    /// Address without secrets, for a link.
+    pub(super) url: Option<String>,
+    /// Address from which the bytes can be fetched, which may contain a token.
+    pub(super) fetch_url: Option<String>,
+    /// Reason why the source has no bytes.
+    pub(super) left_out: Option<&'static str>,
+}
+
+/// First message of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceThread {
+    pub(super) key: String,
+    pub(super) at_us: i64,
+}
+
+/// A reaction, by name of the emoji, and keys of people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceReaction {
+    pub(super) name: String,
+    pub(super) people: Vec<String>,
+}
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceMessage {
+    /// Unique in its channel, in the order of time.
+    pub(super) key: String,
+    pub(super) at_us: i64,
+    pub(super) edited_us: Option<i64>,
+    /// The first message of the thread; the message itself if it has replies.
+    pub(super) thread: Option<SourceThread>,
+    pub(super) author: Option<SourceAuthor>,
+    /// Markdown.
+    pub(super) text: String,
+    pub(super) reactions: Vec<SourceReaction>,
+    pub(super) files: Vec<SourceFile>,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SourceItem {
+    Message(Box<SourceMessage>),
+    /// A copy of another message.
+    Merged,
+    LeftOut(&'static str),
+}
+
+/// An entry of an archive, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlacedItem {
+    /// Folder of the channel.
+    pub(super) folder: String,
+    pub(super) at_us: i64,
+    pub(super) place: String,
+    pub(super) item: SourceItem,
+}
+
+/// People and channels of an archive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SourceIndex {
+    /// Such as `slack:T024BE7LD`.
+    pub(super) source: String,
+    pub(super) people: Vec<SourcePerson>,
+    pub(super) channels: Vec<SourceChannel>,
+    pub(super) problems: Vec<String>,
+}
+
+/// Entries that are read at once, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SourceUnit {
+    /// Number of the unit in the archive, the same each time that it is read.
+    pub(super) number: i64,
+    pub(super) items: Vec<PlacedItem>,
+    pub(super) problems: Vec<String>,
+}
+
+/// How people and channels are called in texts, by key.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SourceNames(pub(super) HashMap<String, String>);
