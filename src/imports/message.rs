@@ -1,0 +1,529 @@
+//! Translates messages of an archive, and stores them with their files, reactions, and mentions.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::{
+    error::ImportError,
+    key::{Keys, RecordKind},
+    people::{Known, store_author},
+    record::{SourceAuthor, SourceFile, SourceMessage, SourceReaction},
+    report::{ImportReport, RecordOutcome},
+    row::ImportGroup,
+};
+use crate::{
+    chat::{
+        imported::{
+            ImportedAs, ImportedAuthorKind, ImportedMention, ImportedMentionKind, ImportedMessage,
+            ImportedPlace, ImportedReaction, ImportedShownAs, insert_imported, is_open,
+        },
+        mentions::{self, RawMention},
+        messages::{imported_emoji, parse_emoji},
+        plain::to_plain,
+        search::index::SearchDocument,
+    },
+    db::Conn,
+    files::{ATTACHMENTS_MAX, Attachment, Blobs, ImportedFile, Kind, Published, clean_name},
+    ids::{ChannelId, FileId, ImportId, MessageId, ThreadId, UserId},
+    time::Timestamp,
+};
+
+/// Maximum size of the text of a message; the rest is a file.
+const TEXT_BYTES_MAX: usize = 30 * 1024;
+/// Maximum number of reactions of a message.
+const REACTIONS_MAX: usize = 100;
+const NOT_IN_EXPORT: &str = "(not in the export)";
+
+/// A channel here, and its key in the archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ChannelPlace {
+    pub(super) key: String,
+    pub(super) id: ChannelId,
+    pub(super) is_direct: bool,
+}
+
+/// Stored bytes of a file of the archive, whose row is not stored yet.
+pub(super) struct NewImportedFile {
+    pub(super) published: Published,
+    pub(super) name: String,
+    pub(super) kind: Kind,
+}
+
+/// Stores the bytes of a file. Returns `None` for an empty file.
+pub(super) async fn store_bytes(
+    blobs: &Blobs,
+    name: &str,
+    bytes: &[u8],
+) -> Result<Option<NewImportedFile>, ImportError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let name = clean_name(name);
+    let mut incoming = blobs.begin(None).await?;
+    incoming.write(bytes).await?;
+    let whole = incoming.finish().await?;
+    let kind = Kind::of(&whole.head, &name);
+    let published = blobs.publish(whole).await?;
+    Ok(Some(NewImportedFile {
+        published,
+        name,
+        kind,
+    }))
+}
+
+/// A message, translated outside of transactions.
+#[derive(Debug, Clone)]
+pub(super) struct Translated {
+    content: String,
+    plain: String,
+    search_document: SearchDocument,
+    mentions: Vec<RawMention>,
+    reactions: Vec<(String, Vec<String>)>,
+    at: Option<Timestamp>,
+    edited_at: Option<Timestamp>,
+}
+
+fn timestamp(us: i64) -> Option<Timestamp> {
+    chrono::DateTime::from_timestamp_micros(us).and_then(Timestamp::within_years)
+}
+
+/// The emoji of a reaction: `clap::skin-tone-2`, a custom one as `:name:`.
+fn emoji(name: &str) -> Option<String> {
+    let (base, tone) = name.split_once("::").unwrap_or((name, ""));
+    let known = imported_emoji(base, tone.strip_prefix("skin-tone-"));
+    let emoji = known.unwrap_or_else(|| format!(":{base}:"));
+    parse_emoji(&emoji).ok()
+}
+
+fn reactions(source: &[SourceReaction]) -> Vec<(String, Vec<String>)> {
+    let mut joined: Vec<(String, Vec<String>)> = Vec::new();
+    for reaction in source.iter().take(REACTIONS_MAX) {
+        let Some(emoji) = emoji(&reaction.name) else {
+            continue;
+        };
+        let Some((_, people)) = joined.iter_mut().find(|(known, _)| *known == emoji) else {
+            joined.push((emoji, reaction.people.clone()));
+            continue;
+        };
+        people.extend(reaction.people.iter().cloned());
+    }
+    joined
+}
+
+/// Text of a message, with links to the files whose bytes are not in the archive.
+fn content_of(source: &SourceMessage, linked: &[usize]) -> String {
+    let mut parts = vec![source.text.trim_end().to_owned()];
+    for n in linked {
+        let file = &source.files[*n];
+        let name = file
+            .name
+            .replace(['[', ']', '\n', '\r', '<', '>', '`', '*', '_'], " ");
+        parts.push(match &file.url {
+            Some(url) if url.starts_with("https://") && !url.contains(['<', '>', ' ', '\\']) => {
+                format!("[{}](<{url}>)", name.trim())
+            }
+            _ => format!("({}, not in the export)", name.trim()),
+        });
+    }
+    parts.retain(|part| !part.trim().is_empty());
+    parts.join("\n\n").replace('\0', "")
+}
+
+/// ID of a message.
+pub(super) fn message_id(
+    keys: &Keys,
+    channel: &ChannelPlace,
+    source: &SourceMessage,
+) -> Option<MessageId> {
+    let at = timestamp(source.at_us)?;
+    let key = format!("{}:{}", channel.key, source.key);
+    Some(MessageId(keys.id(RecordKind::Messages, at.unix_ms(), &key)))
+}
+
+/// ID of a file of a message.
+pub(super) fn file_id(keys: &Keys, message: MessageId, at_us: i64, key: &str) -> FileId {
+    let key = format!("{message}:{key}");
+    FileId(keys.id(RecordKind::Files, at_us / 1000, &key))
+}
+
+/// Files of a message that it can have as attachments, unless they are only links.
+pub(super) fn attachable(source: &SourceMessage) -> impl Iterator<Item = &SourceFile> {
+    let files = source.files.iter().take(ATTACHMENTS_MAX - 1);
+    files.filter(|file| file.left_out.is_none())
+}
+
+impl Translated {
+    /// `here` tells which files have bytes.
+    pub(super) fn of(source: &SourceMessage, here: &dyn Fn(&str) -> bool) -> Self {
+        let linked: Vec<usize> = (0..source.files.len())
+            .filter(|n| {
+                let file = &source.files[*n];
+                *n >= ATTACHMENTS_MAX - 1 || (file.left_out.is_none() && !here(&file.key))
+            })
+            .collect();
+        let whole = content_of(source, &linked);
+        let content = whole[..whole.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
+        let plain = to_plain(&content);
+        Self {
+            search_document: SearchDocument::of(&content, &plain),
+            mentions: mentions::parse(&content),
+            reactions: reactions(&source.reactions),
+            at: timestamp(source.at_us),
+            edited_at: source.edited_us.and_then(timestamp),
+            content,
+            plain,
+        }
+    }
+}
+
+/// The whole text of a message that is too long, as a file, and its key.
+pub(super) async fn long_text(
+    blobs: &Blobs,
+    source: &SourceMessage,
+) -> Result<Option<(String, NewImportedFile)>, ImportError> {
+    if source.text.len() <= TEXT_BYTES_MAX {
+        return Ok(None);
+    }
+    let file = store_bytes(blobs, "message.md", source.text.as_bytes()).await?;
+    Ok(file.map(|file| (long_key(&source.key), file)))
+}
+
+fn long_key(message: &str) -> String {
+    format!("text of {message}")
+}
+
+/// Message to which files belong.
+#[derive(Debug, Clone, Copy)]
+struct FileOwner {
+    message: MessageId,
+    author: UserId,
+    at: Timestamp,
+}
+
+/// Stores the messages of a batch.
+pub(super) struct Storing<'a> {
+    pub(super) import: ImportId,
+    pub(super) keys: &'a Keys,
+    pub(super) creator: UserId,
+    pub(super) people: &'a HashMap<String, Known>,
+    pub(super) by_handle: &'a HashMap<String, UserId>,
+    /// People who were not in the list.
+    pub(super) strangers: HashMap<String, Known>,
+    pub(super) group: ImportGroup,
+    pub(super) files: &'a HashMap<String, NewImportedFile>,
+    /// Reasons why files were not fetched, by key.
+    pub(super) failed: &'a HashMap<String, &'static str>,
+    /// Keys of files whose rows were stored, and the uploads whose bytes they use.
+    pub(super) used: Vec<(String, Uuid)>,
+}
+
+impl Storing<'_> {
+    fn known(&self, key: &str) -> Option<&Known> {
+        self.people.get(key).or_else(|| self.strangers.get(key))
+    }
+
+    async fn author(
+        &mut self,
+        c: &mut Conn,
+        source: &SourceMessage,
+    ) -> Result<Option<Known>, ImportError> {
+        let author = source.author.as_ref();
+        if let Some(known) = author.and_then(|author| self.known(&author.key)) {
+            return Ok(Some(known.clone()));
+        }
+        self.stranger(c, source.author.as_ref()).await
+    }
+
+    async fn stranger(
+        &mut self,
+        c: &mut Conn,
+        author: Option<&SourceAuthor>,
+    ) -> Result<Option<Known>, ImportError> {
+        let (key, known) = store_author(c, self.keys, author, self.creator).await?;
+        if let Some(known) = &known {
+            self.strangers.insert(key, known.clone());
+        }
+        Ok(known)
+    }
+
+    fn id(&self, kind: RecordKind, at: Timestamp, key: &str) -> Uuid {
+        self.keys.id(kind, at.unix_ms(), key)
+    }
+
+    /// Stores a message with its files, and counts the files.
+    pub(super) async fn store(
+        &mut self,
+        c: &mut Conn,
+        channel: &ChannelPlace,
+        source: &SourceMessage,
+        translated: &Translated,
+        place: &str,
+        report: &mut ImportReport,
+    ) -> Result<RecordOutcome, ImportError> {
+        let Some(at) = translated.at else {
+            return Ok(RecordOutcome::LeftOut("no time"));
+        };
+        let Some(author) = self.author(c, source).await? else {
+            return Ok(RecordOutcome::LeftOut("erased"));
+        };
+        let (author_type, author_id) = match &author {
+            Known::Person { id, .. } => (ImportedAuthorKind::Human, id.0),
+            Known::Bot { id } => (ImportedAuthorKind::Bot, id.0),
+            Known::Erased => return Ok(RecordOutcome::LeftOut("erased")),
+        };
+        let Some(id) = message_id(self.keys, channel, source) else {
+            return Ok(RecordOutcome::LeftOut("no time"));
+        };
+        if !is_open(c, self.keys.workspace, id).await? {
+            for file in &source.files {
+                let place = format!("{place} {}", file.key);
+                let outcome = RecordOutcome::LeftOut("its message was changed or deleted here");
+                report.count(RecordKind::Files, outcome, &place);
+            }
+            return Ok(RecordOutcome::Existing);
+        }
+        let (thread, position) = self.thread_of(c, channel, source, at).await?;
+        let owner = FileOwner {
+            message: id,
+            author: UserId(author_id),
+            at,
+        };
+        let attachments = self.attach(c, source, owner, place, report).await?;
+        let shown_as = source
+            .author
+            .as_ref()
+            .and_then(|author| author.shown_as.clone());
+        let new = ImportedMessage {
+            id,
+            import: self.import,
+            channel: channel.id,
+            thread,
+            place: position,
+            author_type,
+            author: author_id,
+            shown_as: shown_as.map(|name| ImportedShownAs {
+                name: Some(name.chars().take(80).collect()),
+                ..ImportedShownAs::default()
+            }),
+            content: translated.content.clone(),
+            plain: translated.plain.clone(),
+            search_document: translated.search_document.clone(),
+            mentions: self.mentions(&translated.mentions),
+            reactions: self.reactions(c, &translated.reactions).await?,
+            attachments,
+            created_at: at,
+            edited_at: translated.edited_at,
+        };
+        Ok(match insert_imported(c, self.keys.workspace, &new).await? {
+            ImportedAs::New => RecordOutcome::Imported,
+            ImportedAs::Existing => RecordOutcome::Existing,
+            ImportedAs::ThreadGone => RecordOutcome::LeftOut("its thread was deleted here"),
+        })
+    }
+
+    async fn has_thread(c: &mut Conn, thread: ThreadId) -> Result<bool, ImportError> {
+        Ok(c.q("select exists (select 1 from threads where id = $1)")
+            .bind(thread)
+            .value()
+            .await?)
+    }
+
+    /// The thread of a message: that of its root, of its day, or its own.
+    async fn thread_of(
+        &mut self,
+        c: &mut Conn,
+        channel: &ChannelPlace,
+        source: &SourceMessage,
+        at: Timestamp,
+    ) -> Result<(ThreadId, ImportedPlace), ImportError> {
+        let root = source.thread.as_ref();
+        if let Some(root) = root.filter(|root| root.key != source.key) {
+            let root_at = timestamp(root.at_us).unwrap_or(at);
+            let key = format!("{}:{}", channel.key, root.key);
+            let thread = ThreadId(self.id(RecordKind::Threads, root_at, &key));
+            if !Self::has_thread(c, thread).await? {
+                self.store_missing_root(c, channel, thread, root_at, &key)
+                    .await?;
+            }
+            return Ok((thread, ImportedPlace::Reply));
+        }
+        if channel.is_direct && self.group == ImportGroup::Day && source.thread.is_none() {
+            let day = at.day_start();
+            let key = format!("{}:day", channel.key);
+            let thread = ThreadId(self.id(RecordKind::Threads, day, &key));
+            let position = if Self::has_thread(c, thread).await? {
+                ImportedPlace::Reply
+            } else {
+                ImportedPlace::Root
+            };
+            return Ok((thread, position));
+        }
+        let key = format!("{}:{}", channel.key, source.key);
+        let thread = ThreadId(self.id(RecordKind::Threads, at, &key));
+        let position = if Self::has_thread(c, thread).await? {
+            ImportedPlace::Reply
+        } else {
+            ImportedPlace::Root
+        };
+        Ok((thread, position))
+    }
+
+    /// Inserts the first message of a thread that the export does not have.
+    async fn store_missing_root(
+        &mut self,
+        c: &mut Conn,
+        channel: &ChannelPlace,
+        thread: ThreadId,
+        at: Timestamp,
+        key: &str,
+    ) -> Result<(), ImportError> {
+        let Some(Known::Person { id: author, .. }) = self.stranger(c, None).await? else {
+            return Ok(());
+        };
+        let plain = to_plain(NOT_IN_EXPORT);
+        let new = ImportedMessage {
+            id: MessageId(self.id(RecordKind::Messages, at, key)),
+            import: self.import,
+            channel: channel.id,
+            thread,
+            place: ImportedPlace::Root,
+            author_type: ImportedAuthorKind::Human,
+            author: author.0,
+            shown_as: None,
+            content: NOT_IN_EXPORT.to_owned(),
+            search_document: SearchDocument::of(NOT_IN_EXPORT, &plain),
+            plain,
+            mentions: Vec::new(),
+            reactions: Vec::new(),
+            attachments: Vec::new(),
+            created_at: at,
+            edited_at: None,
+        };
+        insert_imported(c, self.keys.workspace, &new).await?;
+        Ok(())
+    }
+
+    fn mentions(&self, raw: &[RawMention]) -> Vec<ImportedMention> {
+        let mention = |raw: &RawMention| {
+            let found = raw.candidates.iter();
+            let (handle, id) = found
+                .filter_map(|handle| Some((handle, self.by_handle.get(handle)?)))
+                .next()?;
+            let span = raw.span_of(handle);
+            Some(ImportedMention {
+                kind: ImportedMentionKind::User,
+                id: Some(id.to_string()),
+                handle: handle.clone(),
+                start: span.start,
+                length: span.length,
+            })
+        };
+        raw.iter().filter_map(mention).collect()
+    }
+
+    async fn reactions(
+        &mut self,
+        c: &mut Conn,
+        source: &[(String, Vec<String>)],
+    ) -> Result<Vec<ImportedReaction>, ImportError> {
+        let mut reactions = Vec::new();
+        for (emoji, people) in source {
+            let (mut user_ids, mut bot_ids) = (Vec::new(), Vec::new());
+            for key in people {
+                if self.known(key).is_none() {
+                    let author = SourceAuthor {
+                        key: key.clone(),
+                        name: None,
+                        is_bot: false,
+                        shown_as: None,
+                    };
+                    self.stranger(c, Some(&author)).await?;
+                }
+                match self.known(key) {
+                    Some(Known::Person { id, .. }) if !user_ids.contains(id) => user_ids.push(*id),
+                    Some(Known::Bot { id }) if !bot_ids.contains(id) => bot_ids.push(*id),
+                    _ => {}
+                }
+            }
+            if !user_ids.is_empty() || !bot_ids.is_empty() {
+                reactions.push(ImportedReaction {
+                    emoji: emoji.clone(),
+                    user_ids,
+                    agent_ids: Vec::new(),
+                    bot_ids,
+                });
+            }
+        }
+        Ok(reactions)
+    }
+
+    /// Stores the rows of a message's files, and returns its attachments.
+    async fn attach(
+        &mut self,
+        c: &mut Conn,
+        source: &SourceMessage,
+        owner: FileOwner,
+        place: &str,
+        report: &mut ImportReport,
+    ) -> Result<Vec<Attachment>, ImportError> {
+        let mut attachments = Vec::new();
+        let long = long_key(&source.key);
+        if self.files.contains_key(&long) {
+            let stored = self.attach_one(c, &long, source.at_us, owner).await?;
+            attachments.extend(stored.map(|(attachment, _)| attachment));
+        }
+        for (n, file) in source.files.iter().enumerate() {
+            let outcome = if let Some(reason) = file.left_out {
+                RecordOutcome::LeftOut(reason)
+            } else if n >= ATTACHMENTS_MAX - 1 {
+                RecordOutcome::LeftOut("a message has at most 10 files")
+            } else {
+                let failed = self.failed.get(&file.key);
+                match self.attach_one(c, &file.key, source.at_us, owner).await? {
+                    None => RecordOutcome::LeftOut(
+                        failed
+                            .copied()
+                            .unwrap_or("not in the archive: it is a link"),
+                    ),
+                    Some((attachment, outcome)) => {
+                        attachments.push(attachment);
+                        outcome
+                    }
+                }
+            };
+            report.count(RecordKind::Files, outcome, &format!("{place} {}", file.key));
+        }
+        Ok(attachments)
+    }
+
+    async fn attach_one(
+        &mut self,
+        c: &mut Conn,
+        key: &str,
+        at_us: i64,
+        owner: FileOwner,
+    ) -> Result<Option<(Attachment, RecordOutcome)>, ImportError> {
+        let id = file_id(self.keys, owner.message, at_us, key);
+        if let Some(stored) = crate::files::find(c, id).await? {
+            return Ok(Some((stored.about, RecordOutcome::Existing)));
+        }
+        let files = self.files;
+        let Some(file) = files.get(key) else {
+            return Ok(None);
+        };
+        let new = ImportedFile {
+            id,
+            blob: file.published.reference(),
+            name: file.name.clone(),
+            kind: file.kind.clone(),
+            created_by: owner.author,
+            created_at: owner.at,
+            message: owner.message,
+        };
+        let (attachment, upload) =
+            crate::files::insert_imported(c, self.keys.workspace, &new).await?;
+        self.used.push((key.to_owned(), upload));
+        Ok(Some((attachment, RecordOutcome::Imported)))
+    }
+}

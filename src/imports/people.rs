@@ -1,0 +1,136 @@
+//! People and programs of an archive: members who are here, placeholders, and bots.
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    error::ImportError,
+    key::{Keys, RecordKind},
+    record::{SourceAuthor, SourcePerson},
+    report::RecordOutcome,
+};
+use crate::{
+    auth::placeholders::{NewPlaceholder, insert_placeholder},
+    db::{Conn, DbError},
+    hooks,
+    ids::{BotId, UserId, WorkspaceId},
+};
+
+const UNKNOWN_KEY: &str = "unknown";
+
+/// Who an author is here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Known {
+    Person {
+        id: UserId,
+        handle: String,
+    },
+    Bot {
+        id: BotId,
+    },
+    /// The person's data was erased.
+    Erased,
+}
+
+/// Checks whether the data of this person was erased in the workspace.
+async fn is_erased(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from erasures where workspace_id = $1 and (user_hash = $2 or alias_id = $3))")
+        .bind(workspace)
+        .bind(hex::encode(Sha256::digest(user.to_string())))
+        .bind(user)
+        .value()
+        .await
+}
+
+/// Who a person or program of an earlier import is.
+pub(super) async fn find_known(
+    c: &mut Conn,
+    keys: &Keys,
+    key: &str,
+) -> Result<Option<Known>, DbError> {
+    let Some(id) = keys.find(c, RecordKind::People, key).await? else {
+        return Ok(None);
+    };
+    if is_erased(c, keys.workspace, UserId(id)).await? {
+        return Ok(Some(Known::Erased));
+    }
+    let is_bot: bool = c
+        .q("select exists (select 1 from bots where id = $1)")
+        .bind(id)
+        .value()
+        .await?;
+    if is_bot {
+        return Ok(Some(Known::Bot { id: BotId(id) }));
+    }
+    let handle: Option<(String,)> = c
+        .q("select handle from members where workspace_id = $1 and user_id = $2")
+        .bind(keys.workspace)
+        .bind(id)
+        .opt()
+        .await?;
+    let handle = handle.map(|row| row.0).unwrap_or_default();
+    Ok(Some(Known::Person {
+        id: UserId(id),
+        handle,
+    }))
+}
+
+/// Stores a person as the given member, as what they became in an earlier import, or as a placeholder or bot.
+pub(super) async fn store_person(
+    c: &mut Conn,
+    keys: &Keys,
+    person: &SourcePerson,
+    same: Option<UserId>,
+    creator: UserId,
+) -> Result<RecordOutcome, ImportError> {
+    if let Some(member) = same {
+        keys.store(c, RecordKind::People, &person.key, member.0)
+            .await?;
+        return Ok(RecordOutcome::Existing);
+    }
+    match find_known(c, keys, &person.key).await? {
+        Some(Known::Erased) => return Ok(RecordOutcome::LeftOut("erased")),
+        Some(_) => return Ok(RecordOutcome::Existing),
+        None => {}
+    }
+    let id = keys.id(RecordKind::People, 0, &person.key);
+    keys.store(c, RecordKind::People, &person.key, id).await?;
+    if is_erased(c, keys.workspace, UserId(id)).await? {
+        return Ok(RecordOutcome::LeftOut("erased"));
+    }
+    if person.is_bot {
+        hooks::insert_imported_bot(c, keys.workspace, BotId(id), &person.name, creator).await?;
+    } else {
+        let new = NewPlaceholder {
+            user: UserId(id),
+            name: &person.name,
+        };
+        insert_placeholder(c, keys.workspace, new).await?;
+    }
+    Ok(RecordOutcome::Imported)
+}
+
+/// Finds or creates the author of a message who is in no list; without a key, the unknown author.
+pub(super) async fn store_author(
+    c: &mut Conn,
+    keys: &Keys,
+    author: Option<&SourceAuthor>,
+    creator: UserId,
+) -> Result<(String, Option<Known>), ImportError> {
+    let person = match author {
+        Some(author) => SourcePerson {
+            key: author.key.clone(),
+            name: author.name.clone().unwrap_or_else(|| author.key.clone()),
+            email: None,
+            is_bot: author.is_bot,
+        },
+        None => SourcePerson {
+            key: UNKNOWN_KEY.to_owned(),
+            name: format!("Unknown ({})", keys.product()),
+            email: None,
+            is_bot: false,
+        },
+    };
+    store_person(c, keys, &person, None, creator).await?;
+    let known = find_known(c, keys, &person.key).await?;
+    Ok((person.key, known))
+}

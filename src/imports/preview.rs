@@ -1,0 +1,320 @@
+//! The preview of an import: reads the whole archive, and stores nothing of it but numbers and names.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io::{Read, Seek},
+    ops::ControlFlow,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    error::ImportError,
+    record::{SourceChannelKind, SourceIndex, SourceItem, SourceNames},
+    row::{ChannelChoice, ImportOptions},
+    source::{SourceArchive, SourceFiles},
+};
+use crate::{
+    chat::channels::parse_name,
+    db::{Conn, DbError},
+    ids::{ChannelId, UserId, WorkspaceId},
+    text_enum::text_enum,
+};
+
+/// Messages that an import stores per second at least, for the estimate.
+const PER_SECOND: i64 = 1000;
+
+/// Maximum number of problems that are shown.
+const PROBLEMS_MAX: usize = 100;
+
+text_enum! {
+    /// What becomes of a channel.
+    pub enum ChannelFate {
+        /// A channel of its own.
+        New = "new",
+        /// The messages go to an existing channel.
+        Joins = "joins",
+        LeftOut = "left_out",
+    }
+}
+
+/// Numbers of what an archive contains.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+pub struct ImportNumbers {
+    pub people: i64,
+    pub channels: i64,
+    pub private_channels: i64,
+    pub direct_channels: i64,
+    pub messages: i64,
+    /// Entries that will be left out: joins, renames, deleted messages, and so on.
+    pub left_out: i64,
+    /// Files whose bytes are in the archive, that are only links, and that the source does not have.
+    pub files_here: i64,
+    pub files_linked: i64,
+    pub files_missing: i64,
+    /// Bytes of the texts.
+    pub text_bytes: i64,
+    pub minutes: i64,
+}
+
+/// A person of the archive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ImportPerson {
+    pub key: String,
+    pub name: String,
+    pub email: Option<String>,
+    pub is_bot: bool,
+    /// The member of the workspace who this is: chosen, or with the same confirmed address.
+    #[serde(default)]
+    pub match_id: Option<UserId>,
+}
+
+/// A channel of the archive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ImportChannel {
+    pub key: String,
+    pub name: String,
+    #[schema(inline)]
+    pub kind: SourceChannelKind,
+    pub members: i64,
+    /// Entries of its files, including those that will be left out.
+    pub messages: i64,
+    #[schema(inline)]
+    #[serde(default = "new_fate")]
+    pub becomes: ChannelFate,
+    /// The existing channel that it joins.
+    #[serde(default)]
+    pub channel_id: Option<ChannelId>,
+}
+
+fn new_fate() -> ChannelFate {
+    ChannelFate::New
+}
+
+/// What an import would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+pub struct ImportPreview {
+    /// Such as `slack:T024BE7LD`. A later archive of the same source adds only what is new.
+    pub source: String,
+    pub counts: ImportNumbers,
+    pub people: Vec<ImportPerson>,
+    pub channels: Vec<ImportChannel>,
+    pub problems: Vec<String>,
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// Counts an entry.
+fn count_item(counts: &mut ImportNumbers, item: &SourceItem, files: &dyn SourceFiles) {
+    let SourceItem::Message(message) = item else {
+        counts.left_out += 1;
+        return;
+    };
+    counts.messages += 1;
+    counts.text_bytes += count(message.text.len());
+    for file in &message.files {
+        if file.left_out.is_some() {
+            counts.files_missing += 1;
+        } else if files.has_file(&file.key) {
+            counts.files_here += 1;
+        } else {
+            counts.files_linked += 1;
+        }
+    }
+}
+
+/// Reads the whole archive. Returns `None` if `is_stopped` before the end.
+pub(super) fn read<R: Read + Seek>(
+    archive: &mut SourceArchive<R>,
+    is_stopped: &dyn Fn() -> bool,
+) -> Option<ImportPreview> {
+    let SourceIndex {
+        source,
+        people,
+        channels,
+        mut problems,
+    } = archive.index();
+    let mut counts = ImportNumbers {
+        people: count(people.len()),
+        channels: count(channels.len()),
+        ..ImportNumbers::default()
+    };
+    for channel in &channels {
+        match channel.kind {
+            SourceChannelKind::Public => {}
+            SourceChannelKind::Private => counts.private_channels += 1,
+            SourceChannelKind::Direct => counts.direct_channels += 1,
+        }
+    }
+    let folders: HashSet<&str> = channels.iter().map(|c| c.folder.as_str()).collect();
+    let mut messages: HashMap<String, i64> = HashMap::new();
+    let mut has_stopped = false;
+    archive.units(&SourceNames::default(), 0, &mut |unit, files| {
+        if is_stopped() {
+            has_stopped = true;
+            return ControlFlow::Break(());
+        }
+        problems.extend(unit.problems);
+        for placed in unit.items {
+            let entries = messages.entry(placed.folder.clone()).or_default();
+            *entries += 1;
+            if *entries == 1 && !folders.contains(placed.folder.as_str()) {
+                problems.push(format!(
+                    "the folder {} belongs to no channel",
+                    placed.folder
+                ));
+            }
+            count_item(&mut counts, &placed.item, files);
+        }
+        problems.truncate(PROBLEMS_MAX);
+        ControlFlow::Continue(())
+    });
+    if has_stopped {
+        return None;
+    }
+    counts.minutes = (counts.messages / PER_SECOND + 59) / 60;
+    let people = people.into_iter().map(|person| ImportPerson {
+        key: person.key,
+        name: person.name,
+        email: person.email,
+        is_bot: person.is_bot,
+        match_id: None,
+    });
+    let channels = channels.into_iter().map(|channel| ImportChannel {
+        members: count(channel.members.len()),
+        messages: messages.get(&channel.folder).copied().unwrap_or(0),
+        key: channel.key,
+        name: channel.name,
+        kind: channel.kind,
+        becomes: ChannelFate::New,
+        channel_id: None,
+    });
+    Some(ImportPreview {
+        source,
+        counts,
+        people: people.collect(),
+        channels: channels.collect(),
+        problems,
+    })
+}
+
+/// Members with a confirmed address, by address.
+pub(super) async fn confirmed_members(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+) -> Result<HashMap<String, UserId>, DbError> {
+    let rows: Vec<(String, UserId)> = c
+        .q(
+            "select u.email, u.id from members m join users u on u.id = m.user_id \
+            where m.workspace_id = $1 and m.status = 'active' and u.email_confirmed_at is not null",
+        )
+        .bind(workspace)
+        .all()
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|(email, id)| (email.to_lowercase(), id))
+        .collect())
+}
+
+/// The public channel with this name.
+pub(super) async fn public_channel(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    name: &str,
+) -> Result<Option<ChannelId>, DbError> {
+    let Ok(name) = parse_name(name) else {
+        return Ok(None);
+    };
+    let row: Option<(ChannelId,)> = c
+        .q("select id from channels where workspace_id = $1 and name = $2 and kind = 'public'")
+        .bind(workspace)
+        .bind(name)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// What becomes of a channel, and the existing channel that it joins.
+pub(super) async fn fate_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    kind: SourceChannelKind,
+    name: &str,
+    choice: Option<ChannelChoice>,
+) -> Result<(ChannelFate, Option<ChannelId>), DbError> {
+    match (choice, kind) {
+        (Some(ChannelChoice::LeaveOut), _) => Ok((ChannelFate::LeftOut, None)),
+        (Some(ChannelChoice::Existing(id)), SourceChannelKind::Public) => {
+            Ok((ChannelFate::Joins, Some(id)))
+        }
+        (None, SourceChannelKind::Public) => {
+            let known = public_channel(c, workspace, name).await?;
+            let fate = known.map_or(ChannelFate::New, |_| ChannelFate::Joins);
+            Ok((fate, known))
+        }
+        _ => Ok((ChannelFate::New, None)),
+    }
+}
+
+impl ImportPreview {
+    /// Adds who is here already, and the choices.
+    pub(super) async fn match_with(
+        &mut self,
+        c: &mut Conn,
+        workspace: WorkspaceId,
+        options: &ImportOptions,
+    ) -> Result<(), DbError> {
+        let known = confirmed_members(c, workspace).await?;
+        for person in &mut self.people {
+            let chosen = options.people.get(&person.key);
+            let email = person.email.as_ref().filter(|_| !person.is_bot);
+            let same = email.and_then(|email| known.get(email));
+            person.match_id = chosen.or(same).copied();
+        }
+        for channel in &mut self.channels {
+            let choice = options.channels.get(&channel.key).copied();
+            let fate = fate_of(c, workspace, channel.kind, &channel.name, choice).await?;
+            (channel.becomes, channel.channel_id) = fate;
+        }
+        Ok(())
+    }
+
+    /// Checks that choices name people and channels of the archive, and that what was private does not go to an existing channel.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(super) fn check(&self, options: &ImportOptions) -> Result<(), ImportError> {
+        let people: HashSet<&str> = self.people.iter().map(|p| p.key.as_str()).collect();
+        if let Some(key) = options
+            .people
+            .keys()
+            .find(|key| !people.contains(key.as_str()))
+        {
+            let problem = format!("the archive has no person `{key}`");
+            return Err(ImportError::Invalid(problem, "people"));
+        }
+        let channels: HashMap<&str, SourceChannelKind> = self
+            .channels
+            .iter()
+            .map(|c| (c.key.as_str(), c.kind))
+            .collect();
+        for (key, choice) in &options.channels {
+            let Some(kind) = channels.get(key.as_str()) else {
+                let problem = format!("the archive has no channel `{key}`");
+                return Err(ImportError::Invalid(problem, "channels"));
+            };
+            let is_shown = matches!(choice, ChannelChoice::Existing(_));
+            if is_shown && *kind != SourceChannelKind::Public {
+                let problem =
+                    format!("`{key}` was private: it can only become a channel of its own");
+                return Err(ImportError::Invalid(problem, "channels"));
+            }
+        }
+        Ok(())
+    }
+}
