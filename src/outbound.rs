@@ -73,6 +73,12 @@ impl Exemption {
         Ok(Self::Host { host, port })
     }
 
+    /// Checks whether the exemption names the host of the URL.
+    pub fn names(&self, url: &Url) -> bool {
+        let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Target::of(url).is_some_and(|target| self.covers(&target, target.ip.unwrap_or(unknown)))
+    }
+
     fn covers(&self, target: &Target, ip: IpAddr) -> bool {
         match self {
             Self::Host { host, port } => {

@@ -1,0 +1,753 @@
+//! Imports as they are stored and managed.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{archive::Piece, error::ImportError, preview::ImportPreview, report::ImportReport};
+use crate::{
+    auth::{Actor, AuditAction, Scope, record_audit},
+    db::{Conn, DbError, Json, dialect, now},
+    files::{self, NewBlob},
+    ids::{ChannelId, ImportId, UserId, WorkspaceId},
+    storage::Blob,
+    text_enum::{constant, text_enum},
+    time::Timestamp,
+};
+
+constant! { pub ImportObject = "import" }
+
+/// Maximum number of imports of a workspace that have not started.
+const WAITING_MAX: i64 = 100;
+/// Maximum number of imports in a list.
+const LISTED_MAX: i64 = 100;
+/// Maximum number of choices about people, and about channels.
+const CHOICES_MAX: usize = 10_000;
+/// Maximum size of a piece of an archive.
+pub const PIECE_BYTES_MAX: u64 = 16 << 20;
+/// Maximum number of pieces of an archive.
+const PIECES_MAX: i64 = 100_000;
+
+text_enum! {
+    pub enum ImportState {
+        /// The archive is being uploaded.
+        Receiving = "receiving",
+        /// The archive is being read for the preview.
+        Reading = "reading",
+        Ready = "ready",
+        Running = "running",
+        Paused = "paused",
+        Done = "done",
+        Failed = "failed",
+        /// What the import stored is being removed.
+        Undoing = "undoing",
+        Undone = "undone",
+    }
+}
+
+text_enum! {
+    pub enum ImportPhase {
+        People = "people",
+        Channels = "channels",
+        Messages = "messages",
+    }
+}
+
+text_enum! {
+    /// Format of an archive.
+    pub enum ImportFormat {
+        Slack = "slack",
+        Mattermost = "mattermost",
+    }
+}
+
+text_enum! {
+    /// How messages of direct channels that are in no thread become threads.
+    pub enum ImportGroup {
+        Day = "day",
+        Message = "message",
+    }
+}
+
+/// What becomes of a channel of the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelChoice {
+    New,
+    LeaveOut,
+    Existing(ChannelId),
+}
+
+impl Serialize for ChannelChoice {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::New => s.serialize_str("new"),
+            Self::LeaveOut => s.serialize_str("leave_out"),
+            Self::Existing(id) => id.serialize(s),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ChannelChoice {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
+        match text.as_ref() {
+            "new" => Ok(Self::New),
+            "leave_out" => Ok(Self::LeaveOut),
+            id => ChannelId::parse(id)
+                .map(Self::Existing)
+                .map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// Choices about an import.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImportOptions {
+    /// Members of the workspace, by key of the person in the archive.
+    pub people: HashMap<String, UserId>,
+    /// `new`, `leave_out`, or the ID of a public channel, by key of the channel in the archive.
+    #[schema(value_type = HashMap<String, String>)]
+    pub channels: HashMap<String, ChannelChoice>,
+    /// How messages of direct channels become threads; one per day by default.
+    #[schema(inline)]
+    pub group: Option<ImportGroup>,
+    /// Whether files that are not in the archive are fetched from the source.
+    pub fetch: bool,
+}
+
+/// Input for a new import.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImportForm {
+    /// Detected by default.
+    #[schema(inline)]
+    pub format: Option<ImportFormat>,
+    pub options: ImportOptions,
+}
+
+/// Changes to an import that has not started. People and channels that are not named keep their choice.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImportPatch {
+    pub people: HashMap<String, UserId>,
+    #[schema(value_type = HashMap<String, String>)]
+    pub channels: HashMap<String, ChannelChoice>,
+    #[schema(inline)]
+    pub group: Option<ImportGroup>,
+    pub fetch: Option<bool>,
+}
+
+/// An import of an archive.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct ArchiveImport {
+    #[schema(inline)]
+    pub object: ImportObject,
+    pub id: ImportId,
+    /// Null until it was detected.
+    #[schema(inline)]
+    pub format: Option<ImportFormat>,
+    /// Such as `slack:T024BE7LD`; null until the archive was read.
+    pub source: Option<String>,
+    #[schema(inline)]
+    pub state: ImportState,
+    #[schema(inline)]
+    pub phase: ImportPhase,
+    pub options: ImportOptions,
+    /// Bytes of the archive that were received, and all of them; null until the first piece was received.
+    pub received: i64,
+    pub size_bytes: Option<i64>,
+    /// Messages that were read.
+    pub done: i64,
+    pub total: i64,
+    pub per_second: i64,
+    /// Seconds until the end; null if the import is not running.
+    pub eta_s: Option<i64>,
+    pub left_out: i64,
+    pub problems: i64,
+    /// Why the import is paused or failed.
+    pub problem: Option<String>,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+}
+
+/// An import with its internal fields.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct ImportRow {
+    pub id: ImportId,
+    pub workspace_id: WorkspaceId,
+    pub created_by: UserId,
+    pub format: Option<ImportFormat>,
+    pub source: Option<String>,
+    pub state: ImportState,
+    pub phase: ImportPhase,
+    pub options: Json<ImportOptions>,
+    pub size_bytes: Option<i64>,
+    pub received_bytes: i64,
+    pub report: Json<ImportReport>,
+    /// Position: number of the entry in the phase; in the phase of messages, of the day, and of the message in it. While the import is
+    /// being undone, the sequence number of the oldest message that was visited.
+    pub position: i64,
+    pub message: i64,
+    pub done: i64,
+    pub total: i64,
+    pub problem: Option<String>,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+}
+
+macro_rules! import_sql {
+    ($tail:literal) => {
+        concat!(
+            "select id, workspace_id, created_by, format, source, state, phase, options, size_bytes, received_bytes, report, position, message, \
+             done, total, problem, created_at, started_at, finished_at from imports ",
+            $tail
+        )
+    };
+}
+
+impl From<ImportRow> for ArchiveImport {
+    fn from(row: ImportRow) -> Self {
+        let started = row.started_at.filter(|_| row.state == ImportState::Running);
+        let ms = started.map(|at| (now().unix_ms() - at.unix_ms()).max(1));
+        let per_second = ms.map_or(0, |ms| row.done.saturating_mul(1000) / ms);
+        let eta_s = ms
+            .filter(|_| per_second > 0)
+            .map(|_| (row.total - row.done).max(0) / per_second);
+        Self {
+            object: ImportObject,
+            id: row.id,
+            format: row.format,
+            source: row.source,
+            state: row.state,
+            phase: row.phase,
+            options: row.options.0,
+            received: row.received_bytes,
+            size_bytes: row.size_bytes,
+            done: row.done,
+            total: row.total,
+            per_second,
+            eta_s,
+            left_out: row.report.0.total_left_out(),
+            problems: i64::try_from(row.report.0.problems.len()).unwrap_or(i64::MAX),
+            problem: row.problem,
+            created_by: row.created_by,
+            created_at: row.created_at,
+            finished_at: row.finished_at,
+        }
+    }
+}
+
+/// Workspace of an import.
+///
+/// # Errors
+/// Only database errors.
+pub async fn workspace_of_import(
+    c: &mut Conn,
+    id: ImportId,
+) -> Result<Option<WorkspaceId>, DbError> {
+    let row: Option<(WorkspaceId,)> = c
+        .q("select workspace_id from imports where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+pub(super) async fn find(c: &mut Conn, id: ImportId) -> Result<Option<ImportRow>, DbError> {
+    c.q(import_sql!("where id = $1")).bind(id).opt().await
+}
+
+/// An import of the actor's workspace.
+///
+/// # Errors
+/// `NotFound`, or an error from `Actor::require`.
+pub async fn get(c: &mut Conn, actor: &Actor<'_>, id: ImportId) -> Result<ImportRow, ImportError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let row = find(c, id).await?;
+    row.filter(|row| row.workspace_id == actor.workspace)
+        .ok_or(ImportError::NotFound)
+}
+
+/// The newest imports of the workspace, newest first.
+///
+/// # Errors
+/// An error from `Actor::require`.
+pub async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ArchiveImport>, ImportError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let rows: Vec<ImportRow> = c
+        .q(import_sql!(
+            "where workspace_id = $1 order by id desc limit $2"
+        ))
+        .bind(actor.workspace)
+        .bind(LISTED_MAX)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(ArchiveImport::from).collect())
+}
+
+/// # Errors
+/// `Running`.
+pub(super) async fn check_none_running(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+) -> Result<(), ImportError> {
+    let is_running: bool = c
+        .q("select exists (select 1 from imports where workspace_id = $1 and state in ('running', 'undoing'))")
+        .bind(workspace)
+        .value()
+        .await?;
+    if is_running {
+        return Err(ImportError::Running);
+    }
+    Ok(())
+}
+
+/// Checks that choices are about members, and about public channels that the actor can see: what was private stays private.
+async fn check_options(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    options: &ImportOptions,
+) -> Result<(), ImportError> {
+    if options.people.len() > CHOICES_MAX || options.channels.len() > CHOICES_MAX {
+        let problem = format!("at most {CHOICES_MAX} choices are possible");
+        return Err(ImportError::Invalid(problem, "people"));
+    }
+    for user in options.people.values() {
+        let is_member: bool = c
+            .q("select exists (select 1 from members where workspace_id = $1 and user_id = $2 and status = 'active')")
+            .bind(actor.workspace)
+            .bind(*user)
+            .value()
+            .await?;
+        if !is_member {
+            let problem = format!("{user} is not a member of the workspace");
+            return Err(ImportError::Invalid(problem, "people"));
+        }
+    }
+    for choice in options.channels.values() {
+        let ChannelChoice::Existing(id) = choice else {
+            continue;
+        };
+        let is_public: bool = c
+            .q("select exists (select 1 from channels where workspace_id = $1 and id = $2 and kind = 'public')")
+            .bind(actor.workspace)
+            .bind(*id)
+            .value()
+            .await?;
+        if !is_public {
+            let problem = format!("{id} is not a public channel of the workspace");
+            return Err(ImportError::Invalid(problem, "channels"));
+        }
+    }
+    Ok(())
+}
+
+/// Creates an import, whose archive is uploaded next.
+///
+/// # Errors
+/// `Running`, `TooMany`, `Invalid`, or an error from `Actor::require`.
+pub async fn create(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    form: &ImportForm,
+) -> Result<ArchiveImport, ImportError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    check_none_running(c, actor.workspace).await?;
+    let waiting: i64 = c
+        .q("select count(*) from imports where workspace_id = $1 and state in ('receiving', 'reading', 'ready')")
+        .bind(actor.workspace)
+        .value()
+        .await?;
+    if waiting >= WAITING_MAX {
+        return Err(ImportError::TooMany(WAITING_MAX));
+    }
+    check_options(c, actor, &form.options).await?;
+    let id = ImportId::new();
+    c.q("insert into imports (id, workspace_id, created_by, format, source, state, phase, options, size_bytes, received_bytes, preview, report, \
+         position, message, done, total, problem, created_at, started_at, finished_at) \
+         values ($1, $2, $3, $4, null, $5, $6, $7, null, 0, null, $8, 0, 0, 0, 0, null, $9, null, null)")
+        .bind(id)
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .bind(form.format)
+        .bind(ImportState::Receiving)
+        .bind(ImportPhase::People)
+        .bind(Json(form.options.clone()))
+        .bind(Json(ImportReport::default()))
+        .bind(now())
+        .run()
+        .await?;
+    let data = serde_json::json!({});
+    record_audit(c, actor, AuditAction::ImportCreated, id.to_string(), data).await?;
+    Ok(get(c, actor, id).await?.into())
+}
+
+/// Range of a piece: first byte, and size of the whole archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PieceRange {
+    pub start: u64,
+    pub len: u64,
+    pub total: u64,
+}
+
+impl PieceRange {
+    /// Parses `bytes 0-99/200`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
+        let (start, end) = range.split_once('-')?;
+        let (start, end): (u64, u64) = (start.parse().ok()?, end.parse().ok()?);
+        let total: u64 = total.parse().ok()?;
+        let len = end.checked_sub(start)?.checked_add(1)?;
+        (end < total).then_some(Self { start, len, total })
+    }
+}
+
+/// Checks whether a piece is the next one, before its bytes are read. Returns the number of received bytes if it was received before.
+///
+/// # Errors
+/// `State`, `WrongOffset`, `TooLarge`, `Invalid`, `NotFound`, or an error from `Actor::require`.
+pub async fn check_piece(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ImportId,
+    range: PieceRange,
+    bytes_max: u64,
+) -> Result<Option<i64>, ImportError> {
+    let row = get(c, actor, id).await?;
+    if range.total > bytes_max {
+        return Err(ImportError::TooLarge(bytes_max));
+    }
+    if range.len > PIECE_BYTES_MAX {
+        return Err(ImportError::TooLarge(PIECE_BYTES_MAX));
+    }
+    let received = row.received_bytes.unsigned_abs();
+    if range.start.saturating_add(range.len) <= received {
+        return Ok(Some(row.received_bytes));
+    }
+    if row.state != ImportState::Receiving {
+        return Err(ImportError::State(row.state.as_str()));
+    }
+    if range.start != received {
+        return Err(ImportError::WrongOffset(received));
+    }
+    let known = row.size_bytes.map(i64::unsigned_abs);
+    if known.is_some_and(|known| known != range.total) {
+        let problem = "the size of the archive differs from that of the first piece".to_owned();
+        return Err(ImportError::Invalid(problem, "content-range"));
+    }
+    Ok(None)
+}
+
+/// Stores a piece. Returns the number of received bytes, and the upload whose bytes are used.
+///
+/// # Errors
+/// Same as `check_piece`, or `Expired`.
+pub async fn insert_piece(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ImportId,
+    range: PieceRange,
+    bytes_max: u64,
+    blob: &NewBlob,
+) -> Result<(i64, Option<uuid::Uuid>), ImportError> {
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    if let Some(received) = check_piece(c, actor, id, range, bytes_max).await? {
+        return Ok((received, None));
+    }
+    let count: i64 = c
+        .q("select count(*) from import_pieces where import_id = $1")
+        .bind(id)
+        .value()
+        .await?;
+    if count >= PIECES_MAX {
+        let problem = format!("an archive can have at most {PIECES_MAX} pieces: send larger ones");
+        return Err(ImportError::Invalid(problem, "content-range"));
+    }
+    let upload = files::name_blob(c, blob).await?;
+    let (start, len) = (
+        i64::try_from(range.start).unwrap_or(i64::MAX),
+        i64::try_from(range.len).unwrap_or(i64::MAX),
+    );
+    c.q("insert into import_pieces (import_id, start, size_bytes, hash) values ($1, $2, $3, $4)")
+        .bind(id)
+        .bind(start)
+        .bind(len)
+        .bind(blob.blob.hash.clone())
+        .run()
+        .await?;
+    c.q("update imports set received_bytes = $2, size_bytes = $3 where id = $1")
+        .bind(id)
+        .bind(start + len)
+        .bind(i64::try_from(range.total).unwrap_or(i64::MAX))
+        .run()
+        .await?;
+    Ok((start + len, Some(upload)))
+}
+
+/// Format of an archive whose upload has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WantedFormat {
+    Detected,
+    Chosen(ImportFormat),
+}
+
+/// Format of an archive whose upload has not ended; `None` if it has.
+///
+/// # Errors
+/// Only database errors.
+pub async fn wanted_format(c: &mut Conn, id: ImportId) -> Result<Option<WantedFormat>, DbError> {
+    let row = find(c, id).await?;
+    let row = row.filter(|row| row.state == ImportState::Receiving);
+    Ok(row.map(|row| {
+        row.format
+            .map_or(WantedFormat::Detected, WantedFormat::Chosen)
+    }))
+}
+
+/// Ends the upload: an archive of a format is read next, and one with a problem was rejected.
+///
+/// # Errors
+/// Only database errors.
+pub async fn end_upload(
+    c: &mut Conn,
+    id: ImportId,
+    detected: Result<ImportFormat, String>,
+) -> Result<(), ImportError> {
+    let state = match detected {
+        Ok(_) => ImportState::Reading,
+        Err(_) => ImportState::Failed,
+    };
+    c.q("update imports set state = $2, problem = $3, finished_at = $4, format = coalesce($5, format) where id = $1 and state = 'receiving'")
+        .bind(id)
+        .bind(state)
+        .bind(detected.clone().err())
+        .bind((state == ImportState::Failed).then(now))
+        .bind(detected.ok())
+        .run()
+        .await?;
+    if state == ImportState::Failed {
+        delete_pieces(c, id).await?;
+    }
+    Ok(())
+}
+
+#[derive(sqlx::FromRow)]
+struct PieceRow {
+    start: i64,
+    size_bytes: i64,
+    #[sqlx(flatten)]
+    blob: Blob,
+}
+
+/// The pieces of an archive, in order.
+pub(super) async fn pieces(c: &mut Conn, id: ImportId) -> Result<Vec<Piece>, DbError> {
+    let rows: Vec<PieceRow> = c
+        .q("select p.start, p.size_bytes, b.hash, b.upload_id, b.store from import_pieces p join blobs b on b.hash = p.hash \
+            where p.import_id = $1 order by p.start")
+        .bind(id)
+        .all()
+        .await?;
+    let piece = |row: PieceRow| Piece {
+        start: row.start.unsigned_abs(),
+        size_bytes: row.size_bytes.unsigned_abs(),
+        blob: row.blob,
+    };
+    Ok(rows.into_iter().map(piece).collect())
+}
+
+pub(super) async fn delete_pieces(c: &mut Conn, id: ImportId) -> Result<(), DbError> {
+    c.q("delete from import_pieces where import_id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// The preview of an import.
+///
+/// # Errors
+/// `State` until the archive was read, or after the import ended; `NotFound`, or an error from `Actor::require`.
+pub async fn get_preview(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ImportId,
+) -> Result<ImportPreview, ImportError> {
+    let row = get(c, actor, id).await?;
+    let stored: Option<Json<ImportPreview>> = c
+        .q("select preview from imports where id = $1")
+        .bind(id)
+        .value()
+        .await?;
+    let Json(mut preview) = stored.ok_or(ImportError::State(row.state.as_str()))?;
+    preview
+        .match_with(c, actor.workspace, &row.options.0)
+        .await?;
+    Ok(preview)
+}
+
+/// Changes the choices about an import that has not started.
+///
+/// # Errors
+/// `State`, `Invalid`, `NotFound`, or an error from `Actor::require`.
+pub async fn patch(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ImportId,
+    patch: &ImportPatch,
+) -> Result<ArchiveImport, ImportError> {
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let row = get(c, actor, id).await?;
+    let is_open = matches!(
+        row.state,
+        ImportState::Receiving | ImportState::Reading | ImportState::Ready
+    );
+    if !is_open {
+        return Err(ImportError::State(row.state.as_str()));
+    }
+    let mut options = row.options.0;
+    options.people.extend(patch.people.clone());
+    options.channels.extend(patch.channels.clone());
+    options.group = patch.group.or(options.group);
+    options.fetch = patch.fetch.unwrap_or(options.fetch);
+    check_options(c, actor, &options).await?;
+    let stored: Option<Json<ImportPreview>> = c
+        .q("select preview from imports where id = $1")
+        .bind(id)
+        .value()
+        .await?;
+    if let Some(Json(preview)) = stored {
+        preview.check(&options)?;
+    }
+    c.q("update imports set options = $2 where id = $1")
+        .bind(id)
+        .bind(Json(options))
+        .run()
+        .await?;
+    let data = serde_json::json!({});
+    record_audit(c, actor, AuditAction::ImportUpdated, id.to_string(), data).await?;
+    Ok(get(c, actor, id).await?.into())
+}
+
+/// Change of the state of an import that a person makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportStep {
+    /// Starts an import that is ready.
+    Start,
+    /// Pauses a running import after the records that are being stored.
+    Pause,
+    /// Continues a paused import.
+    Resume,
+}
+
+impl ImportStep {
+    /// State before and after the step, and the audited action.
+    fn change(self) -> (ImportState, ImportState, AuditAction) {
+        use ImportState::{Paused, Ready, Running};
+        match self {
+            Self::Start => (Ready, Running, AuditAction::ImportStarted),
+            Self::Pause => (Running, Paused, AuditAction::ImportPaused),
+            Self::Resume => (Paused, Running, AuditAction::ImportResumed),
+        }
+    }
+}
+
+/// Starts, pauses, or resumes an import. An import that is already in the wanted state is returned unchanged.
+///
+/// # Errors
+/// `State`, `Running`, `NotFound`, or an error from `Actor::require`.
+pub async fn step(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ImportId,
+    step: ImportStep,
+) -> Result<ArchiveImport, ImportError> {
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let row = get(c, actor, id).await?;
+    let (from, to, action) = step.change();
+    if row.state == to {
+        return Ok(row.into());
+    }
+    if row.state != from {
+        return Err(ImportError::State(row.state.as_str()));
+    }
+    if to == ImportState::Running {
+        check_none_running(c, actor.workspace).await?;
+    }
+    c.q("update imports set state = $2, problem = null, started_at = coalesce(started_at, $3) where id = $1")
+        .bind(id)
+        .bind(to)
+        .bind(now())
+        .run()
+        .await?;
+    record_audit(c, actor, action, id.to_string(), serde_json::json!({})).await?;
+    Ok(get(c, actor, id).await?.into())
+}
+
+/// Deletes an import that has not started, and returns `None`; begins to undo any other.
+///
+/// # Errors
+/// `Running`, `NotFound`, or an error from `Actor::require`.
+pub async fn delete(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: ImportId,
+) -> Result<Option<ArchiveImport>, ImportError> {
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let row = get(c, actor, id).await?;
+    let data = serde_json::json!({});
+    if row.started_at.is_none() {
+        c.q("delete from imports where id = $1")
+            .bind(id)
+            .run()
+            .await?;
+        record_audit(c, actor, AuditAction::ImportDeleted, id.to_string(), data).await?;
+        return Ok(None);
+    }
+    if matches!(row.state, ImportState::Undoing | ImportState::Undone) {
+        return Ok(Some(row.into()));
+    }
+    if row.state != ImportState::Running {
+        check_none_running(c, actor.workspace).await?;
+    }
+    let total = row.report.0.stored_messages();
+    c.q("update imports set state = 'undoing', phase = 'messages', position = 0, message = 0, done = 0, total = $3, problem = null, \
+         finished_at = null, preview = null, options = $2 where id = $1")
+        .bind(id)
+        .bind(Json(ImportOptions::default()))
+        .bind(total)
+        .run()
+        .await?;
+    delete_pieces(c, id).await?;
+    record_audit(c, actor, AuditAction::ImportUndone, id.to_string(), data).await?;
+    Ok(Some(get(c, actor, id).await?.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_names_its_bytes_and_the_size_of_all() {
+        let range = PieceRange {
+            start: 5,
+            len: 5,
+            total: 20,
+        };
+        assert_eq!(PieceRange::parse("bytes 5-9/20"), Some(range));
+        for bad in [
+            "",
+            "bytes 5-9",
+            "bytes 9-5/20",
+            "bytes 0-20/20",
+            "bytes */20",
+            "0-1/2",
+            "bytes 0-18446744073709551615/18446744073709551615",
+        ] {
+            assert_eq!(PieceRange::parse(bad), None, "{bad}");
+        }
+    }
+}
