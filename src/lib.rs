@@ -28,6 +28,7 @@ pub mod forks;
 pub mod hooks;
 pub mod http;
 pub mod ids;
+pub mod imports;
 pub mod inbox;
 pub mod lock;
 pub mod mail;

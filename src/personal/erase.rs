@@ -977,7 +977,9 @@ const DELETED_AT_END: [&str; 11] = [
     "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
 ];
 /// Statements that reassign rows of user `$2` in workspace `$1` to the alias `$3` at the end.
-const RENAMED_AT_END: [&str; 22] = [
+const RENAMED_AT_END: [&str; 24] = [
+    "update imports set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update imported set id = $3 where workspace_id = $1 and id = $2",
     "update inbox_items set actor_id = $3 where workspace_id = $1 and actor_id = $2",
     "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
     "update bots set created_by = $3 where workspace_id = $1 and created_by = $2",

@@ -329,6 +329,15 @@ struct ExportedHook {
     created_at: Timestamp,
 }
 
+/// An import that the user created.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedImport {
+    id: crate::ids::ImportId,
+    source: Option<String>,
+    created_at: Timestamp,
+    finished_at: Option<Timestamp>,
+}
+
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedSchedule {
     id: ScheduleId,
@@ -623,6 +632,13 @@ async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &hooks).await?;
+    let imports = Part::<ExportedImport> {
+        name: "imports",
+        sql: "select id, source, created_at, finished_at from imports \
+              where workspace_id = $1 and created_by = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &imports).await?;
     runs(db, out, who).await?;
     let calls = Part::<ModelCall> {
         name: "model_calls",

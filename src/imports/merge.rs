@@ -1,0 +1,228 @@
+//! Merges placeholders into members. The channels move at once; what the placeholder wrote, and where it is named, moves in batches.
+
+use super::{
+    announce::Announcer, archive::ArchiveFault, error::ImportError, row::check_none_running,
+    run::Importer,
+};
+use crate::{
+    auth::{
+        Actor, AuditAction, Member, MemberStatus, Scope, find_member, get_member,
+        placeholders::remove_placeholder, record_audit,
+    },
+    chat::{
+        channels::take_over_channels,
+        imported::{reassign, reassign_thread},
+    },
+    db::{Conn, dialect, now},
+    failpoint,
+    ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+};
+
+/// Number of messages that are read at once.
+const ROWS_READ_MAX: i64 = 2000;
+const CHANGED_AT_ONCE: usize = 100;
+
+/// Begins to merge a placeholder into a member, who gets its channels.
+///
+/// # Errors
+/// `Running` while an import is running, `Invalid` unless `placeholder` is a placeholder and `into` an active member; `MemberNotFound`, or an error from `Actor::require`.
+pub async fn merge(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    placeholder: UserId,
+    into: UserId,
+) -> Result<Member, ImportError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let workspace = actor.workspace;
+    dialect::lock_workspace(c, workspace.0).await?;
+    check_none_running(c, workspace).await?;
+    let gone = get_member(c, workspace, placeholder).await?;
+    if gone.status != MemberStatus::Placeholder {
+        let problem = format!("{placeholder} is not a placeholder of an import");
+        return Err(ImportError::Invalid(problem, "user_id"));
+    }
+    let member = find_member(c, workspace, into).await?;
+    let member = member.filter(|member| member.status == MemberStatus::Active);
+    let Some(member) = member else {
+        let problem = format!("{into} is not a member of the workspace");
+        return Err(ImportError::Invalid(problem, "into"));
+    };
+    let is_new = c
+        .q("insert into member_merges (placeholder_id, workspace_id, into_id, position, created_at) values ($1, $2, $3, $4, $5) \
+            on conflict (placeholder_id) do nothing")
+        .bind(placeholder)
+        .bind(workspace)
+        .bind(into)
+        .bind(BEFORE_ALL_SEQS)
+        .bind(now())
+        .run()
+        .await?;
+    if is_new == 0 {
+        return Ok(member);
+    }
+    c.q("update imported set id = $3 where workspace_id = $1 and id = $2")
+        .bind(workspace)
+        .bind(placeholder)
+        .bind(into)
+        .run()
+        .await?;
+    take_over_channels(c, workspace, placeholder, into).await?;
+    let data = serde_json::json!({"name": gone.name, "into": into});
+    record_audit(
+        c,
+        actor,
+        AuditAction::MemberMerged,
+        placeholder.to_string(),
+        data,
+    )
+    .await?;
+    Ok(member)
+}
+
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
+struct Merge {
+    placeholder_id: UserId,
+    workspace_id: WorkspaceId,
+    into_id: UserId,
+    position: i64,
+}
+
+impl Importer {
+    /// Finishes the oldest merge. Returns false if there is none.
+    pub(super) async fn merge_next(&self) -> Result<bool, ImportError> {
+        let next: Option<Merge> = self
+            .db
+            .read()
+            .await?
+            .q("select placeholder_id, workspace_id, into_id, position from member_merges order by created_at, placeholder_id limit 1")
+            .opt()
+            .await?;
+        let Some(merge) = next else {
+            return Ok(false);
+        };
+        self.move_messages(merge).await?;
+        self.move_threads(merge).await?;
+        self.db
+            .write(merge.workspace_id.0, async move |c: &mut Conn| {
+                dialect::lock_workspace(c, merge.workspace_id.0).await?;
+                // Deletes the row of the merge too.
+                remove_placeholder(c, merge.workspace_id, merge.placeholder_id).await?;
+                Ok::<_, ImportError>(())
+            })
+            .await?;
+        Ok(true)
+    }
+
+    async fn move_messages(&self, merge: Merge) -> Result<(), ImportError> {
+        let Merge {
+            placeholder_id: from,
+            into_id: to,
+            workspace_id: workspace,
+            position: mut above,
+        } = merge;
+        let mut announcer = Announcer::default();
+        loop {
+            let rows: Vec<(i64, MessageId, ChannelId, bool)> = self
+                .db
+                .read()
+                .await?
+                .q("select seq, id, channel_id, coalesce(author_id = $4 or CAST(mentions AS TEXT) like $5 \
+                    or CAST(reactions AS TEXT) like $5, FALSE) \
+                    from messages where workspace_id = $1 and seq > $2 order by seq limit $3")
+                .bind(workspace)
+                .bind(above)
+                .bind(ROWS_READ_MAX)
+                .bind(from)
+                .bind(format!("%{from}%"))
+                .all()
+                .await?;
+            let Some((last, ..)) = rows.last() else { break };
+            above = *last;
+            let named = rows.into_iter().filter(|(.., is_named)| *is_named);
+            let named: Vec<(i64, MessageId, ChannelId)> = named
+                .map(|(seq, id, channel, _)| (seq, id, channel))
+                .collect();
+            for batch in named.chunks(CHANGED_AT_ONCE) {
+                if self.shutdown.is_cancelled() {
+                    return Err(ArchiveFault::Stopped.into());
+                }
+                announcer.touch(batch.iter().map(|(.., channel)| *channel));
+                let (batch, due) = (batch.to_vec(), announcer.due());
+                self.db
+                    .write(workspace.0, async move |c: &mut Conn| {
+                        dialect::lock_workspace(c, workspace.0).await?;
+                        for (_, id, _) in &batch {
+                            reassign(c, *id, from, to).await?;
+                        }
+                        Announcer::announce(c, &due).await?;
+                        let position = batch.last().map_or(BEFORE_ALL_SEQS, |(seq, ..)| *seq);
+                        c.q("update member_merges set position = $2 where placeholder_id = $1")
+                            .bind(from)
+                            .bind(position)
+                            .run()
+                            .await?;
+                        Ok::<_, ImportError>(())
+                    })
+                    .await?;
+                failpoint!("merging");
+            }
+        }
+        let due = announcer.all();
+        self.db
+            .write(workspace.0, async move |c: &mut Conn| {
+                c.q("update message_mentions set target_id = $2 where target_id = $1 and not exists \
+                     (select 1 from message_mentions o where o.channel_id = message_mentions.channel_id and o.target_id = $2 \
+                       and o.seq = message_mentions.seq)")
+                    .bind(from)
+                    .bind(to)
+                    .run()
+                    .await?;
+                c.q("delete from message_mentions where target_id = $1")
+                    .bind(from)
+                    .run()
+                    .await?;
+                Ok::<_, ImportError>(Announcer::announce(c, &due).await?)
+            })
+            .await
+    }
+
+    async fn move_threads(&self, merge: Merge) -> Result<(), ImportError> {
+        let (from, to, workspace) = (merge.placeholder_id, merge.into_id, merge.workspace_id);
+        let mut after = ThreadId(uuid::Uuid::nil());
+        loop {
+            let rows: Vec<(ThreadId, bool)> = self
+                .db
+                .read()
+                .await?
+                .q(
+                    "select id, created_by = $4 or CAST(participants AS TEXT) like $5 from threads \
+                    where workspace_id = $1 and id > $2 order by id limit $3",
+                )
+                .bind(workspace)
+                .bind(after)
+                .bind(ROWS_READ_MAX)
+                .bind(from)
+                .bind(format!("%{from}%"))
+                .all()
+                .await?;
+            let Some((last, _)) = rows.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let named = rows.into_iter().filter(|(_, is_named)| *is_named);
+            let named: Vec<ThreadId> = named.map(|(id, _)| id).collect();
+            for batch in named.chunks(CHANGED_AT_ONCE) {
+                let batch = batch.to_vec();
+                self.db
+                    .write(workspace.0, async move |c: &mut Conn| {
+                        dialect::lock_workspace(c, workspace.0).await?;
+                        for id in &batch {
+                            reassign_thread(c, *id, from, to).await?;
+                        }
+                        Ok::<_, ImportError>(())
+                    })
+                    .await?;
+            }
+        }
+    }
+}

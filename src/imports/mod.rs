@@ -1,0 +1,42 @@
+//! Imports: history of other products.
+//!
+//! ```text
+//! pieces ─► archive (a zip within bounds) ─► source (slack, mattermost): records in one format ─► preview
+//!                                                                                            └─► run: people, channels, units ─► chat::imported
+//! ```
+//!
+//! `row` stores imports and the pieces of their archives, `key` makes IDs from the source's keys, so that a repeated import changes
+//! nothing, `people` and `message` translate, and `report` counts what became of each record.
+
+mod announce;
+mod archive;
+mod error;
+mod fetch;
+mod json;
+mod key;
+mod mattermost;
+mod merge;
+mod message;
+mod people;
+mod preview;
+mod record;
+mod report;
+mod row;
+mod run;
+mod slack;
+mod source;
+mod undo;
+
+pub use error::ImportError;
+pub use fetch::SourceHosts;
+pub use merge::merge;
+pub use preview::{ChannelFate, ImportChannel, ImportNumbers, ImportPerson, ImportPreview};
+pub use record::SourceChannelKind;
+pub use report::{ImportCounts, ImportLeftOut, ImportReport};
+pub use row::{
+    ArchiveImport, ChannelChoice, ImportForm, ImportFormat, ImportGroup, ImportOptions,
+    ImportPatch, ImportState, ImportStep, PIECE_BYTES_MAX, PieceRange, WantedFormat, check_piece,
+    create, delete, end_upload, get, get_preview, insert_piece, list, patch, step, wanted_format,
+    workspace_of_import,
+};
+pub use run::Importer;

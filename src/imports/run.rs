@@ -1,0 +1,1013 @@
+//! Runs imports: reads archives for previews, and stores their records in batches, each with its position, so that an import that was
+//! interrupted goes on where it was.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::StreamExt;
+use tokio::{runtime::Handle, sync::mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    announce::Announcer,
+    archive::{ArchiveFault, PieceReader},
+    error::ImportError,
+    fetch::{FETCHED_AT_ONCE, FetchFault, SourceHosts},
+    key::{Keys, RecordKind},
+    message::{self, ChannelPlace, NewImportedFile, Translated},
+    people::{Known, find_known, store_person},
+    preview::{self, ChannelFate},
+    record::{
+        PlacedItem, SourceChannel, SourceChannelKind, SourceFile, SourceIndex, SourceItem,
+        SourceMessage, SourceNames, SourcePerson, SourceUnit,
+    },
+    report::{ImportCounts, ImportReport, RecordOutcome},
+    row::{self, ImportFormat, ImportOptions, ImportPhase, ImportRow, ImportState},
+    source::{SourceArchive, SourceFiles},
+};
+use crate::{
+    auth::AuthError,
+    blocking,
+    chat::{
+        ChatError,
+        channels::{ChannelKind, ImportedChannel, insert_imported_channel, parse_name},
+    },
+    db::{Conn, Db, DbError, Json, dialect, now},
+    failpoint,
+    files::{self, Blobs, FileError},
+    hooks::HookError,
+    ids::{ChannelId, ImportId, UserId, WorkspaceId},
+    realtime::Hub,
+    time::Timestamp,
+};
+
+/// Number of records per transaction.
+const AT_ONCE: usize = 50;
+/// Number of batches that are read ahead.
+const AHEAD: usize = 1;
+/// Time for which archives are kept that were not imported.
+const KEPT_FOR: Duration = Duration::from_hours(7 * 24);
+const STORAGE_FULL: &str = "The workspace's storage is full.";
+
+/// Dependencies of imports.
+#[derive(Clone)]
+pub struct Importer {
+    pub db: Db,
+    pub blobs: Blobs,
+    pub hub: Arc<Hub>,
+    pub shutdown: CancellationToken,
+    pub hosts: SourceHosts,
+    pub upload_bytes_max: u64,
+    pub archive_bytes_max: u64,
+}
+
+/// People and channels of the archive, as they are here. Channels are found by folder.
+#[derive(Debug, Default)]
+struct Directory {
+    people: Arc<HashMap<String, Known>>,
+    by_handle: Arc<HashMap<String, UserId>>,
+    channels: HashMap<String, ChannelPlace>,
+}
+
+/// What the thread that reads an archive sends.
+enum Sent {
+    Batch {
+        items: Vec<PlacedItem>,
+        /// Position after the batch.
+        end: Position,
+    },
+    File {
+        key: String,
+        name: String,
+        bytes: Vec<u8>,
+    },
+    Problem(String),
+}
+
+/// Position and counters of an import, as stored.
+#[derive(Debug, Clone)]
+struct Progress {
+    import: ImportId,
+    keys: Keys,
+    phase: ImportPhase,
+    position: i64,
+    message: i64,
+    done: i64,
+    report: ImportReport,
+}
+
+impl Progress {
+    fn of(row: &ImportRow, source: String) -> Self {
+        Self {
+            import: row.id,
+            keys: Keys {
+                workspace: row.workspace_id,
+                source,
+            },
+            phase: row.phase,
+            position: row.position,
+            message: row.message,
+            done: row.done,
+            report: row.report.0.clone(),
+        }
+    }
+
+    /// Stores the next position. Fails if another node has moved on, or the import is no longer running.
+    async fn store(&self, c: &mut Conn, next: &Self) -> Result<(), ImportError> {
+        let n = c
+            .q("update imports set phase = $2, position = $3, message = $4, done = $5, report = $6 \
+                where id = $1 and state = 'running' and phase = $7 and position = $8 and message = $9")
+            .bind(self.import)
+            .bind(next.phase)
+            .bind(next.position)
+            .bind(next.message)
+            .bind(next.done)
+            .bind(Json(next.report.clone()))
+            .bind(self.phase)
+            .bind(self.position)
+            .bind(self.message)
+            .run()
+            .await?;
+        if n == 1 {
+            Ok(())
+        } else {
+            Err(ArchiveFault::Stopped.into())
+        }
+    }
+}
+
+impl Importer {
+    /// Works on the oldest import that waits for it, or on a merge. Returns false if there is none.
+    ///
+    /// # Errors
+    /// Only errors after which the import can go on.
+    pub async fn work(&self) -> Result<bool, ImportError> {
+        let next: Option<(ImportId,)> = self
+            .db
+            .read()
+            .await?
+            .q("select id from imports where state in ('reading', 'running', 'undoing') order by id limit 1")
+            .opt()
+            .await?;
+        let Some((id,)) = next else {
+            return match Box::pin(self.merge_next()).await {
+                Err(ImportError::Archive(ArchiveFault::Stopped)) => Ok(true),
+                merged => merged,
+            };
+        };
+        let Some(row) = row::find(&mut self.db.read().await?, id).await? else {
+            return Ok(true);
+        };
+        let workspace = row.workspace_id;
+        let worked = match row.state {
+            ImportState::Reading => self.read(&row).await,
+            ImportState::Undoing => Box::pin(self.undo(&row)).await,
+            _ => Box::pin(self.run(row)).await,
+        };
+        match worked {
+            Ok(()) => Ok(true),
+            Err(ImportError::Archive(ArchiveFault::Stopped) | ImportError::Db(_))
+                if self.shutdown.is_cancelled() =>
+            {
+                Ok(true)
+            }
+            Err(ImportError::Archive(ArchiveFault::Stopped)) => Ok(true),
+            Err(e) if is_full(&e) => {
+                self.end(
+                    workspace,
+                    id,
+                    ImportState::Paused,
+                    Some(STORAGE_FULL.to_owned()),
+                )
+                .await?;
+                Ok(true)
+            }
+            Err(e) if is_of_storage(&e) => Err(e),
+            Err(e) => {
+                self.end(workspace, id, ImportState::Failed, Some(e.to_string()))
+                    .await?;
+                Ok(true)
+            }
+        }
+    }
+
+    async fn end(
+        &self,
+        workspace: WorkspaceId,
+        id: ImportId,
+        state: ImportState,
+        problem: Option<String>,
+    ) -> Result<(), ImportError> {
+        self.db
+            .write(workspace.0, async move |c: &mut Conn| {
+                let is_over = state != ImportState::Paused;
+                c.q("update imports set state = $2, problem = $3, finished_at = $4 where id = $1 and state in ('reading', 'running', 'undoing')")
+                    .bind(id)
+                    .bind(state)
+                    .bind(problem.clone())
+                    .bind(is_over.then(now))
+                    .run()
+                    .await?;
+                if is_over {
+                    // Names and addresses of people are not needed any longer.
+                    c.q("update imports set preview = null, options = $2 where id = $1")
+                        .bind(id)
+                        .bind(Json(ImportOptions::default()))
+                        .run()
+                        .await?;
+                    row::delete_pieces(c, id).await?;
+                }
+                Ok::<_, ImportError>(())
+            })
+            .await
+    }
+
+    /// Returns a function that opens the archive on a thread that may block.
+    async fn opener(
+        &self,
+        id: ImportId,
+        format: Option<ImportFormat>,
+    ) -> Result<
+        impl FnOnce() -> Result<SourceArchive<PieceReader>, ArchiveFault> + Send + 'static,
+        DbError,
+    > {
+        let pieces = row::pieces(&mut self.db.read().await?, id).await?;
+        let (handle, blobs) = (Handle::current(), self.blobs.clone());
+        let bytes_max = self.archive_bytes_max;
+        let reader = move || PieceReader::new(handle.clone(), blobs.clone(), pieces.clone());
+        Ok(move || SourceArchive::open(reader, format, bytes_max))
+    }
+
+    /// Detects the format of a complete archive, or checks that it has the chosen one.
+    ///
+    /// # Errors
+    /// `UnknownArchive`, `Archive`.
+    pub async fn detect(
+        &self,
+        id: ImportId,
+        format: Option<ImportFormat>,
+    ) -> Result<ImportFormat, ImportError> {
+        let open = self.opener(id, format).await?;
+        let opened = blocking::blocking((), move || open().map(|archive| archive.format()));
+        match opened.await.map_err(stopped)? {
+            Ok(format) => Ok(format),
+            Err(ArchiveFault::Unknown(text)) => Err(ImportError::UnknownArchive(text)),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    async fn read(&self, row: &ImportRow) -> Result<(), ImportError> {
+        let open = self.opener(row.id, row.format).await?;
+        let shutdown = self.shutdown.clone();
+        let read = blocking::blocking((), move || {
+            let mut archive = open()?;
+            preview::read(&mut archive, &|| shutdown.is_cancelled()).ok_or(ArchiveFault::Stopped)
+        });
+        let preview = read.await.map_err(stopped)??;
+        let id = row.id;
+        self.db
+            .write(row.workspace_id.0, async move |c: &mut Conn| {
+                let total = preview.counts.messages + preview.counts.left_out;
+                c.q("update imports set state = 'ready', preview = $2, total = $3, source = $4 where id = $1 and state = 'reading'")
+                    .bind(id)
+                    .bind(Json(preview.clone()))
+                    .bind(total)
+                    .bind(preview.source.clone())
+                    .run()
+                    .await?;
+                Ok::<_, ImportError>(())
+            })
+            .await
+    }
+
+    async fn run(&self, row: ImportRow) -> Result<(), ImportError> {
+        let started = Instant::now();
+        let open = self.opener(row.id, row.format).await?;
+        let opened = blocking::blocking((), move || {
+            let mut archive = open()?;
+            let index = archive.index();
+            Ok::<_, ArchiveFault>((archive, index))
+        });
+        let (archive, index) = opened.await.map_err(stopped)??;
+        let SourceIndex {
+            source,
+            people,
+            channels,
+            problems,
+        } = index;
+        let mut progress = Progress::of(&row, source);
+        if progress.phase == ImportPhase::People && progress.position == 0 {
+            for problem in problems {
+                progress.report.problem(&problem);
+            }
+        }
+        let options = Arc::new(row.options.0.clone());
+        let people = Arc::new(people);
+        if progress.phase == ImportPhase::People {
+            progress = self.store_people(&row, progress, &people, &options).await?;
+        }
+        let mut directory = self.directory(&progress.keys, &people).await?;
+        if progress.phase == ImportPhase::Channels {
+            progress = self
+                .store_channels(&row, progress, &channels, &options, &directory)
+                .await?;
+        }
+        self.find_channels(&progress.keys, &channels, &options, &mut directory)
+            .await?;
+        let names = names_of(&directory, &channels);
+        let group = options.group.unwrap_or(row::ImportGroup::Day);
+        self.store_messages(&row, progress, archive, names, directory, group)
+            .await?;
+        self.end(row.workspace_id, row.id, ImportState::Done, None)
+            .await?;
+        metrics::histogram!("openvibe_import_seconds").record(started.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    async fn store_people(
+        &self,
+        row: &ImportRow,
+        mut progress: Progress,
+        people: &Arc<Vec<SourcePerson>>,
+        options: &Arc<ImportOptions>,
+    ) -> Result<Progress, ImportError> {
+        let (workspace, creator) = (row.workspace_id, row.created_by);
+        loop {
+            let from = usize::try_from(progress.position).unwrap_or(usize::MAX);
+            if from >= people.len() {
+                break;
+            }
+            let (people, options, before) =
+                (Arc::clone(people), Arc::clone(options), progress.clone());
+            progress = self
+                .db
+                .write(workspace.0, async move |c: &mut Conn| {
+                    dialect::lock_workspace(c, workspace.0).await?;
+                    let known = preview::confirmed_members(c, workspace).await?;
+                    let mut next = before.clone();
+                    for person in people.iter().skip(from).take(AT_ONCE) {
+                        let chosen = options.people.get(&person.key);
+                        let email = person.email.as_ref().filter(|_| !person.is_bot);
+                        let same = chosen.or_else(|| known.get(email?)).copied();
+                        let outcome = store_person(c, &before.keys, person, same, creator).await?;
+                        next.report.count(RecordKind::People, outcome, &person.key);
+                        next.position += 1;
+                    }
+                    before.store(c, &next).await?;
+                    Ok::<_, ImportError>(next)
+                })
+                .await?;
+        }
+        let next = Progress {
+            phase: ImportPhase::Channels,
+            position: 0,
+            ..progress.clone()
+        };
+        self.move_on(&progress, &next).await?;
+        Ok(next)
+    }
+
+    async fn move_on(&self, from: &Progress, to: &Progress) -> Result<(), ImportError> {
+        let (from, to) = (from.clone(), to.clone());
+        self.db
+            .write(from.keys.workspace.0, async move |c: &mut Conn| {
+                from.store(c, &to).await
+            })
+            .await
+    }
+
+    /// Who the people of earlier imports and of this one are.
+    async fn directory(
+        &self,
+        keys: &Keys,
+        people: &[SourcePerson],
+    ) -> Result<Directory, ImportError> {
+        let (mut known, mut by_handle) = (HashMap::new(), HashMap::new());
+        let mut c = self.db.read().await?;
+        for person in people {
+            let Some(found) = find_known(&mut c, keys, &person.key).await? else {
+                continue;
+            };
+            if let Known::Person { id, handle } = &found
+                && !handle.is_empty()
+            {
+                by_handle.insert(handle.clone(), *id);
+            }
+            known.insert(person.key.clone(), found);
+        }
+        Ok(Directory {
+            people: Arc::new(known),
+            by_handle: Arc::new(by_handle),
+            channels: HashMap::new(),
+        })
+    }
+
+    async fn store_channels(
+        &self,
+        row: &ImportRow,
+        mut progress: Progress,
+        channels: &[SourceChannel],
+        options: &Arc<ImportOptions>,
+        directory: &Directory,
+    ) -> Result<Progress, ImportError> {
+        let workspace = row.workspace_id;
+        let from = usize::try_from(progress.position).unwrap_or(usize::MAX);
+        for channel in channels.iter().skip(from) {
+            let people = channel
+                .members
+                .iter()
+                .filter_map(|key| match directory.people.get(key) {
+                    Some(Known::Person { id, .. }) => Some(*id),
+                    _ => None,
+                });
+            let mut members: Vec<UserId> = people.collect();
+            members.sort_unstable();
+            members.dedup();
+            let creator = channel
+                .creator
+                .as_ref()
+                .and_then(|key| directory.people.get(key));
+            let creator = match creator {
+                Some(Known::Person { id, .. }) => Some(*id),
+                _ => None,
+            };
+            let choice = options.channels.get(&channel.key).copied();
+            let (channel, before) = (channel.clone(), progress.clone());
+            progress = self
+                .db
+                .write(workspace.0, async move |c: &mut Conn| {
+                    dialect::lock_workspace(c, workspace.0).await?;
+                    let mut next = before.clone();
+                    let outcome =
+                        store_channel(c, &before.keys, &channel, choice, &members, creator).await?;
+                    next.report
+                        .count(RecordKind::Channels, outcome, &channel.key);
+                    next.position += 1;
+                    before.store(c, &next).await?;
+                    Ok::<_, ImportError>(next)
+                })
+                .await?;
+        }
+        let next = Progress {
+            phase: ImportPhase::Messages,
+            position: 0,
+            ..progress.clone()
+        };
+        self.move_on(&progress, &next).await?;
+        Ok(next)
+    }
+
+    /// Finds the channels of the archive here, by folder. Channels that were left out have none.
+    async fn find_channels(
+        &self,
+        keys: &Keys,
+        channels: &[SourceChannel],
+        options: &ImportOptions,
+        directory: &mut Directory,
+    ) -> Result<(), ImportError> {
+        let mut c = self.db.read().await?;
+        for channel in channels {
+            if options.channels.get(&channel.key) == Some(&row::ChannelChoice::LeaveOut) {
+                continue;
+            }
+            let found = keys
+                .find(&mut c, RecordKind::Channels, &channel.key)
+                .await?;
+            let Some(id) = found else {
+                continue;
+            };
+            let is_here: bool = c
+                .q("select exists (select 1 from channels where id = $1 and workspace_id = $2)")
+                .bind(id)
+                .bind(keys.workspace)
+                .value()
+                .await?;
+            if is_here {
+                let place = ChannelPlace {
+                    key: channel.key.clone(),
+                    id: ChannelId(id),
+                    is_direct: channel.kind == SourceChannelKind::Direct,
+                };
+                directory.channels.insert(channel.folder.clone(), place);
+            }
+        }
+        Ok(())
+    }
+
+    async fn store_messages(
+        &self,
+        row: &ImportRow,
+        mut progress: Progress,
+        archive: SourceArchive<PieceReader>,
+        names: SourceNames,
+        mut directory: Directory,
+        group: row::ImportGroup,
+    ) -> Result<(), ImportError> {
+        let (send, mut sent) = mpsc::channel(AHEAD);
+        let start = Position {
+            unit: progress.position,
+            item: progress.message,
+        };
+        let channels = Arc::new(std::mem::take(&mut directory.channels));
+        let wanted: HashSet<String> = channels.keys().cloned().collect();
+        let bytes_max = self.upload_bytes_max;
+        let reading = blocking::blocking((), move || {
+            stream(archive, &names, &wanted, start, bytes_max, &send);
+        });
+        let mut files: HashMap<String, NewImportedFile> = HashMap::new();
+        let mut announcer = Announcer::default();
+        if start.unit > 0 || start.item > 0 {
+            // Those that were announced before an interruption are not known.
+            announcer.touch(channels.values().map(|place| place.id));
+        }
+        while let Some(next) = self.shutdown.run_until_cancelled(sent.recv()).await {
+            match next {
+                None => {
+                    reading.await.map_err(stopped)?;
+                    // With the problems of the last days.
+                    self.move_on(&progress, &progress).await?;
+                    let due = announcer.all();
+                    return self
+                        .db
+                        .write(row.workspace_id.0, async move |c: &mut Conn| {
+                            Ok::<_, ImportError>(Announcer::announce(c, &due).await?)
+                        })
+                        .await;
+                }
+                Some(Sent::Problem(text)) => progress.report.problem(&text),
+                Some(Sent::File { key, name, bytes }) => {
+                    if let Some(file) = message::store_bytes(&self.blobs, &name, &bytes).await? {
+                        files.insert(key, file);
+                    }
+                }
+                Some(Sent::Batch { items, end }) => {
+                    let next = Progress {
+                        position: end.unit,
+                        message: end.item,
+                        ..progress.clone()
+                    };
+                    let places = items.iter().filter_map(|item| channels.get(&item.folder));
+                    announcer.touch(places.map(|place| place.id));
+                    let batch = Batch {
+                        creator: row.created_by,
+                        channels: Arc::clone(&channels),
+                        group,
+                        files: std::mem::take(&mut files),
+                        announced: announcer.due(),
+                        format: row.format.unwrap_or(ImportFormat::Slack),
+                        fetch: if row.options.0.fetch {
+                            Fetching::On
+                        } else {
+                            Fetching::Off
+                        },
+                        failed: HashMap::new(),
+                    };
+                    progress = self
+                        .store_batch(progress, next, items, batch, &mut directory)
+                        .await?;
+                }
+            }
+        }
+        Err(ArchiveFault::Stopped.into())
+    }
+
+    async fn store_batch(
+        &self,
+        before: Progress,
+        next: Progress,
+        items: Vec<PlacedItem>,
+        mut batch: Batch,
+        directory: &mut Directory,
+    ) -> Result<Progress, ImportError> {
+        if batch.fetch == Fetching::On {
+            self.fetch_files(&before.keys, &items, &mut batch).await?;
+        }
+        let mut translated = Vec::with_capacity(items.len());
+        for item in &items {
+            let SourceItem::Message(source) = &item.item else {
+                translated.push(None);
+                continue;
+            };
+            batch
+                .files
+                .extend(message::long_text(&self.blobs, source).await?);
+            let stored = match batch.channels.get(&item.folder) {
+                Some(place) => self.stored_files(&before.keys, place, source).await?,
+                None => HashSet::new(),
+            };
+            let files = &batch.files;
+            let is_here = |key: &str| files.contains_key(key) || stored.contains(key);
+            translated.push(Some(Translated::of(source, &is_here)));
+        }
+        let before_messages = messages_of(&before.report);
+        let people = Arc::clone(&directory.people);
+        let by_handle = Arc::clone(&directory.by_handle);
+        let keys = before.keys.clone();
+        let batch = Arc::new(batch);
+        let (shared, items, translated) =
+            (Arc::clone(&batch), Arc::new(items), Arc::new(translated));
+        let (next, strangers, used) = self
+            .db
+            .write(keys.workspace.0, async move |c: &mut Conn| {
+                dialect::lock_workspace(c, keys.workspace.0).await?;
+                dialect::search::make_room(c, keys.workspace.0).await?;
+                let mut next = next.clone();
+                let mut storing = message::Storing {
+                    import: before.import,
+                    keys: &keys,
+                    creator: shared.creator,
+                    people: &people,
+                    by_handle: &by_handle,
+                    strangers: HashMap::new(),
+                    group: shared.group,
+                    files: &shared.files,
+                    failed: &shared.failed,
+                    used: Vec::new(),
+                };
+                for (item, translated) in items.iter().zip(translated.iter()) {
+                    next.done += 1;
+                    let place = shared.channels.get(&item.folder);
+                    let outcome = match (&item.item, translated, place) {
+                        (SourceItem::LeftOut(reason), ..) => RecordOutcome::LeftOut(*reason),
+                        (SourceItem::Merged, ..) => RecordOutcome::Merged,
+                        (_, _, None) => RecordOutcome::LeftOut("the channel is left out"),
+                        (SourceItem::Message(_), None, _) => RecordOutcome::LeftOut("no message"),
+                        (SourceItem::Message(source), Some(translated), Some(place)) => {
+                            storing
+                                .store(c, place, source, translated, &item.place, &mut next.report)
+                                .await?
+                        }
+                    };
+                    next.report
+                        .count(RecordKind::Messages, outcome, &item.place);
+                }
+                Announcer::announce(c, &shared.announced).await?;
+                before.store(c, &next).await?;
+                let message::Storing {
+                    strangers, used, ..
+                } = storing;
+                Ok::<_, ImportError>((next, strangers, used))
+            })
+            .await?;
+        failpoint!("importing");
+        count_records(before_messages, messages_of(&next.report));
+        if !strangers.is_empty() {
+            Arc::make_mut(&mut directory.people).extend(strangers);
+        }
+        if let Some(batch) = Arc::into_inner(batch) {
+            for (key, file) in batch.files {
+                let upload = used
+                    .iter()
+                    .find(|(known, _)| *known == key)
+                    .map(|used| used.1);
+                file.published.settle(upload);
+            }
+        }
+        Ok(next)
+    }
+
+    /// Keys of the files of a message that earlier runs stored.
+    async fn stored_files(
+        &self,
+        keys: &Keys,
+        place: &ChannelPlace,
+        source: &SourceMessage,
+    ) -> Result<HashSet<String>, ImportError> {
+        let mut stored = HashSet::new();
+        let Some(id) =
+            message::message_id(keys, place, source).filter(|_| !source.files.is_empty())
+        else {
+            return Ok(stored);
+        };
+        let mut c = self.db.read().await?;
+        for file in message::attachable(source) {
+            let id = message::file_id(keys, id, source.at_us, &file.key);
+            if files::find(&mut c, id).await?.is_some() {
+                stored.insert(file.key.clone());
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Fetches the files of a batch that are neither in the archive nor stored.
+    async fn fetch_files(
+        &self,
+        keys: &Keys,
+        items: &[PlacedItem],
+        batch: &mut Batch,
+    ) -> Result<(), ImportError> {
+        let mut wanted: HashMap<String, SourceFile> = HashMap::new();
+        for item in items {
+            let SourceItem::Message(source) = &item.item else {
+                continue;
+            };
+            let Some(place) = batch.channels.get(&item.folder) else {
+                continue;
+            };
+            let stored = self.stored_files(keys, place, source).await?;
+            let missing = message::attachable(source)
+                .filter(|file| !stored.contains(&file.key) && !batch.files.contains_key(&file.key));
+            wanted.extend(missing.map(|file| (file.key.clone(), file.clone())));
+        }
+        let format = batch.format;
+        let this = self;
+        let fetched = futures::stream::iter(wanted.into_values()).map(|file| async move {
+            let bytes_max = this.upload_bytes_max;
+            let fetched = this
+                .hosts
+                .fetch(format, &file, &this.blobs, bytes_max, &this.shutdown);
+            let fetched = fetched.await;
+            (file.key, fetched)
+        });
+        let mut fetched = std::pin::pin!(fetched.buffer_unordered(FETCHED_AT_ONCE));
+        while let Some((key, result)) = fetched.next().await {
+            match result {
+                Ok(file) => {
+                    batch.files.insert(key, file);
+                }
+                Err(FetchFault::Stopped) => return Err(ArchiveFault::Stopped.into()),
+                Err(fault) => {
+                    batch.failed.insert(key, fault.reason());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes archives that were not imported in time.
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub async fn delete_old(db: &Db) -> Result<(), DbError> {
+        db.delete_expired(
+            now() - KEPT_FOR,
+            "select exists (select 1 from imports where started_at is null and created_at < $1)",
+            "delete from imports where id in \
+             (select id from imports where started_at is null and created_at < $1 order by created_at limit $2)",
+        )
+        .await?;
+        Ok(())
+    }
+}
+
+/// What the messages of a batch have in common.
+struct Batch {
+    creator: UserId,
+    channels: Arc<HashMap<String, ChannelPlace>>,
+    group: row::ImportGroup,
+    files: HashMap<String, NewImportedFile>,
+    /// Channels to announce with the batch.
+    announced: Vec<ChannelId>,
+    format: ImportFormat,
+    fetch: Fetching,
+    /// Reasons why files were not fetched, by key.
+    failed: HashMap<String, &'static str>,
+}
+
+/// Whether files are fetched from the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fetching {
+    Off,
+    On,
+}
+
+fn messages_of(report: &ImportReport) -> ImportCounts {
+    let counts = report.kinds.get(RecordKind::Messages.as_str());
+    counts.copied().unwrap_or_default()
+}
+
+/// Counts messages that were stored.
+fn count_records(before: ImportCounts, after: ImportCounts) {
+    for (result, n) in [
+        ("imported", after.imported - before.imported),
+        ("existing", after.existing - before.existing),
+        ("merged", after.merged - before.merged),
+        ("left_out", after.left_out - before.left_out),
+    ] {
+        metrics::counter!("openvibe_import_records_total", "result" => result)
+            .increment(n.unsigned_abs());
+    }
+}
+
+fn stopped(_: tokio::task::JoinError) -> ImportError {
+    ArchiveFault::Stopped.into()
+}
+
+fn is_full(e: &ImportError) -> bool {
+    matches!(
+        e,
+        ImportError::Auth(AuthError::QuotaExceeded(_))
+            | ImportError::Chat(ChatError::Auth(AuthError::QuotaExceeded(_)))
+            | ImportError::File(FileError::Auth(AuthError::QuotaExceeded(_)))
+    )
+}
+
+/// Checks for errors after which the import can go on.
+fn is_of_storage(e: &ImportError) -> bool {
+    matches!(
+        e,
+        ImportError::Db(_)
+            | ImportError::Auth(AuthError::Db(_))
+            | ImportError::Chat(ChatError::Db(_) | ChatError::Auth(AuthError::Db(_)))
+            | ImportError::Hook(HookError::Db(_) | HookError::Auth(AuthError::Db(_)))
+            | ImportError::File(
+                FileError::Db(_)
+                    | FileError::Auth(AuthError::Db(_))
+                    | FileError::Io(_)
+                    | FileError::Bucket(_)
+                    | FileError::Expired
+            )
+    )
+}
+
+/// Number of a unit, and of an item in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Position {
+    unit: i64,
+    item: i64,
+}
+
+/// Reads all entries from a position on, and sends them in batches, each after its files.
+fn stream(
+    mut archive: SourceArchive<PieceReader>,
+    names: &SourceNames,
+    wanted: &HashSet<String>,
+    start: Position,
+    bytes_max: u64,
+    send: &mpsc::Sender<Sent>,
+) {
+    let mut sender = BatchSender {
+        wanted,
+        bytes_max,
+        send,
+        items: Vec::new(),
+        end: start,
+    };
+    archive.units(names, start.unit, &mut |unit, files| {
+        let skipped = if unit.number == start.unit {
+            start.item
+        } else {
+            0
+        };
+        match sender.unit(unit, skipped, files) {
+            Some(()) => ControlFlow::Continue(()),
+            None => ControlFlow::Break(()),
+        }
+    });
+    sender.flush();
+}
+
+/// Collects entries to batches. Its methods return `None` if nobody receives them any longer.
+struct BatchSender<'a> {
+    wanted: &'a HashSet<String>,
+    bytes_max: u64,
+    send: &'a mpsc::Sender<Sent>,
+    items: Vec<PlacedItem>,
+    /// Position after `items`.
+    end: Position,
+}
+
+impl BatchSender<'_> {
+    fn send(&self, sent: Sent) -> Option<()> {
+        self.send.blocking_send(sent).ok()
+    }
+
+    fn unit(&mut self, unit: SourceUnit, skipped: i64, files: &mut dyn SourceFiles) -> Option<()> {
+        if skipped == 0 {
+            for problem in unit.problems {
+                self.send(Sent::Problem(problem))?;
+            }
+        }
+        let items = unit.items.into_iter().zip(1..);
+        for (item, n) in items.skip(usize::try_from(skipped).unwrap_or(0)) {
+            self.send_files(&item, files)?;
+            self.items.push(item);
+            self.end = Position {
+                unit: unit.number,
+                item: n,
+            };
+            if self.items.len() >= AT_ONCE {
+                self.flush()?;
+            }
+        }
+        Some(())
+    }
+
+    fn flush(&mut self) -> Option<()> {
+        let items = std::mem::take(&mut self.items);
+        if items.is_empty() {
+            return Some(());
+        }
+        self.send(Sent::Batch {
+            items,
+            end: self.end,
+        })
+    }
+
+    /// Sends the files of an entry.
+    fn send_files(&self, item: &PlacedItem, files: &mut dyn SourceFiles) -> Option<()> {
+        let SourceItem::Message(message) = &item.item else {
+            return Some(());
+        };
+        if !self.wanted.contains(&item.folder) {
+            return Some(());
+        }
+        for file in message::attachable(message) {
+            match files.file(&file.key, self.bytes_max) {
+                None => {}
+                Some(Ok(bytes)) => self.send(Sent::File {
+                    key: file.key.clone(),
+                    name: file.name.clone(),
+                    bytes,
+                })?,
+                Some(Err(fault)) => self.send(Sent::Problem(fault.to_string()))?,
+            }
+        }
+        Some(())
+    }
+}
+
+fn names_of(directory: &Directory, channels: &[SourceChannel]) -> SourceNames {
+    let people = directory
+        .people
+        .iter()
+        .filter_map(|(key, known)| match known {
+            Known::Person { handle, .. } => Some((key.clone(), handle.clone())),
+            _ => None,
+        });
+    let channels = channels
+        .iter()
+        .filter(|channel| channel.kind != SourceChannelKind::Direct);
+    let channels = channels.map(|channel| (channel.key.clone(), channel.name.clone()));
+    SourceNames(people.chain(channels).collect())
+}
+
+async fn store_channel(
+    c: &mut Conn,
+    keys: &Keys,
+    channel: &SourceChannel,
+    choice: Option<row::ChannelChoice>,
+    members: &[UserId],
+    creator: Option<UserId>,
+) -> Result<RecordOutcome, ImportError> {
+    if choice == Some(row::ChannelChoice::LeaveOut) {
+        return Ok(RecordOutcome::LeftOut("left out by choice"));
+    }
+    if let Some(id) = keys.find(c, RecordKind::Channels, &channel.key).await? {
+        let is_here: bool = c
+            .q("select exists (select 1 from channels where id = $1 and workspace_id = $2)")
+            .bind(id)
+            .bind(keys.workspace)
+            .value()
+            .await?;
+        if is_here {
+            return Ok(RecordOutcome::Existing);
+        }
+    }
+    let fate = preview::fate_of(c, keys.workspace, channel.kind, &channel.name, choice).await?;
+    if let (ChannelFate::Joins, Some(id)) = fate {
+        keys.store(c, RecordKind::Channels, &channel.key, id.0)
+            .await?;
+        return Ok(RecordOutcome::Existing);
+    }
+    if channel.kind == SourceChannelKind::Direct && members.is_empty() {
+        return Ok(RecordOutcome::LeftOut("it has no people"));
+    }
+    let kind = match channel.kind {
+        SourceChannelKind::Public => ChannelKind::Public,
+        SourceChannelKind::Private => ChannelKind::Private,
+        SourceChannelKind::Direct => ChannelKind::Direct,
+    };
+    let created_at = chrono::DateTime::from_timestamp_millis(channel.created_ms);
+    let created_at = created_at
+        .and_then(Timestamp::within_years)
+        .unwrap_or_else(now);
+    let name = parse_name(&channel.name).or_else(|_| parse_name(&channel.key));
+    let name = name.unwrap_or_else(|_| "imported".to_owned());
+    let topic = channel
+        .topic
+        .as_ref()
+        .map(|topic| topic.chars().take(120).collect());
+    let new = ImportedChannel {
+        id: ChannelId(keys.id(RecordKind::Channels, channel.created_ms, &channel.key)),
+        kind,
+        name: (kind != ChannelKind::Direct).then_some(name),
+        topic,
+        created_by: creator,
+        created_at,
+        archived_at: channel.is_archived.then_some(created_at),
+        members: members.to_vec(),
+    };
+    let id = insert_imported_channel(c, keys.workspace, &new).await?;
+    keys.store(c, RecordKind::Channels, &channel.key, id.0)
+        .await?;
+    Ok(if id == new.id {
+        RecordOutcome::Imported
+    } else {
+        RecordOutcome::Existing
+    })
+}
