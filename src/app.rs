@@ -39,6 +39,7 @@ use crate::{
         tls::TlsAcceptor,
     },
     ids::WorkspaceId,
+    imports::Importer,
     inbox::{self, ItemOpened},
     lock,
     mail::{self, Mailer, Sending},
@@ -130,6 +131,8 @@ const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for deleted threads whose removal was interrupted.
 const REMOVE_THREADS_EVERY: Duration = Duration::from_secs(10);
+/// Interval between checks whether an import waits.
+const IMPORT_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for inbox items that are due.
 const OPEN_DUE_ITEMS_EVERY: Duration = Duration::from_secs(10);
 /// Interval between checks for schedules that are due.
@@ -1054,6 +1057,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(refresh_agents_forever(state.clone()));
     state.tracker.spawn(open_due_items_forever(state.clone()));
     state.tracker.spawn(remove_threads_forever(state.clone()));
+    state.tracker.spawn(import_forever(state.clone()));
     state.tracker.spawn(send_mails_forever(state.clone()));
     state.tracker.spawn(notify_forever(state.clone()));
     state.tracker.spawn(send_pushes_forever(state.clone()));
@@ -1317,6 +1321,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     revocations::delete_expired(&state.db).await?;
     mail::queue::delete_old(&state.db).await?;
+    Importer::delete_old(&state.db).await?;
     push::queue::delete_old(&state.db).await?;
     state
         .db
@@ -1495,6 +1500,23 @@ async fn open_due_items_forever(state: State) {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(OPEN_DUE_ITEMS_EVERY) => {}
+        }
+    }
+}
+
+/// Reads and stores archives, on one node at a time.
+async fn import_forever(state: State) {
+    let importer = Importer::from(&state);
+    while wait_for_jobs(&state).await.is_some() {
+        let worked = Box::pin(importer.work()).await;
+        if let Err(e) = &worked {
+            tracing::warn!(error = %e, "an import was interrupted; retrying");
+        }
+        if !matches!(worked, Ok(true)) {
+            let pause = tokio::time::sleep(IMPORT_EVERY);
+            if state.shutdown.run_until_cancelled(pause).await.is_none() {
+                return;
+            }
         }
     }
 }

@@ -263,6 +263,10 @@ pub struct Config {
     pub compaction_interval: Duration,
     /// Maximum size of an upload.
     pub upload_bytes_max: u64,
+    /// Maximum size of an archive to import.
+    pub import_bytes_max: u64,
+    /// Hosts from which files of each archive can be fetched, even if they are local or use HTTP.
+    pub import_allow: Vec<Exemption>,
     /// Retention of unattached uploads.
     pub upload_orphan_after: Duration,
     /// Bucket for uploads larger than 64 KiB.
@@ -345,6 +349,8 @@ pub enum ConfigError {
 
 /// Minimum retention of events.
 const EVENT_RETENTION_MIN: Duration = Duration::from_mins(1);
+/// Hard upper limit of `OPENVIBE_IMPORT_BYTES_MAX`.
+const IMPORT_BYTES_LIMIT: u64 = 1 << 40;
 /// Hard upper limit of `OPENVIBE_UPLOAD_BYTES_MAX`.
 const UPLOAD_BYTES_LIMIT: u64 = 1 << 30;
 /// Hard upper limit of the storage quota of a workspace.
@@ -398,6 +404,8 @@ const NAMES: &[&str] = &[
     "CONTEXT_RETENTION",
     "COMPACTION",
     "COMPACTION_INTERVAL",
+    "IMPORT_BYTES_MAX",
+    "IMPORT_ALLOW",
     "UPLOAD_BYTES_MAX",
     "UPLOAD_ORPHAN_AFTER",
     "BLOBS_URL",
@@ -893,6 +901,10 @@ impl Config {
             upload_bytes_max: s.parsed("UPLOAD_BYTES_MAX", 25 << 20, |t| {
                 parse_size(t, UPLOAD_BYTES_LIMIT, "1GiB")
             })?,
+            import_bytes_max: s.parsed("IMPORT_BYTES_MAX", 8 << 30, |t| {
+                parse_size(t, IMPORT_BYTES_LIMIT, "1TiB")
+            })?,
+            import_allow: s.list("IMPORT_ALLOW", Exemption::parse_list)?,
             upload_orphan_after: s.duration("UPLOAD_ORPHAN_AFTER", Duration::from_hours(24))?,
             blobs_url: s.parsed("BLOBS_URL", None, |t| BucketUrl::parse(t).map(Some))?,
             backup_to: s.parsed("BACKUP_TO", None, |t| BackupTo::parse(t).map(Some))?,

@@ -7,6 +7,7 @@ mod blobs;
 mod database;
 mod demo;
 mod doctor;
+mod import;
 mod install;
 mod nodes;
 mod output;
@@ -29,6 +30,7 @@ use self::{
     blobs::BlobsCommand,
     database::{index_messages, open, open_existing},
     doctor::DoctorCommand,
+    import::{HAS_PROBLEMS, HasProblems, ImportCommand},
     install::{InstallCommand, UninstallCommand},
     post::{PostCommand, UNREACHABLE, Unreachable},
     providers::ProviderCommand,
@@ -135,6 +137,8 @@ enum Command {
     /// Post a message, such as the output of a script, through a webhook or with an API key; ends with status 1 if the server rejects
     /// it, and 75 if the server does not answer for 30 seconds
     Post(PostCommand),
+    /// Import an archive of another product into a running server; ends with status 3 if there were problems
+    Import(ImportCommand),
     /// Manage accounts on the server's machine
     User {
         #[command(subcommand)]
@@ -168,6 +172,8 @@ pub fn main() -> ExitCode {
             say_error(&format!("openvibe: {e:#}"));
             if e.is::<Incomplete>() {
                 ExitCode::from(INCOMPLETE)
+            } else if e.is::<HasProblems>() {
+                ExitCode::from(HAS_PROBLEMS)
             } else if e.is::<Unreachable>() {
                 ExitCode::from(UNREACHABLE)
             } else {
@@ -211,6 +217,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         // Connects to a running server, whose settings may differ from this environment.
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
         Command::Post(command) => runtime()?.block_on(post::run(command)),
+        Command::Import(command) => runtime()?.block_on(import::run(command)),
         Command::Serve(options) => with_config(flags(options), serve),
         Command::Demo(options) => with_config(flags(options), demo::run),
         Command::Migrate(MigrateOptions { check: true, .. }) => {

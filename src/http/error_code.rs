@@ -68,6 +68,9 @@ text_enum! {
         HasChildren = "has_children",
         HelloExpected = "hello_expected",
         HookNotFound = "hook_not_found",
+        ImportNotFound = "import_not_found",
+        ImportRunning = "import_running",
+        ImportState = "import_state",
         RequestNotFound = "request_not_found",
         RequestCut = "request_cut",
         IdMissing = "id_missing",
@@ -229,6 +232,7 @@ text_enum! {
         ToolNotFound = "tool_not_found",
         ToolUnreachable = "tool_unreachable",
         Unavailable = "unavailable",
+        UnknownArchive = "unknown_archive",
         UnknownHost = "unknown_host",
         UnknownProtocol = "unknown_protocol",
         UnknownType = "unknown_type",
@@ -250,6 +254,7 @@ text_enum! {
         WrongCode = "wrong_code",
         WrongCredentials = "wrong_credentials",
         WrongKindOfId = "wrong_kind_of_id",
+        WrongOffset = "wrong_offset",
         WrongPassword = "wrong_password",
     }
 }

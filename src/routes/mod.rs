@@ -8,6 +8,7 @@ pub mod files;
 pub mod forks;
 pub mod health;
 pub mod hooks;
+pub mod imports;
 pub mod mcp;
 pub mod memory;
 pub mod nodes;

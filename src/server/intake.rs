@@ -281,7 +281,12 @@ fn is_read(method: &Method) -> bool {
 /// Checks whether a request is an upload. Uploads are too large for memory, so their handler streams them.
 fn is_upload(request: &Request) -> bool {
     let path = request.uri().path();
-    request.method() == Method::POST && (path == "/v1/files" || path.starts_with(UPLOADS_PATH))
+    let is_piece = path.starts_with("/v1/imports/") && path.ends_with("/archive");
+    match *request.method() {
+        Method::POST => path == "/v1/files" || path.starts_with(UPLOADS_PATH),
+        Method::PUT => is_piece,
+        _ => false,
+    }
 }
 
 /// Limits the number of requests that are handled concurrently. Additional requests wait for a limited time.

@@ -136,6 +136,21 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(&[&["posted"]]),
     metric(
+        "openvibe_import_records_total",
+        &["result"],
+        Kind::Counter,
+        Unit::Count,
+        "messages of archives: `imported`, `existing`, `merged`, or `left_out`",
+    )
+    .there_from_start(&[&["imported"], &["existing"], &["merged"], &["left_out"]]),
+    metric(
+        "openvibe_import_seconds",
+        &[],
+        Kind::Histogram(CALL),
+        Unit::Seconds,
+        "time of an import",
+    ),
+    metric(
         "openvibe_push_deliveries_total",
         &["answer"],
         Kind::Counter,

@@ -1,0 +1,271 @@
+//! `openvibe import`: uploads an archive to a running server, shows what it would become, and imports it.
+
+use std::{
+    collections::HashMap,
+    io::{Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use reqwest::{Method, header::CONTENT_RANGE};
+use serde_json::{Value, json};
+
+use super::output::{say, say_error};
+use crate::trust;
+
+/// Size of a piece of the archive.
+const PIECE_BYTES: u64 = 8 << 20;
+const WAIT: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_mins(5);
+/// Exit status if the report has problems.
+pub(super) const HAS_PROBLEMS: u8 = 3;
+
+#[derive(Args)]
+pub(super) struct ImportCommand {
+    /// Archive to import
+    file: PathBuf,
+    /// Address of the server
+    #[arg(long, env = "OPENVIBE_URL")]
+    url: String,
+    /// API key with `workspace:admin`
+    #[arg(long, env = "OPENVIBE_API_KEY", hide_env_values = true)]
+    key: String,
+    /// Format of the archive [default: detected]
+    #[arg(long)]
+    format: Option<String>,
+    /// Show what would be imported, and import nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// CSV file whose lines name the key of a person in the archive, and the ID of a member
+    #[arg(long, value_name = "CSV")]
+    map: Option<PathBuf>,
+    /// How messages of direct channels become threads: `day` or `message`
+    #[arg(long)]
+    group: Option<String>,
+    /// Fetch files that are not in the archive from its source
+    #[arg(long)]
+    fetch: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// The import has ended, but its report has problems.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} problems: see the report")]
+pub(super) struct HasProblems(i64);
+
+struct Server {
+    client: reqwest::Client,
+    base: String,
+    key: String,
+}
+
+impl Server {
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        with: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder,
+    ) -> anyhow::Result<Value> {
+        let request = self.client.request(method, format!("{}{path}", self.base));
+        let response = with(request.bearer_auth(&self.key)).send().await?;
+        let status = response.status();
+        let text = response.text().await?;
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        if status.is_success() {
+            return Ok(body);
+        }
+        let message = body.pointer("/error/message").and_then(Value::as_str);
+        bail!(
+            "{} ({})",
+            message.unwrap_or("the server refused the request"),
+            status.as_u16()
+        )
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.call(Method::GET, path, |request| request).await
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.call(method, path, |request| request.json(body)).await
+    }
+}
+
+fn number(value: &Value, pointer: &str) -> i64 {
+    value.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn string<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// Reads a table of keys and IDs.
+fn read_map(path: &Path) -> anyhow::Result<HashMap<String, String>> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines
+        .map(|line| {
+            let (key, id) = line
+                .split_once(',')
+                .with_context(|| format!("{}: `{line}` is not KEY,ID", path.display()))?;
+            Ok((key.trim().to_owned(), id.trim().to_owned()))
+        })
+        .collect()
+}
+
+async fn upload(server: &Server, id: &str, path: &Path) -> anyhow::Result<()> {
+    let mut file =
+        std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let total = file.metadata()?.len();
+    ensure!(total > 0, "{} is empty", path.display());
+    let mut at = u64::try_from(number(
+        &server.get(&format!("/v1/imports/{id}")).await?,
+        "/received",
+    ))?;
+    while at < total {
+        let len = PIECE_BYTES.min(total - at);
+        file.seek(SeekFrom::Start(at))?;
+        let mut piece = vec![0; usize::try_from(len)?];
+        file.read_exact(&mut piece)?;
+        let range = format!("bytes {at}-{}/{total}", at + len - 1);
+        let path = format!("/v1/imports/{id}/archive");
+        let sent = server.call(Method::PUT, &path, |request| {
+            request.header(CONTENT_RANGE, range).body(piece)
+        });
+        at = u64::try_from(number(&sent.await?, "/received"))?;
+    }
+    Ok(())
+}
+
+/// Waits until an import has one of these states.
+async fn wait_for(server: &Server, id: &str, states: &[&str]) -> anyhow::Result<Value> {
+    loop {
+        let import = server.get(&format!("/v1/imports/{id}")).await?;
+        let state = string(&import, "state");
+        if states.contains(&state) {
+            return Ok(import);
+        }
+        if matches!(state, "failed" | "paused") {
+            bail!("the import is {state}: {}", string(&import, "problem"));
+        }
+        if state == "running" {
+            let (done, total) = (number(&import, "/done"), number(&import, "/total").max(1));
+            say_error(&format!("{} %", done * 100 / total));
+        }
+        tokio::time::sleep(WAIT).await;
+    }
+}
+
+fn show(preview: &Value) {
+    let of = |name: &str| number(preview, &format!("/counts/{name}"));
+    say(&format!(
+        "{}: {} people, {} channels ({} private, {} direct), {} messages, {} left out, {} files here, {} as links, {} missing; about {} minutes",
+        string(preview, "source"),
+        of("people"),
+        of("channels"),
+        of("private_channels"),
+        of("direct_channels"),
+        of("messages"),
+        of("left_out"),
+        of("files_here"),
+        of("files_linked"),
+        of("files_missing"),
+        of("minutes"),
+    ));
+    for channel in preview["channels"].as_array().into_iter().flatten() {
+        if channel["kind"] != "direct" {
+            say(&format!(
+                "  {} ({}): {}, {} messages",
+                string(channel, "name"),
+                string(channel, "kind"),
+                string(channel, "becomes"),
+                number(channel, "/messages"),
+            ));
+        }
+    }
+    for problem in preview["problems"].as_array().into_iter().flatten() {
+        say(&format!(
+            "  problem: {}",
+            problem.as_str().unwrap_or_default()
+        ));
+    }
+}
+
+fn is_confirmed() -> anyhow::Result<bool> {
+    let mut out = std::io::stderr();
+    write!(out, "Import? [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Imports an archive.
+///
+/// # Errors
+/// `HasProblems`, or what the server refused.
+pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
+    // Fails only if a provider was already installed in this process.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let server = Server {
+        client: trust::client_builder().timeout(TIMEOUT).build()?,
+        base: command.url.trim_end_matches('/').to_owned(),
+        key: command.key.clone(),
+    };
+    let mut form = json!({});
+    if let Some(format) = &command.format {
+        form["format"] = json!(format);
+    }
+    form["options"] = json!({"fetch": command.fetch});
+    if let Some(group) = &command.group {
+        form["options"]["group"] = json!(group);
+    }
+    let made = server.send(Method::POST, "/v1/imports", &form).await?;
+    let id = string(&made, "id").to_owned();
+    upload(&server, &id, &command.file).await?;
+    wait_for(&server, &id, &["ready"]).await?;
+    if let Some(map) = &command.map {
+        let people = json!({"people": read_map(map)?});
+        server
+            .send(Method::PATCH, &format!("/v1/imports/{id}"), &people)
+            .await?;
+    }
+    show(&server.get(&format!("/v1/imports/{id}/preview")).await?);
+    if command.dry_run || !(command.yes || is_confirmed()?) {
+        server
+            .call(Method::DELETE, &format!("/v1/imports/{id}"), |request| {
+                request
+            })
+            .await?;
+        return Ok(());
+    }
+    server
+        .call(
+            Method::POST,
+            &format!("/v1/imports/{id}/start"),
+            |request| request,
+        )
+        .await?;
+    wait_for(&server, &id, &["done"]).await?;
+    let report = server.get(&format!("/v1/imports/{id}/report")).await?;
+    for (kind, counts) in report["kinds"].as_object().into_iter().flatten() {
+        say(&format!(
+            "{kind}: {} read, {} imported, {} existing, {} merged, {} left out",
+            number(counts, "/read"),
+            number(counts, "/imported"),
+            number(counts, "/existing"),
+            number(counts, "/merged"),
+            number(counts, "/left_out"),
+        ));
+    }
+    let problems = report["problems"].as_array().map_or(0, Vec::len);
+    if problems > 0 {
+        return Err(HasProblems(i64::try_from(problems)?).into());
+    }
+    Ok(())
+}
