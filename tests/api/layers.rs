@@ -45,7 +45,7 @@ const LAYERS: &[&[&str]] = &[
     &["chat"],
     &["hooks", "memory", "push"],
     &["slack", "tools"],
-    &["schedules"],
+    &["imports", "schedules"],
     &["replies"],
     &["forks", "responses"],
     &["personal", "runs"],

@@ -62,6 +62,10 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
         &[("kind", "DeliveryKind"), ("state", "DeliveryState")],
     ),
     ("mails", &[("purpose", "MailPurpose")]),
+    (
+        "imports",
+        &[("phase", "ImportPhase"), ("state", "ImportState")],
+    ),
     ("members", &[("role", "Role"), ("status", "MemberStatus")]),
     (
         "memories",

@@ -56,6 +56,16 @@ NEEDS_MODEL = {
 # Operations that fail without a certificate that the server orders, a mail server, a link from an email or of the operator, an
 # authenticator app, a passkey, or a push service.
 NEEDS_SURROUNDINGS = {
+    "POST /v1/members/{user_id}/merge",
+    "GET /v1/imports/{id}",
+    "PATCH /v1/imports/{id}",
+    "DELETE /v1/imports/{id}",
+    "PUT /v1/imports/{id}/archive",
+    "GET /v1/imports/{id}/preview",
+    "POST /v1/imports/{id}/start",
+    "POST /v1/imports/{id}/pause",
+    "POST /v1/imports/{id}/resume",
+    "GET /v1/imports/{id}/report",
     "POST /v1/server/certificate",
     "POST /v1/server/mail-test",
     "POST /v1/mail/confirmation",

@@ -334,6 +334,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "schedules" => "schedule",
         "bots" => "bot",
         "hooks" => "hook",
+        "imports" => "import",
         "workspaces" => "workspace",
         "agents" => "agent",
         "invites" => "invite",

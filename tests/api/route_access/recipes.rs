@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     factors::{self, Authenticator},
+    imports,
     support::{MULTIPART, PASSWORD, Person, id, list, multipart, sign_up, text, within},
 };
 
@@ -178,6 +179,21 @@ fn push_device(n: u64) -> Value {
     json!({"endpoint": format!("http://127.0.0.1:9/{n}"), "label": "Phone", "keys": {
         "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
         "auth": "BTBZMqHH6r4Tts7J_aSIgg"}})
+}
+
+async fn imports_ended(w: &AccessFixture) {
+    within("the import to end", async {
+        loop {
+            let imports = w.ada.get("/v1/imports").await.ok();
+            if list(&imports, "/data")
+                .iter()
+                .all(|import| import["state"] != "running" && import["state"] != "undoing")
+            {
+                return;
+            }
+        }
+    })
+    .await;
 }
 
 /// Returns a row's request, with objects created by `by`, which is the caller if the variant starts with `own`, and otherwise Olu.
@@ -378,6 +394,13 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("PATCH /v1/members/{user_id}", _) => {
             let path = path.replace("{user_id}", &w.olu.id);
             Call::patch(path, json!({"handle": format!("olu-{n}")}))
+        }
+        ("POST /v1/members/{user_id}/merge", _) => {
+            imports_ended(w).await;
+            let name = format!("Past {n}");
+            let placeholder = imports::placeholder(&w.app, &w.ada.workspace, &name).await;
+            let path = path.replace("{user_id}", &placeholder);
+            Call::post(path, json!({"into": w.olu.id}))
         }
         ("DELETE /v1/members/{user_id}", "own") => {
             let double = w.double(who).await;
@@ -622,6 +645,27 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let added = format!("/v1/channels/{general}/bots/{bot}");
             w.ada.put(&added, json!({})).await.is(200);
             Call::delete(at(general).replace("{bot_id}", &bot))
+        }
+        ("POST /v1/imports", _) => {
+            imports_ended(w).await;
+            Call::post(path, json!({}))
+        }
+        ("PUT /v1/imports/{id}/archive", _) => {
+            imports_ended(w).await;
+            let import = imports::created(&w.ada).await;
+            Call {
+                form: Some(b"0123456789".to_vec()),
+                headers: vec![("content-range", "bytes 0-9/20".to_owned())],
+                ..Call::new(Method::PUT, at(&import), None)
+            }
+        }
+        ("POST /v1/imports/{id}/start", _) => {
+            imports_ended(w).await;
+            Call::act(at(&imports::ready(&w.ada, &imports::export(&[])).await))
+        }
+        ("GET /v1/imports/{id}/preview", _) => {
+            imports_ended(w).await;
+            Call::get(at(&imports::ready(&w.ada, &imports::export(&[])).await))
         }
         ("POST /v1/hooks", _) => Call::post(
             path,
@@ -935,6 +979,7 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "sandbox" => made_sandbox(w, n).await,
         "schedule" => schedule(by, general).await,
         "hook" => hook(by, general).await.0,
+        "import" => imports::created(&w.ada).await,
         "bot" => hook(&w.ada, general).await.1,
         "task" => w.failed_task(by).await,
         "thread" => by.thread(general, "Root").await,

@@ -126,6 +126,7 @@ impl Row {
         let decides_nothing = [
             "POST /v1/model-test",
             "POST /v1/server/certificate",
+            "PUT /v1/imports/{id}/archive",
             "POST /v1/hooks/{id}/requests/{request_id}/post",
             "POST /v1/tools/{id}/refresh",
         ];
@@ -150,6 +151,8 @@ impl Row {
             | "POST /v1/auth/reset/confirm" => Some(404),
             // No identity provider answers.
             "POST /v1/auth/oidc/{id}/start" | "POST /v1/identity-providers/{id}/try" => Some(503),
+            // No import is running or paused.
+            "POST /v1/imports/{id}/pause" | "POST /v1/imports/{id}/resume" => Some(409),
             // No sign-in waits for a password.
             "POST /v1/auth/oidc/link" => Some(401),
             _ => None,

@@ -388,6 +388,7 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("audit", id(&list(&audit, "/data")[0])),
         ("response", kept_response(by).await),
         ("bot", a_bot(by).await),
+        ("import", crate::imports::created(by).await),
     ])
 }
 

@@ -1,0 +1,542 @@
+//! Imports of archives, from the upload of their pieces to the report.
+
+use std::{
+    io::{Cursor, Write},
+    process::{Command, Output},
+};
+
+use openvibe::{
+    auth::{
+        AuthError,
+        placeholders::{NewPlaceholder, insert_placeholder},
+    },
+    db::Conn,
+    ids::{UserId, WorkspaceId},
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+use zip::{ZipWriter, write::SimpleFileOptions};
+
+use crate::support::{
+    Person, Reply, SECRET_KEY, Team, TestApp, id, list, number, team, text, within,
+};
+
+/// A zip file with these entries.
+pub fn zipped(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in entries {
+        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+fn bytes(value: &Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+fn user(key: &str, name: &str, email: Option<&str>) -> Value {
+    json!({"id": key, "team_id": "T1", "name": name.to_lowercase(), "profile": {"real_name": name, "email": email}})
+}
+
+fn channel(key: &str, name: &str, members: &[&str]) -> Value {
+    json!({"id": key, "name": name, "created": 1_600_000_000, "creator": "U1", "members": members, "topic": {"value": "A topic"}})
+}
+
+/// An export of Slack with oddities.
+pub fn export(more: &[(&str, Value)]) -> Vec<u8> {
+    let general = json!([
+        {"type": "message", "subtype": "channel_join", "user": "U1", "ts": "1620000000.000100", "text": "joined"},
+        {"type": "message", "user": "U1", "ts": "1620000001.000100", "text": "Hello <@U2>, *welcome*", "thread_ts": "1620000001.000100",
+         "reactions": [{"name": "clap::skin-tone-2", "users": ["U2"]}, {"name": "party_parrot", "users": ["U2", "U9"]}]},
+        {"type": "message", "user": "U2", "ts": "1620000002.000100", "text": "Thanks", "thread_ts": "1620000001.000100",
+         "edited": {"user": "U2", "ts": "1620000003.000000"}},
+        {"type": "message", "subtype": "thread_broadcast", "user": "U2", "ts": "1620000002.000200", "text": "Thanks to all",
+         "thread_ts": "1620000001.000100", "root": {}},
+        {"type": "message", "subtype": "thread_broadcast", "user": "U2", "ts": "1620000002.000200", "text": "Thanks to all",
+         "thread_ts": "1620000001.000100", "root": {}},
+        {"type": "message", "user": "U1", "ts": "1620000004.000100", "text": "To a lost thread", "thread_ts": "1610000000.000100"},
+        {"type": "message", "subtype": "bot_message", "bot_id": "B1", "username": "Build", "ts": "1620000005.000100", "text": "Passed"},
+        {"type": "message", "subtype": "bot_message", "ts": "1620000006.000100", "text": "From nobody"},
+        {"type": "message", "user": "U1", "ts": "1620000007.000100", "text": "See the files", "files": [
+            {"id": "F1", "name": "notes.txt", "url_private": "https://files.slack.com/F1?t=xoxe-secret"},
+            {"id": "F2", "name": "plan.pdf", "url_private": "https://files.slack.com/F2?t=xoxe-secret"},
+            {"id": "F3", "mode": "tombstone"}]},
+        {"type": "message", "user": "U1", "ts": "1620000008.000100", "text": ""},
+        {"type": "message", "user": "U8", "user_profile": {"real_name": "Guest Star"}, "ts": "1620000009.000100", "text": "A guest"},
+        7
+    ]);
+    let mut entries = vec![
+        (
+            "users.json",
+            bytes(&json!([
+                user("U1", "Una", None),
+                user("U2", "Bo", Some("bo@example.com")),
+                user("U3", "Vibe", None),
+            ])),
+        ),
+        (
+            "channels.json",
+            bytes(&json!([
+                channel("C1", "general", &["U1", "U2"]),
+                channel("C2", "old-news", &["U1"])
+            ])),
+        ),
+        (
+            "groups.json",
+            bytes(&json!([channel("G1", "secret", &["U1", "U3"])])),
+        ),
+        (
+            "dms.json",
+            bytes(&json!([{"id": "D1", "created": 1_600_000_000, "members": ["U1", "U2"]}])),
+        ),
+        ("general/2021-05-03.json", bytes(&general)),
+        (
+            "secret/2021-05-03.json",
+            bytes(
+                &json!([{"type": "message", "user": "U3", "ts": "1620000100.000100", "text": "Hidden words"}]),
+            ),
+        ),
+        (
+            "D1/2021-05-03.json",
+            bytes(&json!([
+                {"type": "message", "user": "U1", "ts": "1620000200.000100", "text": "Between us"},
+                {"type": "message", "user": "U2", "ts": "1620000201.000100", "text": "Sure"}
+            ])),
+        ),
+        ("old-news/2021-05-04.json", b"{ this is not JSON".to_vec()),
+        ("__uploads/F1/../../../notes.txt", b"The notes".to_vec()),
+    ];
+    for (name, value) in more {
+        entries.retain(|(known, _)| known != name);
+        entries.push((*name, bytes(value)));
+    }
+    zipped(&entries)
+}
+
+async fn put(by: &Person, import: &str, range: &str, piece: &[u8]) -> Reply {
+    let headers = [
+        ("content-range", range),
+        ("content-type", "application/octet-stream"),
+    ];
+    let path = format!("/v1/imports/{import}/archive");
+    by.send(Method::PUT, &path, &headers, Some(piece.to_vec()))
+        .await
+}
+
+pub async fn created(by: &Person) -> String {
+    id(&by.post("/v1/imports", json!({})).await.is(201))
+}
+
+/// Uploads an archive in pieces.
+pub async fn upload(by: &Person, import: &str, archive: &[u8]) -> Reply {
+    let total = archive.len();
+    let size = total.div_ceil(3);
+    let mut last = None;
+    for (n, piece) in archive.chunks(size).enumerate() {
+        let start = n * size;
+        let range = format!("bytes {start}-{}/{total}", start + piece.len() - 1);
+        last = Some(put(by, import, &range, piece).await);
+    }
+    last.unwrap()
+}
+
+pub async fn state(by: &Person, import: &str, wanted: &str) -> Value {
+    within("the import", async {
+        loop {
+            let import = by.get(&format!("/v1/imports/{import}")).await.ok();
+            if import["state"] == wanted {
+                return import;
+            }
+            assert_ne!(import["state"], "failed", "{import}");
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+pub async fn ready(by: &Person, archive: &[u8]) -> String {
+    let import = created(by).await;
+    upload(by, &import, archive).await.ok();
+    state(by, &import, "ready").await;
+    import
+}
+
+pub async fn imported(by: &Person, archive: &[u8]) -> Value {
+    let import = ready(by, archive).await;
+    by.act(&format!("/v1/imports/{import}/start")).await.is(202);
+    state(by, &import, "done").await;
+    by.get(&format!("/v1/imports/{import}/report")).await.ok()
+}
+
+pub fn sums(report: &Value) {
+    for (kind, n) in report["kinds"].as_object().unwrap() {
+        let sum: i64 = ["imported", "existing", "merged", "left_out"]
+            .iter()
+            .map(|name| number(n, &format!("/{name}")))
+            .sum();
+        assert_eq!(number(n, "/read"), sum, "{kind}: {n}");
+    }
+}
+
+/// Confirms the address of a person.
+pub async fn confirm(t: &Team, who: &Person, email: &str) {
+    let sql = format!(
+        "update users set email = '{email}', email_confirmed_at = created_at where name = '{}'",
+        who.name
+    );
+    let sql: &'static str = sql.leak();
+    t.app.place.run(&[sql]).await;
+}
+
+pub async fn threads(by: &Person, channel: &str) -> Vec<Value> {
+    by.every(&format!("/v1/channels/{channel}/threads")).await
+}
+
+/// Inserts a placeholder, and returns its ID.
+pub async fn placeholder(app: &TestApp, workspace: &str, name: &str) -> String {
+    let (workspace, user): (WorkspaceId, UserId) = (workspace.parse().unwrap(), UserId::new());
+    let name = name.to_owned();
+    let inserted: Result<(), AuthError> = app
+        .db()
+        .write(workspace.0, async move |c: &mut Conn| {
+            let new = NewPlaceholder { user, name: &name };
+            insert_placeholder(c, workspace, new).await
+        })
+        .await;
+    inserted.unwrap();
+    user.to_string()
+}
+
+/// Messages of a channel: author, text.
+pub async fn said(by: &Person, channel: &str) -> Vec<(String, String)> {
+    let mut said = Vec::new();
+    for thread in threads(by, channel).await.iter().rev() {
+        for message in by.messages(&id(thread)).await {
+            said.push((text(&message, "/author/name"), text(&message, "/content")));
+        }
+    }
+    said
+}
+
+#[tokio::test]
+async fn an_export_of_slack_becomes_people_channels_and_threads() {
+    let t = team().await;
+    confirm(&t, &t.bo, "bo@example.com").await;
+    let report = imported(&t.ada, &export(&[])).await;
+    sums(&report);
+    let n = &report["kinds"];
+    assert_eq!(
+        n["people"],
+        json!({"read": 3, "imported": 2, "existing": 1, "merged": 0, "left_out": 0})
+    );
+    assert_eq!(
+        n["channels"],
+        json!({"read": 4, "imported": 3, "existing": 1, "merged": 0, "left_out": 0})
+    );
+    assert_eq!(
+        n["messages"],
+        json!({"read": 15, "imported": 11, "existing": 0, "merged": 1, "left_out": 3})
+    );
+    assert_eq!(
+        n["files"],
+        json!({"read": 3, "imported": 1, "existing": 0, "merged": 0, "left_out": 2})
+    );
+    let problems = report["problems"].to_string();
+    assert!(problems.contains("old-news/2021-05-04.json"), "{problems}");
+
+    let said = said(&t.bo, &t.general).await;
+    let of = |text: &str| {
+        let found = said.iter().find(|(_, said)| said.contains(text));
+        found
+            .unwrap_or_else(|| panic!("no {text}: {said:?}"))
+            .clone()
+    };
+    assert_eq!(of("welcome").0, "Una");
+    assert!(of("welcome").1.contains("**welcome**"));
+    assert_eq!(of("Thanks").0, t.bo.name);
+    assert_eq!(of("(not in the export)").0, "Unknown (slack)");
+    assert_eq!(of("Passed").0, "Build");
+    assert_eq!(of("From nobody").0, "Unknown (slack)");
+    assert_eq!(of("A guest").0, "Guest Star");
+    assert!(
+        of("See the files")
+            .1
+            .contains("[plan.pdf](<https://files.slack.com/F2>)")
+    );
+    let everything = format!("{said:?}");
+    assert!(!everything.contains("xoxe"), "{everything}");
+
+    let all = threads(&t.bo, &t.general).await;
+    let mut messages = Vec::new();
+    for thread in &all {
+        messages.extend(t.bo.messages(&id(thread)).await);
+    }
+    let message = |text: &str| {
+        let found = messages
+            .iter()
+            .find(|m| m["content"].as_str().unwrap().contains(text));
+        found.unwrap().clone()
+    };
+    let root = message("welcome");
+    assert_eq!(root["mentions"][0]["id"], t.bo.id.as_str());
+    assert_eq!(root["created_at"], "2021-05-03T00:00:01.000Z");
+    let emoji: Vec<&str> = root["reactions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["emoji"].as_str().unwrap())
+        .collect();
+    assert_eq!(emoji, ["👏🏻", ":party_parrot:"]);
+    assert!(
+        root["metadata"]["import_id"]
+            .as_str()
+            .unwrap()
+            .starts_with("imp_")
+    );
+    assert_eq!(message("Thanks")["edited_at"], "2021-05-03T00:00:03.000Z");
+    let file = &message("See the files")["attachments"][0];
+    assert_eq!(file["name"], "notes.txt");
+    t.bo.get(&text(file, "/url")).await.ok_text("The notes");
+    // Nothing is unread, no item, no task, and no event has a text.
+    assert_eq!(t.bo.channel("general").await["unread_count"], 0);
+    assert_eq!(t.app.place.count("tasks").await, 0);
+    let items = t.bo.get("/v1/inbox").await.ok();
+    assert_eq!(list(&items, "/data").len(), 0);
+    let events = format!("{:?}", t.bo.events().await);
+    assert!(!events.contains("welcome"), "{events}");
+    let found = t.bo.get("/v1/search?q=welcome").await.ok();
+    assert_eq!(list(&found, "/data").len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_private_is_read_only_by_its_members() {
+    let t = team().await;
+    confirm(&t, &t.bo, "bo@example.com").await;
+    imported(&t.ada, &export(&[])).await;
+    for who in [&t.ada, &t.bo] {
+        let names = format!("{:?}", who.get("/v1/channels").await.ok());
+        assert!(!names.contains("secret"), "{names}");
+        let found = who.get("/v1/search?q=hidden").await.ok();
+        assert_eq!(list(&found, "/data").len(), 0);
+    }
+    let own = t.bo.get("/v1/search?q=between").await.ok();
+    assert_eq!(list(&own, "/data").len(), 1);
+    let others = t.ada.get("/v1/search?q=between").await.ok();
+    assert_eq!(list(&others, "/data").len(), 0);
+    // A private channel cannot be shown in an existing one.
+    let import = ready(&t.ada, &export(&[])).await;
+    let path = format!("/v1/imports/{import}");
+    t.ada
+        .patch(&path, json!({"channels": {"G1": t.general}}))
+        .await
+        .refused(422);
+    t.ada
+        .patch(&path, json!({"people": {"U1": t.bo.id}}))
+        .await
+        .ok();
+    t.ada
+        .patch(&path, json!({"people": {"U77": t.bo.id}}))
+        .await
+        .refused(422);
+    for route in ["", "/preview", "/report"] {
+        t.bo.get(&format!("{path}{route}")).await.refused(403);
+    }
+}
+
+#[tokio::test]
+async fn importing_again_changes_nothing_and_adds_what_is_new() {
+    let t = team().await;
+    let first = imported(&t.ada, &export(&[])).await;
+    let sql = "select count(*) from messages".to_owned();
+    let before = t.app.place.numbers(&[sql.clone()]).await;
+    let again = imported(&t.ada, &export(&[])).await;
+    sums(&again);
+    assert_eq!(t.app.place.numbers(&[sql.clone()]).await, before);
+    for kind in ["people", "channels", "messages", "files"] {
+        assert_eq!(again["kinds"][kind]["imported"], 0, "{kind}");
+        let known =
+            number(&first["kinds"][kind], "/imported") + number(&first["kinds"][kind], "/existing");
+        assert_eq!(again["kinds"][kind]["existing"], known, "{kind}");
+    }
+    // A later export has the lost root.
+    let root = json!([{"type": "message", "user": "U1", "ts": "1610000000.000100", "text": "The lost root"}]);
+    let later = imported(&t.ada, &export(&[("general/2021-01-07.json", root)])).await;
+    sums(&later);
+    assert_eq!(t.app.place.numbers(&[sql]).await, before);
+    let said = said(&t.ada, &t.general).await;
+    assert!(
+        said.contains(&("Una".to_owned(), "The lost root".to_owned())),
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_preview_stores_nothing_and_shows_choices() {
+    let t = team().await;
+    confirm(&t, &t.bo, "bo@example.com").await;
+    let counted = ["users", "channels", "messages"];
+    let rows = async || {
+        let mut rows = Vec::new();
+        for table in counted {
+            rows.push(t.app.place.count(table).await);
+        }
+        rows
+    };
+    let before = rows().await;
+    let import = ready(&t.ada, &export(&[])).await;
+    let path = format!("/v1/imports/{import}");
+    t.ada
+        .patch(
+            &path,
+            json!({"channels": {"C2": "leave_out"}, "people": {"U1": t.ada.id}}),
+        )
+        .await
+        .ok();
+    let preview = t.ada.get(&format!("{path}/preview")).await.ok();
+    assert_eq!(preview["source"], "slack:T1");
+    let n = &preview["counts"];
+    assert_eq!((number(n, "/messages"), number(n, "/left_out")), (11, 4));
+    assert_eq!(
+        (
+            number(n, "/files_here"),
+            number(n, "/files_linked"),
+            number(n, "/files_missing")
+        ),
+        (1, 1, 1)
+    );
+    let becomes = |key: &str| {
+        let all = list(&preview, "/channels");
+        all.iter().find(|c| c["key"] == key).unwrap()["becomes"].clone()
+    };
+    assert_eq!(
+        (becomes("C1"), becomes("C2"), becomes("G1")),
+        (json!("joins"), json!("left_out"), json!("new"))
+    );
+    let people = list(&preview, "/people");
+    let match_of = |key: &str| people.iter().find(|p| p["key"] == key).unwrap()["match_id"].clone();
+    assert_eq!(
+        (match_of("U1"), match_of("U2"), match_of("U3")),
+        (json!(t.ada.id), json!(t.bo.id), Value::Null)
+    );
+    assert_eq!(rows().await, before);
+    t.ada.delete(&path).await.is(204);
+    t.ada.get(&path).await.refused(404);
+    assert_eq!(t.app.place.count("import_pieces").await, 0);
+}
+
+#[tokio::test]
+async fn pieces_arrive_in_order_and_other_archives_are_refused() {
+    let t = team().await;
+    let archive = export(&[]);
+    let total = archive.len();
+    let import = created(&t.ada).await;
+    put(
+        &t.ada,
+        &import,
+        &format!("bytes 10-19/{total}"),
+        &archive[10..20],
+    )
+    .await
+    .refused(409);
+    put(&t.ada, &import, "bytes 0-9", &archive[..10])
+        .await
+        .refused(400);
+    put(
+        &t.ada,
+        &import,
+        &format!("bytes 0-9/{total}"),
+        &archive[..5],
+    )
+    .await
+    .refused(400);
+    put(
+        &t.ada,
+        &import,
+        &format!("bytes 0-9/{}", 9_u64 << 30),
+        &archive[..10],
+    )
+    .await
+    .refused(413);
+    for _ in 0..2 {
+        let sent = put(
+            &t.ada,
+            &import,
+            &format!("bytes 0-9/{total}"),
+            &archive[..10],
+        )
+        .await
+        .ok();
+        assert_eq!(sent["received"], 10);
+    }
+    t.ada
+        .act(&format!("/v1/imports/{import}/start"))
+        .await
+        .refused(409);
+    put(
+        &t.bo,
+        &import,
+        &format!("bytes 10-19/{total}"),
+        &archive[10..20],
+    )
+    .await
+    .refused(403);
+    for (bad, cause) in [
+        (b"no zip at all".to_vec(), "not a zip"),
+        (
+            zipped(&[("readme.txt", b"hello".to_vec())]),
+            "no channels.json",
+        ),
+    ] {
+        let import = created(&t.ada).await;
+        let refused = upload(&t.ada, &import, &bad).await;
+        assert_eq!(refused.status, 422);
+        assert!(
+            refused.text.contains("unknown_archive") && refused.text.contains(cause),
+            "{}",
+            refused.text
+        );
+        let import = t.ada.get(&format!("/v1/imports/{import}")).await.ok();
+        assert_eq!(import["state"], "failed");
+    }
+}
+
+#[tokio::test]
+async fn the_command_imports_an_archive() {
+    let t = team().await;
+    let (_, key) = t.ada.make_key(&["workspace:admin"]).await;
+    assert_ne!(key, SECRET_KEY);
+    let file = std::env::temp_dir().join(format!("{}.zip", created(&t.ada).await));
+    std::fs::write(&file, export(&[("old-news/2021-05-04.json", json!([]))])).unwrap();
+    let run = async |more: &[&str]| -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_openvibe"));
+        command
+            .env_clear()
+            .arg("import")
+            .arg(&file)
+            .args(["--url", &t.app.base, "--key", &key])
+            .args(more);
+        let running = move || command.output().unwrap();
+        openvibe::blocking::blocking((), running).await.unwrap()
+    };
+    let shown = run(&["--dry-run"]).await;
+    let printed = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.status.success() && printed.contains("11 messages"),
+        "{shown:?}"
+    );
+    assert_eq!(
+        t.app
+            .place
+            .numbers(&["select count(*) from messages".to_owned()])
+            .await,
+        [0]
+    );
+    let done = run(&["--yes"]).await;
+    let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(
+        done.status.success() && printed.contains("11 imported"),
+        "{done:?}"
+    );
+    std::fs::remove_file(&file).unwrap();
+}
