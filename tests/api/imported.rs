@@ -285,10 +285,8 @@ async fn a_placeholder_is_an_author_and_a_mention_but_not_a_person() {
         })
         .await;
     inserted.unwrap();
-    let gone = Person {
-        id: placeholder.to_string(),
-        ..t.bo.clone()
-    };
+    let mut gone = t.bo.clone();
+    gone.id = placeholder.to_string();
     import(&t, &[(thread, &gone, MAY_2021, "I was here.")]).await;
     let messages =
         t.bo.get(&format!("/v1/threads/{thread}/messages"))

@@ -2724,6 +2724,190 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/imports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the newest imports of the workspace, newest first
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["list_imports"];
+        put?: never;
+        /**
+         * Create an import, whose archive is uploaded next
+         * @description 409 `import_running` while another import is running in the workspace.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["create_import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an import and its progress
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["get_import"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an import that has not started, with its archive; undo any other
+         * @description Undoing removes the messages and files of the import, and channels, placeholders, and bots that nothing else uses. Threads in which people
+         *     have written since keep what they wrote. The import is `undoing`, and then `undone`.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        delete: operations["delete_import"];
+        options?: never;
+        head?: never;
+        /**
+         * Choose what becomes of people and channels of an archive, before the import starts
+         * @description People can only be matched with members. What was private in the archive can only become a channel of its own, with the people who
+         *     could read it.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        patch: operations["patch_import"];
+        trace?: never;
+    };
+    "/v1/imports/{id}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Upload the next piece of an archive
+         * @description `Content-Range` names the bytes and the size of the whole archive: `bytes 0-1048575/5242880`. A piece has at most 16 MiB; a repeated
+         *     one changes nothing. 409 `wrong_offset` if it is not the next one. The last piece is answered with 422 `unknown_archive` if the archive
+         *     has no known format.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        put: operations["put_archive"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause a running import; what is being stored is stored
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["pause_import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what an import would do; nothing is stored yet
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["get_preview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what became of each record that was read
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["get_report"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume a paused import where it was
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["resume_import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start an import that is ready
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["start_import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/inbox": {
         parameters: {
             query?: never;
@@ -3035,6 +3219,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/members/placeholders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List placeholders, the oldest first: people of imported archives who have no account here
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["list_placeholders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/members/{user_id}": {
         parameters: {
             query?: never;
@@ -3115,6 +3319,29 @@ export interface paths {
         get: operations["export_member"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/members/{user_id}/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Merge a placeholder into a member
+         * @description The member gets the placeholder's channels, private and direct ones too, at once, and then its messages, mentions, and reactions. The
+         *     placeholder is deleted. This cannot be undone.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["merge_member"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4461,9 +4688,10 @@ export interface paths {
         post?: never;
         /**
          * Delete a chat with an agent
-         * @description A person deletes their own chats, admins the examples of the workspace; other threads cannot be deleted. The thread is hidden at once; its messages, and everything that was made from them, are removed in the background. This cannot be undone.
+         * @description A person deletes their own chats, admins the examples of the workspace; other threads cannot be deleted. The thread is hidden at once;
+         *     its messages, and everything that was made from them, are removed in the background. This cannot be undone.
          *
-         *     **Access:** members; keys need `chat:write`.
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["delete_thread"];
         options?: never;
@@ -5760,6 +5988,58 @@ export interface components {
         };
         /** @enum {string} */
         Approver: "any_member" | "admin" | "specific_user";
+        /** @description An import of an archive. */
+        ArchiveImport: {
+            /** @enum {string} */
+            object: "import";
+            id: components["schemas"]["ImportId"];
+            /** @description Null until it was detected. */
+            format: ("slack" | "mattermost") | null;
+            /** @description Such as `slack:T024BE7LD`; null until the archive was read. */
+            source: string | null;
+            /**
+             * @description `receiving`: The archive is being uploaded.
+             *
+             *     `reading`: The archive is being read for the preview.
+             *
+             *     `undoing`: What the import stored is being removed.
+             * @enum {string}
+             */
+            state: "receiving" | "reading" | "ready" | "running" | "paused" | "done" | "failed" | "undoing" | "undone";
+            /** @enum {string} */
+            phase: "people" | "channels" | "messages";
+            options: components["schemas"]["ImportOptions"];
+            /**
+             * Format: int64
+             * @description Bytes of the archive that were received, and all of them; null until the first piece was received.
+             */
+            received: number;
+            /** Format: int64 */
+            size_bytes: number | null;
+            /**
+             * Format: int64
+             * @description Messages that were read.
+             */
+            done: number;
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            per_second: number;
+            /**
+             * Format: int64
+             * @description Seconds until the end; null if the import is not running.
+             */
+            eta_s: number | null;
+            /** Format: int64 */
+            left_out: number;
+            /** Format: int64 */
+            problems: number;
+            /** @description Why the import is paused or failed. */
+            problem: string | null;
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            finished_at: components["schemas"]["Timestamp"] | null;
+        };
         /** @description Response of `DELETE /v1/agents/{id}`. */
         Archived: {
             id: components["schemas"]["AgentId"];
@@ -5807,7 +6087,7 @@ export interface components {
          *     `member.not_suspended`: A provider wanted to suspend the last admin, or an admin of the server.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
+        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -5936,6 +6216,23 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
+        /** @description An event as it is stored and sent. */
+        BotEvent: {
+            /** @enum {string} */
+            type: "bot.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                bot: components["schemas"]["BotSummary"];
+            };
+        };
         /** @description Fields of a new bot. */
         BotForm: {
             name: string;
@@ -5982,6 +6279,12 @@ export interface components {
          * @enum {string}
          */
         BotStatus: "active" | "paused";
+        /** @description A bot, so that clients can name it. */
+        BotSummary: {
+            id: components["schemas"]["BotId"];
+            handle: string;
+            name: string;
+        };
         /** @description A bot with its keys. */
         BotWithKeys: components["schemas"]["Bot"] & {
             /** @description Keys of the bot, oldest first; empty unless the caller is an admin. */
@@ -6283,6 +6586,23 @@ export interface components {
         };
         /** @description ID of a channel: `chan_` and 26 base-32 characters */
         ChannelId: string;
+        /** @description An event as it is stored and sent. */
+        ChannelImportedEvent: {
+            /** @enum {string} */
+            type: "channel.imported";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                channel_id: components["schemas"]["ChannelId"];
+            };
+        };
         /** @enum {string} */
         ChannelKind: "public" | "private" | "direct";
         /** @description An event as it is stored and sent. */
@@ -7264,7 +7584,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "request_not_found" | "request_cut" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_https" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_devices" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_https" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_devices" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -7317,7 +7637,7 @@ export interface components {
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "channel.created" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated" | "inbox.updated";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "bot.updated" | "channel.created" | "channel.updated" | "channel.archived" | "channel.imported" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "thread.deleted" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated" | "inbox.updated";
         /** @description A page of the event log. */
         Events: {
             /** @enum {string} */
@@ -7934,6 +8254,245 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /** @description A channel of the archive. */
+        ImportChannel: {
+            key: string;
+            name: string;
+            /**
+             * @description Kind of a channel of the source.
+             * @enum {string}
+             */
+            kind: "public" | "private" | "direct";
+            /** Format: int64 */
+            members: number;
+            /**
+             * Format: int64
+             * @description Entries of its files, including those that will be left out.
+             */
+            messages: number;
+            /**
+             * @description What becomes of a channel.
+             *
+             *     `new`: A channel of its own.
+             *
+             *     `joins`: The messages go to an existing channel.
+             * @enum {string}
+             */
+            becomes?: "new" | "joins" | "left_out";
+            channel_id: components["schemas"]["ChannelId"] | null;
+        };
+        /** @description Numbers of records of one kind. `read` is the sum of the others. */
+        ImportCounts: {
+            /**
+             * Format: int64
+             * @default 0
+             */
+            read?: number;
+            /**
+             * Format: int64
+             * @description New here.
+             * @default 0
+             */
+            imported?: number;
+            /**
+             * Format: int64
+             * @description Here since an earlier import, or matched with a person or channel that was here.
+             * @default 0
+             */
+            existing?: number;
+            /**
+             * Format: int64
+             * @description Copies of other records.
+             * @default 0
+             */
+            merged?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            left_out?: number;
+        };
+        /** @description Input for a new import. */
+        ImportForm: {
+            /**
+             * @description Detected by default.
+             * @default null
+             */
+            format?: ("slack" | "mattermost") | null;
+            /**
+             * @default {
+             *       "channels": {},
+             *       "fetch": false,
+             *       "group": null,
+             *       "people": {}
+             *     }
+             */
+            options?: components["schemas"]["ImportOptions"];
+        };
+        /** @description ID of an import: `imp_` and 26 base-32 characters */
+        ImportId: string;
+        /** @description Records that were left out for the same reason. */
+        ImportLeftOut: {
+            /** @description `people`, `channels`, `messages`, or `files`. */
+            kind: string;
+            reason: string;
+            /** Format: int64 */
+            count: number;
+            /** @description The first places in the archive; at most 20. */
+            places: string[];
+        };
+        /** @description Numbers of what an archive contains. */
+        ImportNumbers: {
+            /**
+             * Format: int64
+             * @default 0
+             */
+            people?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            channels?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            private_channels?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            direct_channels?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            messages?: number;
+            /**
+             * Format: int64
+             * @description Entries that will be left out: joins, renames, deleted messages, and so on.
+             * @default 0
+             */
+            left_out?: number;
+            /**
+             * Format: int64
+             * @description Files whose bytes are in the archive, that are only links, and that the source does not have.
+             * @default 0
+             */
+            files_here?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            files_linked?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            files_missing?: number;
+            /**
+             * Format: int64
+             * @description Bytes of the texts.
+             * @default 0
+             */
+            text_bytes?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            minutes?: number;
+        };
+        /** @description Choices about an import. */
+        ImportOptions: {
+            /**
+             * @description Members of the workspace, by key of the person in the archive.
+             * @default {}
+             */
+            people?: {
+                [key: string]: components["schemas"]["UserId"];
+            };
+            /**
+             * @description `new`, `leave_out`, or the ID of a public channel, by key of the channel in the archive.
+             * @default {}
+             */
+            channels?: {
+                [key: string]: string;
+            };
+            /**
+             * @description How messages of direct channels become threads; one per day by default.
+             * @default null
+             */
+            group?: ("day" | "message") | null;
+            /**
+             * @description Whether files that are not in the archive are fetched from the source.
+             * @default false
+             */
+            fetch?: boolean;
+        };
+        /** @description Changes to an import that has not started. People and channels that are not named keep their choice. */
+        ImportPatch: {
+            /** @default {} */
+            people?: {
+                [key: string]: components["schemas"]["UserId"];
+            };
+            /** @default {} */
+            channels?: {
+                [key: string]: string;
+            };
+            /** @default null */
+            group?: ("day" | "message") | null;
+            /** @default null */
+            fetch?: boolean | null;
+        };
+        /** @description A person of the archive. */
+        ImportPerson: {
+            key: string;
+            name: string;
+            email: string | null;
+            is_bot: boolean;
+            match_id: components["schemas"]["UserId"] | null;
+        };
+        /** @description What an import would do. */
+        ImportPreview: {
+            /**
+             * @description Such as `slack:T024BE7LD`. A later archive of the same source adds only what is new.
+             * @default
+             */
+            source?: string;
+            /**
+             * @default {
+             *       "channels": 0,
+             *       "direct_channels": 0,
+             *       "files_here": 0,
+             *       "files_linked": 0,
+             *       "files_missing": 0,
+             *       "left_out": 0,
+             *       "messages": 0,
+             *       "minutes": 0,
+             *       "people": 0,
+             *       "private_channels": 0,
+             *       "text_bytes": 0
+             *     }
+             */
+            counts?: components["schemas"]["ImportNumbers"];
+            /** @default [] */
+            people?: components["schemas"]["ImportPerson"][];
+            /** @default [] */
+            channels?: components["schemas"]["ImportChannel"][];
+            /** @default [] */
+            problems?: string[];
+        };
+        /** @description What became of the records of an archive. */
+        ImportReport: {
+            /** @default {} */
+            kinds?: {
+                [key: string]: components["schemas"]["ImportCounts"];
+            };
+            /** @default [] */
+            left_out?: components["schemas"]["ImportLeftOut"][];
+            /** @default [] */
+            problems?: string[];
+        };
         /** @description An agent that was created from an export or from files. */
         Imported: components["schemas"]["Agent"] & {
             /** @description Effect of each file, by path. */
@@ -8413,6 +8972,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["ApiKey"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_ArchiveImport: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["ArchiveImport"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -9020,7 +9594,6 @@ export interface components {
             id: components["schemas"]["MessageId"];
             channel_id: components["schemas"]["ChannelId"];
             thread_id: components["schemas"]["ThreadId"] | null;
-            /** @description The bot that sent it; null for a person. */
             bot_id: components["schemas"]["BotId"] | null;
             user_id: components["schemas"]["UserId"] | null;
             /** @description Name of the sender. */
@@ -9093,10 +9666,10 @@ export interface components {
             avatar_url: string | null;
             role: components["schemas"]["Role"];
             /**
-             * @description State of a membership. A suspended one gives no access, and keeps its role and channels until it is restored.
+             * @description Whether a membership gives access. A suspended one keeps its role and channels until it is restored; a placeholder is a person of an imported archive, who has no account.
              * @enum {string}
              */
-            status: "active" | "suspended";
+            status: "active" | "suspended" | "placeholder";
             joined_at: components["schemas"]["Timestamp"];
         };
         /** @description An event as it is stored and sent. */
@@ -9373,6 +9946,10 @@ export interface components {
          * @enum {string}
          */
         MentionLimit: "nobody" | "people" | "everyone";
+        MergeForm: {
+            /** @description The member who the placeholder is. */
+            into: components["schemas"]["UserId"];
+        };
         Message: {
             id: components["schemas"]["MessageId"];
             workspace_id: components["schemas"]["WorkspaceId"];
@@ -9382,7 +9959,8 @@ export interface components {
             parent_id: components["schemas"]["MessageId"] | null;
             /**
              * Format: int64
-             * @description Sequence number of the message's `message.created` event; messages of a conversation are sorted by this number.
+             * @description Sequence number of the message's `message.created` event; messages of a conversation are sorted by this number. It is negative
+             *     for imported messages, which have no event.
              */
             seq: number;
             author: components["schemas"]["MessageAuthor"];
@@ -9492,6 +10070,10 @@ export interface components {
             shown_as?: components["schemas"]["ShownAs"];
             /** @description Previews of links that bots added to a person's message; at most 5. */
             unfurls?: components["schemas"]["Unfurl"][];
+            /** @description Import that brought the message. */
+            import_id?: components["schemas"]["ImportId"];
+            /** @description Later import of the same source that changed the text. */
+            updated_by_import_id?: components["schemas"]["ImportId"];
             /** @description Users who are notified of a resolution message as if it mentioned them. */
             notify_user_ids?: components["schemas"]["UserId"][];
         };
@@ -11070,6 +11652,11 @@ export interface components {
          * @enum {string}
          */
         ReasoningEffort: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
+        /** @description Bytes of an archive that were received. */
+        ReceivedArchive: {
+            /** Format: int64 */
+            received: number;
+        };
         /** @description A notification for a device in the last week. */
         RecentDelivery: {
             at: components["schemas"]["Timestamp"];
@@ -12124,7 +12711,7 @@ export interface components {
             days_left: number | null;
         };
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ChannelImportedEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"];
         /** @description Changes to the choices of the server's admins. Omitted fields are unchanged. */
         ServerForm: {
             /** @description Permits that the server looks for new versions once a day. */
@@ -13552,6 +14139,18 @@ export interface components {
          * @enum {string}
          */
         UnavailableBecause: "client_only" | "no_runner" | "not_registered" | "not_allowed" | "not_accepted" | "disabled";
+        /** @description Preview of a link, as a bot described it. */
+        Unfurl: {
+            /** @description The link in the message. */
+            url: string;
+            bot_id: components["schemas"]["BotId"];
+            /** @description Name of the bot when it added the preview. */
+            bot_name: string;
+            /** @description Markdown. */
+            content: string;
+            /** @description Color of the bar beside the preview: `#rrggbb`. */
+            color?: string;
+        };
         /** @description Fields of `POST` and `PUT` requests for agents; omitted fields get their defaults. */
         UnnamedAgent: {
             /** @description Set by the server; ignored in requests. */
@@ -14127,41 +14726,6 @@ export interface components {
         };
         WritingCatchUp: {
             task: components["schemas"]["Task"];
-        };
-        /** @description Preview of a link, as a bot described it. */
-        Unfurl: {
-            /** @description The link in the message. */
-            url: string;
-            bot_id: components["schemas"]["BotId"];
-            /** @description Name of the bot when it added the preview. */
-            bot_name: string;
-            /** @description Markdown. */
-            content: string;
-            /** @description Color of the bar beside the preview: `#rrggbb`. */
-            color?: string;
-        };
-        /** @description A bot, so that clients can name it. */
-        BotSummary: {
-            id: components["schemas"]["BotId"];
-            handle: string;
-            name: string;
-        };
-        /** @description An event as it is stored and sent. */
-        BotEvent: {
-            /** @enum {string} */
-            type: "bot.updated";
-            /**
-             * Format: int64
-             * @description Number of the event in its workspace; there are no gaps.
-             */
-            seq: number;
-            ts: components["schemas"]["Timestamp"];
-            channel_id: components["schemas"]["ChannelId"] | null;
-            thread_id: components["schemas"]["ThreadId"] | null;
-            fork_id: components["schemas"]["ForkId"] | null;
-            data: {
-                bot: components["schemas"]["BotSummary"];
-            };
         };
     };
     responses: {
@@ -19264,8 +19828,15 @@ export interface operations {
                      *           "handle": "ada",
                      *           "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_used_at": null,
+                     *           "link_domains": [
+                     *             "…"
+                     *           ],
                      *           "name": "Ada",
                      *           "object": "bot",
+                     *           "scopes": [
+                     *             "chat:read"
+                     *           ],
+                     *           "show_emails": false,
                      *           "status": "active",
                      *           "version": 1
                      *         }
@@ -19328,8 +19899,15 @@ export interface operations {
                      *       "handle": "ada",
                      *       "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_used_at": null,
+                     *       "link_domains": [
+                     *         "…"
+                     *       ],
                      *       "name": "Ada",
                      *       "object": "bot",
+                     *       "scopes": [
+                     *         "chat:read"
+                     *       ],
+                     *       "show_emails": false,
                      *       "status": "active",
                      *       "version": 1
                      *     }
@@ -19388,8 +19966,15 @@ export interface operations {
                      *         }
                      *       ],
                      *       "last_used_at": null,
+                     *       "link_domains": [
+                     *         "…"
+                     *       ],
                      *       "name": "Ada",
                      *       "object": "bot",
+                     *       "scopes": [
+                     *         "chat:read"
+                     *       ],
+                     *       "show_emails": false,
                      *       "status": "active",
                      *       "version": 1
                      *     }
@@ -19481,8 +20066,15 @@ export interface operations {
                      *       "handle": "ada",
                      *       "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_used_at": null,
+                     *       "link_domains": [
+                     *         "…"
+                     *       ],
                      *       "name": "Ada",
                      *       "object": "bot",
+                     *       "scopes": [
+                     *         "chat:read"
+                     *       ],
+                     *       "show_emails": false,
                      *       "status": "active",
                      *       "version": 1
                      *     }
@@ -20033,8 +20625,15 @@ export interface operations {
                      *       "handle": "ada",
                      *       "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_used_at": null,
+                     *       "link_domains": [
+                     *         "…"
+                     *       ],
                      *       "name": "Ada",
                      *       "object": "bot",
+                     *       "scopes": [
+                     *         "chat:read"
+                     *       ],
+                     *       "show_emails": false,
                      *       "status": "active",
                      *       "version": 1
                      *     }
@@ -20900,6 +21499,7 @@ export interface operations {
                      *           ],
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -20932,7 +21532,16 @@ export interface operations {
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "truncated": false
+                     *           "truncated": false,
+                     *           "unfurls": [
+                     *             {
+                     *               "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "bot_name": "…",
+                     *               "content": "Monday: two quiet days before the fair.",
+                     *               "url": "https://chat.example.org/invite/…"
+                     *             }
+                     *           ],
+                     *           "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "parent_id": null,
                      *         "reactions": [
@@ -21082,6 +21691,7 @@ export interface operations {
                      *           ],
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -21114,7 +21724,16 @@ export interface operations {
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "truncated": false
+                     *           "truncated": false,
+                     *           "unfurls": [
+                     *             {
+                     *               "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "bot_name": "…",
+                     *               "content": "Monday: two quiet days before the fair.",
+                     *               "url": "https://chat.example.org/invite/…"
+                     *             }
+                     *           ],
+                     *           "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "parent_id": null,
                      *         "reactions": [
@@ -23141,6 +23760,7 @@ export interface operations {
                      *             ],
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -23173,7 +23793,16 @@ export interface operations {
                      *             "steps": 0,
                      *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "truncated": false
+                     *             "truncated": false,
+                     *             "unfurls": [
+                     *               {
+                     *                 "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "bot_name": "…",
+                     *                 "content": "Monday: two quiet days before the fair.",
+                     *                 "url": "https://chat.example.org/invite/…"
+                     *               }
+                     *             ],
+                     *             "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "parent_id": null,
                      *           "reactions": [
@@ -23288,6 +23917,7 @@ export interface operations {
                      *           ],
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -23320,7 +23950,16 @@ export interface operations {
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "truncated": false
+                     *           "truncated": false,
+                     *           "unfurls": [
+                     *             {
+                     *               "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "bot_name": "…",
+                     *               "content": "Monday: two quiet days before the fair.",
+                     *               "url": "https://chat.example.org/invite/…"
+                     *             }
+                     *           ],
+                     *           "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "parent_id": null,
                      *         "reactions": [
@@ -23439,6 +24078,7 @@ export interface operations {
                      *           ],
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -23471,7 +24111,16 @@ export interface operations {
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "truncated": false
+                     *           "truncated": false,
+                     *           "unfurls": [
+                     *             {
+                     *               "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "bot_name": "…",
+                     *               "content": "Monday: two quiet days before the fair.",
+                     *               "url": "https://chat.example.org/invite/…"
+                     *             }
+                     *           ],
+                     *           "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "parent_id": null,
                      *         "reactions": [
@@ -23757,6 +24406,7 @@ export interface operations {
                      *           ],
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -23789,7 +24439,16 @@ export interface operations {
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "truncated": false
+                     *           "truncated": false,
+                     *           "unfurls": [
+                     *             {
+                     *               "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "bot_name": "…",
+                     *               "content": "Monday: two quiet days before the fair.",
+                     *               "url": "https://chat.example.org/invite/…"
+                     *             }
+                     *           ],
+                     *           "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "parent_id": null,
                      *         "reactions": [
@@ -25423,6 +26082,683 @@ export interface operations {
             };
         };
     };
+    list_imports: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "done": 0,
+                     *           "eta_s": null,
+                     *           "finished_at": null,
+                     *           "format": null,
+                     *           "id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "left_out": 0,
+                     *           "object": "import",
+                     *           "options": {
+                     *             "channels": {},
+                     *             "fetch": false,
+                     *             "group": null,
+                     *             "people": {}
+                     *           },
+                     *           "per_second": 0,
+                     *           "phase": "people",
+                     *           "problem": null,
+                     *           "problems": 0,
+                     *           "received": 0,
+                     *           "size_bytes": null,
+                     *           "source": null,
+                     *           "state": "receiving",
+                     *           "total": 0
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_ArchiveImport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_import: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "format": "slack"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImportForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "done": 0,
+                     *       "eta_s": null,
+                     *       "finished_at": null,
+                     *       "format": null,
+                     *       "id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": 0,
+                     *       "object": "import",
+                     *       "options": {
+                     *         "channels": {},
+                     *         "fetch": false,
+                     *         "group": null,
+                     *         "people": {}
+                     *       },
+                     *       "per_second": 0,
+                     *       "phase": "people",
+                     *       "problem": null,
+                     *       "problems": 0,
+                     *       "received": 0,
+                     *       "size_bytes": null,
+                     *       "source": null,
+                     *       "state": "receiving",
+                     *       "total": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ArchiveImport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_import: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an import: `imp_` and 26 base-32 characters */
+                id: components["schemas"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "done": 0,
+                     *       "eta_s": null,
+                     *       "finished_at": null,
+                     *       "format": null,
+                     *       "id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": 0,
+                     *       "object": "import",
+                     *       "options": {
+                     *         "channels": {},
+                     *         "fetch": false,
+                     *         "group": null,
+                     *         "people": {}
+                     *       },
+                     *       "per_second": 0,
+                     *       "phase": "people",
+                     *       "problem": null,
+                     *       "problems": 0,
+                     *       "received": 0,
+                     *       "size_bytes": null,
+                     *       "source": null,
+                     *       "state": "receiving",
+                     *       "total": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ArchiveImport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_import: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an import: `imp_` and 26 base-32 characters */
+                id: components["schemas"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "done": 0,
+                     *       "eta_s": null,
+                     *       "finished_at": null,
+                     *       "format": null,
+                     *       "id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": 0,
+                     *       "object": "import",
+                     *       "options": {
+                     *         "channels": {},
+                     *         "fetch": false,
+                     *         "group": null,
+                     *         "people": {}
+                     *       },
+                     *       "per_second": 0,
+                     *       "phase": "people",
+                     *       "problem": null,
+                     *       "problems": 0,
+                     *       "received": 0,
+                     *       "size_bytes": null,
+                     *       "source": null,
+                     *       "state": "receiving",
+                     *       "total": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ArchiveImport"];
+                };
+            };
+            /** @description The import was deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_import: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an import: `imp_` and 26 base-32 characters */
+                id: components["schemas"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "group": "day"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImportPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "done": 0,
+                     *       "eta_s": null,
+                     *       "finished_at": null,
+                     *       "format": null,
+                     *       "id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": 0,
+                     *       "object": "import",
+                     *       "options": {
+                     *         "channels": {},
+                     *         "fetch": false,
+                     *         "group": null,
+                     *         "people": {}
+                     *       },
+                     *       "per_second": 0,
+                     *       "phase": "people",
+                     *       "problem": null,
+                     *       "problems": 0,
+                     *       "received": 0,
+                     *       "size_bytes": null,
+                     *       "source": null,
+                     *       "state": "receiving",
+                     *       "total": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ArchiveImport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_archive: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The bytes, and the size of the archive. */
+                "Content-Range": string;
+            };
+            path: {
+                /** @description ID of an import: `imp_` and 26 base-32 characters */
+                id: components["schemas"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": number[];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "received": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReceivedArchive"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    pause_import: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an import: `imp_` and 26 base-32 characters */
+                id: components["schemas"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "done": 0,
+                     *       "eta_s": null,
+                     *       "finished_at": null,
+                     *       "format": null,
+                     *       "id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": 0,
+                     *       "object": "import",
+                     *       "options": {
+                     *         "channels": {},
+                     *         "fetch": false,
+                     *         "group": null,
+                     *         "people": {}
+                     *       },
+                     *       "per_second": 0,
+                     *       "phase": "people",
+                     *       "problem": null,
+                     *       "problems": 0,
+                     *       "received": 0,
+                     *       "size_bytes": null,
+                     *       "source": null,
+                     *       "state": "receiving",
+                     *       "total": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ArchiveImport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_preview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an import: `imp_` and 26 base-32 characters */
+                id: components["schemas"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channels": [
+                     *         {
+                     *           "channel_id": null,
+                     *           "key": "…",
+                     *           "kind": "public",
+                     *           "members": 0,
+                     *           "messages": 0,
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
+                     *       "counts": {
+                     *         "channels": 0,
+                     *         "direct_channels": 0,
+                     *         "files_here": 0,
+                     *         "files_linked": 0,
+                     *         "files_missing": 0,
+                     *         "left_out": 0,
+                     *         "messages": 0,
+                     *         "minutes": 0,
+                     *         "people": 0,
+                     *         "private_channels": 0,
+                     *         "text_bytes": 0
+                     *       },
+                     *       "people": [
+                     *         {
+                     *           "email": null,
+                     *           "is_bot": false,
+                     *           "key": "…",
+                     *           "match_id": null,
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
+                     *       "problems": [
+                     *         "…"
+                     *       ],
+                     *       "source": "…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportPreview"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_report: {
+        parameters: {
+            query?: {
+                /** @description `json`, the default, or `md` for Markdown. */
+                format?: "json" | "md";
+            };
+            header?: never;
+            path: {
+                /** @description ID of an import: `imp_` and 26 base-32 characters */
+                id: components["schemas"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "kinds": {},
+                     *       "left_out": [
+                     *         {
+                     *           "count": 0,
+                     *           "kind": "…",
+                     *           "places": [
+                     *             "…"
+                     *           ],
+                     *           "reason": "…"
+                     *         }
+                     *       ],
+                     *       "problems": [
+                     *         "…"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportReport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    resume_import: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an import: `imp_` and 26 base-32 characters */
+                id: components["schemas"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "done": 0,
+                     *       "eta_s": null,
+                     *       "finished_at": null,
+                     *       "format": null,
+                     *       "id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": 0,
+                     *       "object": "import",
+                     *       "options": {
+                     *         "channels": {},
+                     *         "fetch": false,
+                     *         "group": null,
+                     *         "people": {}
+                     *       },
+                     *       "per_second": 0,
+                     *       "phase": "people",
+                     *       "problem": null,
+                     *       "problems": 0,
+                     *       "received": 0,
+                     *       "size_bytes": null,
+                     *       "source": null,
+                     *       "state": "receiving",
+                     *       "total": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ArchiveImport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    start_import: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an import: `imp_` and 26 base-32 characters */
+                id: components["schemas"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "done": 0,
+                     *       "eta_s": null,
+                     *       "finished_at": null,
+                     *       "format": null,
+                     *       "id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "left_out": 0,
+                     *       "object": "import",
+                     *       "options": {
+                     *         "channels": {},
+                     *         "fetch": false,
+                     *         "group": null,
+                     *         "people": {}
+                     *       },
+                     *       "per_second": 0,
+                     *       "phase": "people",
+                     *       "problem": null,
+                     *       "problems": 0,
+                     *       "received": 0,
+                     *       "size_bytes": null,
+                     *       "source": null,
+                     *       "state": "receiving",
+                     *       "total": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ArchiveImport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_inbox: {
         parameters: {
             query?: {
@@ -25570,6 +26906,7 @@ export interface operations {
                      *             ],
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -25602,7 +26939,16 @@ export interface operations {
                      *             "steps": 0,
                      *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "truncated": false
+                     *             "truncated": false,
+                     *             "unfurls": [
+                     *               {
+                     *                 "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "bot_name": "…",
+                     *                 "content": "Monday: two quiet days before the fair.",
+                     *                 "url": "https://chat.example.org/invite/…"
+                     *               }
+                     *             ],
+                     *             "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "parent_id": null,
                      *           "reactions": [
@@ -26512,6 +27858,63 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_placeholders: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only objects created after the one with this ID. */
+                after?: string;
+                /** @description Only objects created before the one with this ID. */
+                before?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "avatar_url": null,
+                     *           "email": "ada@example.org",
+                     *           "handle": "ada",
+                     *           "joined_at": "2026-11-20T09:30:00.000Z",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "status": "active",
+                     *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Member"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     get_member: {
         parameters: {
             query?: never;
@@ -26772,6 +28175,63 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    merge_member: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path: {
+                /** @description ID of a person: `user_` and 26 base-32 characters */
+                user_id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "into": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MergeForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "avatar_url": null,
+                     *       "email": "ada@example.org",
+                     *       "handle": "ada",
+                     *       "joined_at": "2026-11-20T09:30:00.000Z",
+                     *       "name": "Ada",
+                     *       "role": "admin",
+                     *       "status": "active",
+                     *       "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Member"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -27514,6 +28974,7 @@ export interface operations {
                      *         ],
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -27546,7 +29007,16 @@ export interface operations {
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "truncated": false
+                     *         "truncated": false,
+                     *         "unfurls": [
+                     *           {
+                     *             "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "bot_name": "…",
+                     *             "content": "Monday: two quiet days before the fair.",
+                     *             "url": "https://chat.example.org/invite/…"
+                     *           }
+                     *         ],
+                     *         "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       },
                      *       "parent_id": null,
                      *       "reactions": [
@@ -27648,6 +29118,7 @@ export interface operations {
                      *         ],
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -27680,7 +29151,16 @@ export interface operations {
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "truncated": false
+                     *         "truncated": false,
+                     *         "unfurls": [
+                     *           {
+                     *             "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "bot_name": "…",
+                     *             "content": "Monday: two quiet days before the fair.",
+                     *             "url": "https://chat.example.org/invite/…"
+                     *           }
+                     *         ],
+                     *         "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       },
                      *       "parent_id": null,
                      *       "reactions": [
@@ -27793,6 +29273,7 @@ export interface operations {
                      *         ],
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -27825,7 +29306,16 @@ export interface operations {
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "truncated": false
+                     *         "truncated": false,
+                     *         "unfurls": [
+                     *           {
+                     *             "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "bot_name": "…",
+                     *             "content": "Monday: two quiet days before the fair.",
+                     *             "url": "https://chat.example.org/invite/…"
+                     *           }
+                     *         ],
+                     *         "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       },
                      *       "parent_id": null,
                      *       "reactions": [
@@ -27935,6 +29425,7 @@ export interface operations {
                      *         ],
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -27967,7 +29458,16 @@ export interface operations {
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "truncated": false
+                     *         "truncated": false,
+                     *         "unfurls": [
+                     *           {
+                     *             "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "bot_name": "…",
+                     *             "content": "Monday: two quiet days before the fair.",
+                     *             "url": "https://chat.example.org/invite/…"
+                     *           }
+                     *         ],
+                     *         "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       },
                      *       "parent_id": null,
                      *       "reactions": [
@@ -28076,6 +29576,7 @@ export interface operations {
                      *         ],
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -28108,7 +29609,16 @@ export interface operations {
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "truncated": false
+                     *         "truncated": false,
+                     *         "unfurls": [
+                     *           {
+                     *             "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "bot_name": "…",
+                     *             "content": "Monday: two quiet days before the fair.",
+                     *             "url": "https://chat.example.org/invite/…"
+                     *           }
+                     *         ],
+                     *         "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       },
                      *       "parent_id": null,
                      *       "reactions": [
@@ -28310,6 +29820,7 @@ export interface operations {
                      *         ],
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -28342,7 +29853,16 @@ export interface operations {
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "truncated": false
+                     *         "truncated": false,
+                     *         "unfurls": [
+                     *           {
+                     *             "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "bot_name": "…",
+                     *             "content": "Monday: two quiet days before the fair.",
+                     *             "url": "https://chat.example.org/invite/…"
+                     *           }
+                     *         ],
+                     *         "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       },
                      *       "parent_id": null,
                      *       "reactions": [
@@ -31450,6 +32970,7 @@ export interface operations {
                      *             ],
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -31482,7 +33003,16 @@ export interface operations {
                      *             "steps": 0,
                      *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "truncated": false
+                     *             "truncated": false,
+                     *             "unfurls": [
+                     *               {
+                     *                 "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "bot_name": "…",
+                     *                 "content": "Monday: two quiet days before the fair.",
+                     *                 "url": "https://chat.example.org/invite/…"
+                     *               }
+                     *             ],
+                     *             "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "object": "search_hit",
                      *           "parent_id": null,
@@ -32119,6 +33649,13 @@ export interface operations {
                      *       ],
                      *       "agents_state": "running",
                      *       "agents_truncated": false,
+                     *       "bots": [
+                     *         {
+                     *           "handle": "ada",
+                     *           "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada"
+                     *         }
+                     *       ],
                      *       "channels": [
                      *         {
                      *           "agent": null,
@@ -34012,6 +35549,7 @@ export interface operations {
                      *             ],
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -34044,7 +35582,16 @@ export interface operations {
                      *             "steps": 0,
                      *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "truncated": false
+                     *             "truncated": false,
+                     *             "unfurls": [
+                     *               {
+                     *                 "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "bot_name": "…",
+                     *                 "content": "Monday: two quiet days before the fair.",
+                     *                 "url": "https://chat.example.org/invite/…"
+                     *               }
+                     *             ],
+                     *             "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           },
                      *           "parent_id": null,
                      *           "reactions": [
@@ -34159,6 +35706,7 @@ export interface operations {
                      *           ],
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -34191,7 +35739,16 @@ export interface operations {
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "truncated": false
+                     *           "truncated": false,
+                     *           "unfurls": [
+                     *             {
+                     *               "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "bot_name": "…",
+                     *               "content": "Monday: two quiet days before the fair.",
+                     *               "url": "https://chat.example.org/invite/…"
+                     *             }
+                     *           ],
+                     *           "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "parent_id": null,
                      *         "reactions": [
@@ -34310,6 +35867,7 @@ export interface operations {
                      *           ],
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -34342,7 +35900,16 @@ export interface operations {
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "truncated": false
+                     *           "truncated": false,
+                     *           "unfurls": [
+                     *             {
+                     *               "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "bot_name": "…",
+                     *               "content": "Monday: two quiet days before the fair.",
+                     *               "url": "https://chat.example.org/invite/…"
+                     *             }
+                     *           ],
+                     *           "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         },
                      *         "parent_id": null,
                      *         "reactions": [
