@@ -98,6 +98,10 @@ impl PersonTurns {
     }
 }
 
+/// Uploads in progress, in total and per person. A request extension for handlers of uploads that identify the sender themselves.
+#[derive(Clone)]
+pub struct Uploads(pub Arc<Pool<UserId>>);
+
 /// State that requests share while they are received and handled.
 pub struct Intake {
     state: State,
@@ -324,13 +328,17 @@ impl Intake {
         &self,
         holder: &mut Holder,
         address: IpAddr,
-        request: Request,
+        mut request: Request,
         next: Next,
     ) -> Result<Response, ApiError> {
-        let path = request.uri().path();
-        if !is_api(path) {
+        if !is_api(request.uri().path()) {
+            if is_upload(&request) {
+                let uploads = Uploads(Arc::clone(&self.uploads));
+                request.extensions_mut().insert(uploads);
+            }
             return Ok(next.run(request).await);
         }
+        let path = request.uri().path();
         if path.starts_with(PROBE_PATH) && !request.body().is_end_stream() {
             // Discarded while it arrives, if the handler knows the nonce.
             let _turn = self.networks.take(net_of(address)).await?;

@@ -3,7 +3,7 @@
 use axum::{
     Extension,
     extract::Request,
-    http::{HeaderMap, StatusCode, header},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -19,10 +19,13 @@ use crate::{
     chat::messages::{MessageMetadata, Text},
     db::Conn,
     files::{self, Bounds, File, FileError, UploadBytes},
-    http::{ApiError, bodies::UploadPace},
+    http::{
+        ApiError,
+        bodies::{UploadPace, take},
+    },
     ids::FileId,
     routes::files as routes,
-    server::{UPLOADS_PATH, caller::Address},
+    server::{UPLOADS_PATH, caller::Address, intake::Uploads},
     slack::{self, AnnouncedFile, SlackFault},
 };
 
@@ -64,7 +67,7 @@ pub(super) async fn receive(
     Address(address): Address,
     Extension(UploadPace(pace_within)): Extension<UploadPace>,
     Extension(upload_bytes): Extension<UploadBytes>,
-    headers: HeaderMap,
+    Extension(Uploads(uploads)): Extension<Uploads>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let mut c = state.db.read().await?;
@@ -76,6 +79,7 @@ pub(super) async fn receive(
     let caller = auth::find_key_holder(&mut c, announced.credential_id).await?;
     drop(c);
     state.limits.act(&caller, RateClass::Uploading)?;
+    let _upload = take(&uploads, caller.user, 1)?;
     let auth::Credential::Key { workspace, .. } = caller.credential else {
         return Err(FileError::NotFound.into());
     };
@@ -92,9 +96,11 @@ pub(super) async fn receive(
     if !is_first {
         return Err(FileError::NotFound.into());
     }
-    let content_type = headers
+    let content_type = request
+        .headers()
         .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
     let size_bytes = u64::try_from(announced.size_bytes).unwrap_or(0);
     let bounds = Bounds {
         bytes_max: size_bytes,
@@ -103,6 +109,7 @@ pub(super) async fn receive(
     let permit = upload_bytes.permit(&state.db, caller.user, workspace);
     let body = request.into_body().into_data_stream();
     let name = &announced.name;
+    let content_type = content_type.as_deref();
     let received =
         files::receive_named(&state.blobs, permit, content_type, name, body, bounds).await?;
     if received.size_bytes != size_bytes {
