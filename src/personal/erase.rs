@@ -194,6 +194,12 @@ pub async fn begin(
         avatar_url: None,
         ..member.clone()
     };
+    // The keys, by which these are found, are deleted with the membership.
+    c.q("delete from slack_uploads where credential_id in (select id from api_keys where workspace_id = $1 and user_id = $2)")
+        .bind(actor.workspace)
+        .bind(user)
+        .run()
+        .await?;
     auth::remove_member(c, actor.workspace, &member, &nameless).await?;
     let id = Uuid::now_v7();
     c.q("insert into erasures (id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, account_deleted, \
