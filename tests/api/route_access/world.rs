@@ -189,8 +189,12 @@ impl AccessFixture {
             let ended = futures::future::select_all(ends);
             drop(tokio::time::timeout(Duration::from_millis(50), ended).await);
         }
-        let open = ["select count(*) from erasures where finished_at is null".to_owned()];
-        while self.app.place.numbers(&open).await != [0] {
+        let open = [
+            "select count(*) from erasures where finished_at is null",
+            "select count(*) from thread_removals",
+        ]
+        .map(str::to_owned);
+        while self.app.place.numbers(&open).await != [0, 0] {
             tokio::task::yield_now().await;
         }
     }
