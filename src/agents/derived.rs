@@ -3,6 +3,8 @@
 //! Each derived text stores its sources in the same transaction (`citations`). After a change, every such text can thus be found
 //! through an index, regardless of the thread or fork in which it was used.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -87,7 +89,8 @@ pub enum Change {
     Deleted,
 }
 
-/// Removes everything that was derived from those of the given messages that have been deleted; the others are ignored.
+/// Removes everything that was derived from those of the given messages that have been deleted; the others are ignored. Messages
+/// without a row are ignored, too, because a prompt that replaces a trigger message has the ID of its task.
 pub async fn remove_deleted(
     c: &mut Conn,
     messages: impl IntoIterator<Item = MessageId>,
@@ -104,6 +107,31 @@ pub async fn remove_deleted(
         .all()
         .await?;
     for (message,) in deleted {
+        changed(c, SourceId::Message(message), Change::Deleted).await?;
+    }
+    Ok(())
+}
+
+/// Like `remove_deleted`, for messages that were read from their rows: those without one were removed with their thread.
+pub async fn remove_deleted_or_gone(
+    c: &mut Conn,
+    messages: impl IntoIterator<Item = MessageId>,
+) -> Result<(), DbError> {
+    let messages: BTreeSet<MessageId> = messages.into_iter().collect();
+    let sql = sql_with_ids!(
+        c,
+        "select m.id from messages m where m.deleted_at is null and m.id in",
+        1,
+        "order by m.id"
+    );
+    let kept: Vec<(MessageId,)> = c
+        .q(sql)
+        .bind(hexadecimal_ids(messages.iter().map(|id| id.0)))
+        .all()
+        .await?;
+    let kept: BTreeSet<MessageId> = kept.into_iter().map(|(id,)| id).collect();
+    let gone: Vec<MessageId> = messages.difference(&kept).copied().collect();
+    for message in gone {
         changed(c, SourceId::Message(message), Change::Deleted).await?;
     }
     Ok(())

@@ -1255,7 +1255,7 @@ async fn store_output(
     .await?;
     taint::add(c, task.task, &output.taints).await?;
     // Objects may have been deleted after they were read and before the result was stored.
-    derived::remove_deleted(c, output.messages.iter().copied()).await
+    derived::remove_deleted_or_gone(c, output.messages.iter().copied()).await
 }
 
 #[cfg(test)]
