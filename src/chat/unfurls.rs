@@ -9,6 +9,7 @@ use crate::{
     auth::Caller,
     db::{Conn, DbError, Json, dialect},
     ids::{BotId, MessageId},
+    outbound::Url,
 };
 
 /// Maximum number of previews of a message.
@@ -18,7 +19,7 @@ pub const UNFURL_BYTES_MAX: usize = 4 * 1024;
 
 /// The host of an `http` or `https` link.
 fn host_of(url: &str) -> Option<String> {
-    let parsed = reqwest::Url::parse(url).ok()?;
+    let parsed = Url::parse(url).ok()?;
     let is_web = matches!(parsed.scheme(), "http" | "https");
     parsed
         .host_str()
