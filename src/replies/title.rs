@@ -113,7 +113,9 @@ fn parse_title(answer: &str) -> Option<String> {
     let line = line.strip_prefix("Title:").unwrap_or(line);
     let is_frame = |c: char| c.is_whitespace() || "\"'“”„«»`*#.".contains(c);
     let line = line.trim_matches(is_frame);
-    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_gap = |c: char| c.is_whitespace() || c.is_control();
+    let words = line.split(is_gap).filter(|word| !word.is_empty());
+    let words: Vec<&str> = words.collect();
     let line = words.join(" ");
     if !line.chars().any(char::is_alphanumeric) {
         return None;
@@ -224,6 +226,7 @@ mod tests {
                 Some("Date of the launch"),
             ),
             ("Что делать?", Some("Что делать?")),
+            ("Date\u{0}of\u{7} it", Some("Date of it")),
             ("...", None),
             ("", None),
         ] {
