@@ -8,17 +8,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinHandle};
 
-/// Runs `work` on a thread that may block. `permit` is dropped when the work has ended, even if the returned future is dropped
-/// earlier.
-///
-/// # Errors
-/// If the work panics, or if the runtime is shutting down.
-pub async fn blocking<P, T>(
-    permit: P,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, JoinError>
+/// Starts `work` at once on a thread that may block. `permit` is dropped when the work has ended, even if the returned future is
+/// dropped earlier. The future fails if the work panics, or if the runtime is shutting down.
+#[must_use]
+pub fn blocking<P, T>(permit: P, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T>
 where
     P: Send + 'static,
     T: Send + 'static,
@@ -27,12 +22,11 @@ where
         clippy::disallowed_methods,
         reason = "the permit is moved into the work"
     )]
-    let done = tokio::task::spawn_blocking(move || {
+    tokio::task::spawn_blocking(move || {
         let done = work();
         drop(permit);
         done
-    });
-    done.await
+    })
 }
 
 /// Like `blocking`, for work that ends early when nobody waits for its result any longer.

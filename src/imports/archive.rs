@@ -19,6 +19,8 @@ const RATIO_MAX: u64 = 200;
 const RATIO_FREE_BYTES: u64 = 1 << 20;
 /// Maximum ratio of the size of all entries to the maximum size of an archive.
 pub(super) const TOTAL_RATIO_MAX: u64 = 4;
+/// Number of names that an error shows.
+const NAMES_SHOWN: usize = 5;
 const BUFFER_BYTES: u64 = 256 * 1024;
 /// Maximum nesting of JSON.
 const DEPTH_MAX: usize = 64;
@@ -278,4 +280,22 @@ fn depth_of(value: &Value) -> usize {
         Value::Object(map) => 1 + map.values().map(depth_of).max().unwrap_or(0),
         _ => 0,
     }
+}
+
+/// Error for an archive without a known format.
+pub(super) fn unknown<R>(archive: &Archive<R>) -> ArchiveFault {
+    let found: Vec<&str> = archive
+        .names
+        .iter()
+        .take(NAMES_SHOWN)
+        .map(String::as_str)
+        .collect();
+    ArchiveFault::Unknown(format!(
+        "This is not an export: it has no channels.json and users.json, and no import.jsonl, but {}. In Slack: Settings, Import/Export Data, Export. In Mattermost: mmctl export create.",
+        if found.is_empty() {
+            "nothing".to_owned()
+        } else {
+            found.join(", ")
+        }
+    ))
 }

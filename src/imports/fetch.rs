@@ -6,7 +6,7 @@ use futures::StreamExt;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use tokio_util::sync::CancellationToken;
 
-use super::{message::NewImportedFile, record::SourceFile, row::ImportFormat};
+use super::{message::NewImportedFile, options::ImportFormat, record::SourceFile};
 use crate::{
     files::{Blobs, Incoming, Kind, clean_name},
     outbound::{Exemption, Gate, LocalAddresses, OwnServer, Rules, Url},

@@ -12,14 +12,13 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    archive::{Archive, ArchiveFault, parse_line},
+    archive::{Archive, ArchiveFault, parse_line, unknown},
     json::{array, first, number, string, strings},
     record::{
-        PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile, SourceIndex,
-        SourceItem, SourceMessage, SourceNames, SourcePerson, SourceReaction, SourceThread,
-        SourceUnit,
+        EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
+        SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
+        SourceReaction, SourceThread, SourceUnit,
     },
-    source::{EachUnit, SourceFiles, unknown},
 };
 
 /// Maximum size of a line.

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::{
     error::ImportError,
     key::{Keys, RecordKind},
+    options::ImportGroup,
     people::{Known, store_author},
     record::{SourceAuthor, SourceFile, SourceMessage, SourceReaction},
     report::{ImportReport, RecordOutcome},
-    row::ImportGroup,
 };
 use crate::{
     chat::{

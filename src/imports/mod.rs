@@ -17,6 +17,7 @@ mod key;
 mod mattermost;
 mod merge;
 mod message;
+mod options;
 mod people;
 mod preview;
 mod record;
@@ -30,13 +31,13 @@ mod undo;
 pub use error::ImportError;
 pub use fetch::SourceHosts;
 pub use merge::merge;
+pub use options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions};
 pub use preview::{ChannelFate, ImportChannel, ImportNumbers, ImportPerson, ImportPreview};
 pub use record::SourceChannelKind;
 pub use report::{ImportCounts, ImportLeftOut, ImportReport};
 pub use row::{
-    ArchiveImport, ChannelChoice, ImportForm, ImportFormat, ImportGroup, ImportOptions,
-    ImportPatch, ImportState, ImportStep, PIECE_BYTES_MAX, PieceRange, WantedFormat, check_piece,
-    create, delete, end_upload, get, get_preview, insert_piece, list, patch, step, wanted_format,
-    workspace_of_import,
+    ArchiveImport, ImportForm, ImportPatch, ImportState, ImportStep, PIECE_BYTES_MAX, PieceRange,
+    WantedFormat, check_piece, create, delete, end_upload, get, get_preview, insert_piece, list,
+    patch, step, wanted_format, workspace_of_import,
 };
 pub use run::Importer;

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     error::ImportError,
-    record::{SourceChannelKind, SourceIndex, SourceItem, SourceNames},
-    row::{ChannelChoice, ImportOptions},
-    source::{SourceArchive, SourceFiles},
+    options::{ChannelChoice, ImportOptions},
+    record::{SourceChannelKind, SourceFiles, SourceIndex, SourceItem, SourceNames},
+    source::SourceArchive,
 };
 use crate::{
     chat::channels::parse_name,

@@ -1,7 +1,8 @@
 //! Records of an archive, in one format for all sources.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::ControlFlow};
 
+use super::archive::ArchiveFault;
 use crate::text_enum::text_enum;
 
 /// A person or a program of the source.
@@ -132,3 +133,16 @@ pub(super) struct SourceUnit {
 /// How people and channels are called in texts, by key.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SourceNames(pub(super) HashMap<String, String>);
+
+/// Files of an archive.
+pub(super) trait SourceFiles {
+    /// Checks whether the archive has the bytes of a file.
+    fn has_file(&self, key: &str) -> bool;
+
+    /// The bytes of a file; `None` if the archive does not have them.
+    fn file(&mut self, key: &str, bytes_max: u64) -> Option<Result<Vec<u8>, ArchiveFault>>;
+}
+
+/// Receives units with the files of the archive, until it breaks.
+pub(super) type EachUnit<'a> =
+    &'a mut dyn FnMut(SourceUnit, &mut dyn SourceFiles) -> ControlFlow<()>;

@@ -4,12 +4,18 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{archive::Piece, error::ImportError, preview::ImportPreview, report::ImportReport};
+use super::{
+    archive::Piece,
+    error::ImportError,
+    options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
+    preview::ImportPreview,
+    report::ImportReport,
+};
 use crate::{
     auth::{Actor, AuditAction, Scope, record_audit},
     db::{Conn, DbError, Json, dialect, now},
     files::{self, NewBlob},
-    ids::{ChannelId, ImportId, UserId, WorkspaceId},
+    ids::{ImportId, UserId, WorkspaceId},
     storage::Blob,
     text_enum::{constant, text_enum},
     time::Timestamp,
@@ -51,69 +57,6 @@ text_enum! {
         Channels = "channels",
         Messages = "messages",
     }
-}
-
-text_enum! {
-    /// Format of an archive.
-    pub enum ImportFormat {
-        Slack = "slack",
-        Mattermost = "mattermost",
-    }
-}
-
-text_enum! {
-    /// How messages of direct channels that are in no thread become threads.
-    pub enum ImportGroup {
-        Day = "day",
-        Message = "message",
-    }
-}
-
-/// What becomes of a channel of the archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChannelChoice {
-    New,
-    LeaveOut,
-    Existing(ChannelId),
-}
-
-impl Serialize for ChannelChoice {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::New => s.serialize_str("new"),
-            Self::LeaveOut => s.serialize_str("leave_out"),
-            Self::Existing(id) => id.serialize(s),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for ChannelChoice {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
-        match text.as_ref() {
-            "new" => Ok(Self::New),
-            "leave_out" => Ok(Self::LeaveOut),
-            id => ChannelId::parse(id)
-                .map(Self::Existing)
-                .map_err(serde::de::Error::custom),
-        }
-    }
-}
-
-/// Choices about an import.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ImportOptions {
-    /// Members of the workspace, by key of the person in the archive.
-    pub people: HashMap<String, UserId>,
-    /// `new`, `leave_out`, or the ID of a public channel, by key of the channel in the archive.
-    #[schema(value_type = HashMap<String, String>)]
-    pub channels: HashMap<String, ChannelChoice>,
-    /// How messages of direct channels become threads; one per day by default.
-    #[schema(inline)]
-    pub group: Option<ImportGroup>,
-    /// Whether files that are not in the archive are fetched from the source.
-    pub fetch: bool,
 }
 
 /// Input for a new import.

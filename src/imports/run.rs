@@ -19,15 +19,16 @@ use super::{
     fetch::{FETCHED_AT_ONCE, FetchFault, SourceHosts},
     key::{Keys, RecordKind},
     message::{self, ChannelPlace, NewImportedFile, Translated},
+    options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
     people::{Known, find_known, store_person},
     preview::{self, ChannelFate},
     record::{
-        PlacedItem, SourceChannel, SourceChannelKind, SourceFile, SourceIndex, SourceItem,
-        SourceMessage, SourceNames, SourcePerson, SourceUnit,
+        PlacedItem, SourceChannel, SourceChannelKind, SourceFile, SourceFiles, SourceIndex,
+        SourceItem, SourceMessage, SourceNames, SourcePerson, SourceUnit,
     },
     report::{ImportCounts, ImportReport, RecordOutcome},
-    row::{self, ImportFormat, ImportOptions, ImportPhase, ImportRow, ImportState},
-    source::{SourceArchive, SourceFiles},
+    row::{self, ImportPhase, ImportRow, ImportState},
+    source::SourceArchive,
 };
 use crate::{
     auth::AuthError,
@@ -319,7 +320,7 @@ impl Importer {
         self.find_channels(&progress.keys, &channels, &options, &mut directory)
             .await?;
         let names = names_of(&directory, &channels);
-        let group = options.group.unwrap_or(row::ImportGroup::Day);
+        let group = options.group.unwrap_or(ImportGroup::Day);
         self.store_messages(&row, progress, archive, names, directory, group)
             .await?;
         self.end(row.workspace_id, row.id, ImportState::Done, None)
@@ -471,7 +472,7 @@ impl Importer {
     ) -> Result<(), ImportError> {
         let mut c = self.db.read().await?;
         for channel in channels {
-            if options.channels.get(&channel.key) == Some(&row::ChannelChoice::LeaveOut) {
+            if options.channels.get(&channel.key) == Some(&ChannelChoice::LeaveOut) {
                 continue;
             }
             let found = keys
@@ -505,7 +506,7 @@ impl Importer {
         archive: SourceArchive<PieceReader>,
         names: SourceNames,
         mut directory: Directory,
-        group: row::ImportGroup,
+        group: ImportGroup,
     ) -> Result<(), ImportError> {
         let (send, mut sent) = mpsc::channel(AHEAD);
         let start = Position {
@@ -758,7 +759,7 @@ impl Importer {
 struct Batch {
     creator: UserId,
     channels: Arc<HashMap<String, ChannelPlace>>,
-    group: row::ImportGroup,
+    group: ImportGroup,
     files: HashMap<String, NewImportedFile>,
     /// Channels to announce with the batch.
     announced: Vec<ChannelId>,
@@ -950,11 +951,11 @@ async fn store_channel(
     c: &mut Conn,
     keys: &Keys,
     channel: &SourceChannel,
-    choice: Option<row::ChannelChoice>,
+    choice: Option<ChannelChoice>,
     members: &[UserId],
     creator: Option<UserId>,
 ) -> Result<RecordOutcome, ImportError> {
-    if choice == Some(row::ChannelChoice::LeaveOut) {
+    if choice == Some(ChannelChoice::LeaveOut) {
         return Ok(RecordOutcome::LeftOut("left out by choice"));
     }
     if let Some(id) = keys.find(c, RecordKind::Channels, &channel.key).await? {

@@ -8,14 +8,13 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    archive::{Archive, ArchiveFault},
+    archive::{Archive, ArchiveFault, unknown},
     json::{array, first, flag, string, strings},
     record::{
-        PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile, SourceIndex,
-        SourceItem, SourceMessage, SourceNames, SourcePerson, SourceReaction, SourceThread,
-        SourceUnit,
+        EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
+        SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
+        SourceReaction, SourceThread, SourceUnit,
     },
-    source::{EachUnit, SourceFiles, unknown},
 };
 use crate::hooks;
 

@@ -1,33 +1,14 @@
 //! Archives of all formats.
 
-use std::{
-    io::{Read, Seek},
-    ops::ControlFlow,
-};
+use std::io::{Read, Seek};
 
 use super::{
-    archive::{Archive, ArchiveFault},
+    archive::{Archive, ArchiveFault, unknown},
     mattermost::MattermostArchive,
-    record::{SourceIndex, SourceNames, SourceUnit},
-    row::ImportFormat,
+    options::ImportFormat,
+    record::{EachUnit, SourceIndex, SourceNames},
     slack::SlackArchive,
 };
-
-/// Number of names that an error shows.
-const NAMES_SHOWN: usize = 5;
-
-/// Files of an archive.
-pub(super) trait SourceFiles {
-    /// Checks whether the archive has the bytes of a file.
-    fn has_file(&self, key: &str) -> bool;
-
-    /// The bytes of a file; `None` if the archive does not have them.
-    fn file(&mut self, key: &str, bytes_max: u64) -> Option<Result<Vec<u8>, ArchiveFault>>;
-}
-
-/// Receives units with the files of the archive, until it breaks.
-pub(super) type EachUnit<'a> =
-    &'a mut dyn FnMut(SourceUnit, &mut dyn SourceFiles) -> ControlFlow<()>;
 
 /// An archive of a known format.
 pub(super) enum SourceArchive<R> {
@@ -87,22 +68,4 @@ impl<R: Read + Seek> SourceArchive<R> {
             Self::Mattermost(archive) => archive.units(names, from, each),
         }
     }
-}
-
-/// Error for an archive without a known format.
-pub(super) fn unknown<R>(archive: &Archive<R>) -> ArchiveFault {
-    let found: Vec<&str> = archive
-        .names
-        .iter()
-        .take(NAMES_SHOWN)
-        .map(String::as_str)
-        .collect();
-    ArchiveFault::Unknown(format!(
-        "This is not an export: it has no channels.json and users.json, and no import.jsonl, but {}. In Slack: Settings, Import/Export Data, Export. In Mattermost: mmctl export create.",
-        if found.is_empty() {
-            "nothing".to_owned()
-        } else {
-            found.join(", ")
-        }
-    ))
 }

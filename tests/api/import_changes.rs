@@ -17,8 +17,8 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
     faults::prepared,
-    imports::{confirm, export, imported, ready, said, state, sums, threads},
-    support::{Hold, Person, Team, id, list, number, team, team_with, text},
+    imports::{OFF, confirm, export, imported, ready, said, state, sums, threads, unlimited_team},
+    support::{Hold, Person, Team, id, list, number, team_with, text},
 };
 
 /// Tables whose rows an import adds.
@@ -60,7 +60,7 @@ async fn newest(by: &Person) -> String {
 
 #[tokio::test]
 async fn an_import_is_undone_without_a_trace() {
-    let t = team().await;
+    let t = unlimited_team().await;
     confirm(&t, &t.bo, "bo@example.com").await;
     let before = rows(&t).await;
     imported(&t.ada, &export(&[])).await;
@@ -82,7 +82,7 @@ async fn an_import_is_undone_without_a_trace() {
 
 #[tokio::test]
 async fn undoing_keeps_what_people_wrote_and_what_another_import_brought() {
-    let t = team().await;
+    let t = unlimited_team().await;
     confirm(&t, &t.bo, "bo@example.com").await;
     let first = json!([{"type": "message", "user": "U1", "ts": "1620000001.000100", "text": "First", "thread_ts": "1620000001.000100"}]);
     imported(&t.ada, &export(&[("general/2021-05-03.json", first)])).await;
@@ -122,7 +122,7 @@ async fn undoing_keeps_what_people_wrote_and_what_another_import_brought() {
 
 #[tokio::test]
 async fn channels_are_announced_without_texts() {
-    let t = team().await;
+    let t = unlimited_team().await;
     imported(&t.ada, &export(&[])).await;
     let kinds = |events: &[Value]| {
         let of_channel = events.iter().filter(|event| {
@@ -139,7 +139,9 @@ async fn channels_are_announced_without_texts() {
 async fn a_paused_import_resumes_where_it_was() {
     let p = prepared().await;
     let hold = Hold::new().await;
-    let (server, ada) = p.start(&[("FAILPOINT", &*hold.at("importing:1"))]).await;
+    let (server, ada) = p
+        .start(&[("FAILPOINT", &*hold.at("importing:1")), OFF])
+        .await;
     let more: Vec<Value> = (10..70)
         .map(|n| json!({"type": "message", "user": "U1", "ts": format!("16201000{n}.000100"), "text": "Old news"}))
         .collect();
@@ -157,7 +159,7 @@ async fn a_paused_import_resumes_where_it_was() {
     assert!((1..70).contains(&stored), "{stored}");
     ada.act(&format!("{path}/start")).await.refused(409);
     server.kill().await;
-    let (server, ada) = p.start(&[]).await;
+    let (server, ada) = p.start(&[OFF]).await;
     let still = ada.get(&path).await.ok();
     assert_eq!(
         (number(&still, "/done"), &still["state"]),
@@ -234,6 +236,7 @@ async fn files_are_fetched_from_the_source_and_tried_again_by_the_next_run() {
     let settings = [
         ("IMPORT_ALLOW", server.host.as_str()),
         ("UPLOAD_BYTES_MAX", "1MiB"),
+        OFF,
     ];
     let t = team_with(&settings).await;
     let archive = |names: &[&str]| export(&[("general/2021-05-03.json", server.day(names))]);
@@ -281,7 +284,7 @@ async fn files_are_fetched_from_the_source_and_tried_again_by_the_next_run() {
 #[tokio::test]
 async fn a_busy_source_is_asked_again_and_other_hosts_are_not() {
     let server = FileServer::start().await;
-    let t = team_with(&[("IMPORT_ALLOW", server.host.as_str())]).await;
+    let t = team_with(&[("IMPORT_ALLOW", server.host.as_str()), OFF]).await;
     let archive = export(&[("general/2021-05-03.json", server.day(&["busy"]))]);
     let report = fetched(&t.ada, &archive).await;
     assert_eq!(report["kinds"]["files"]["imported"], 1);

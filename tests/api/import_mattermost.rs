@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    imports::{confirm, imported, ready, said, sums, threads, zipped},
-    support::{Person, id, list, number, team, text},
+    imports::{confirm, imported, ready, said, sums, threads, unlimited_team, zipped},
+    support::{Person, id, list, number, text},
 };
 
 const AT: i64 = 1_620_000_000_000;
@@ -94,7 +94,7 @@ async fn messages(by: &Person, channel: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_bulk_export_of_mattermost_becomes_people_channels_and_threads() {
-    let t = team().await;
+    let t = unlimited_team().await;
     confirm(&t, &t.bo, "bo@example.com").await;
     let archive = export(&lines(), "{ this is not JSON");
     let report = imported(&t.ada, &archive).await;
@@ -163,7 +163,7 @@ async fn a_bulk_export_of_mattermost_becomes_people_channels_and_threads() {
 
 #[tokio::test]
 async fn importing_a_bulk_export_again_adds_only_what_is_new() {
-    let t = team().await;
+    let t = unlimited_team().await;
     imported(&t.ada, &export(&lines(), "")).await;
     let before = t.app.place.count("messages").await;
     let mut more = lines();
@@ -179,7 +179,7 @@ async fn importing_a_bulk_export_again_adds_only_what_is_new() {
 
 #[tokio::test]
 async fn a_chosen_format_is_checked() {
-    let t = team().await;
+    let t = unlimited_team().await;
     let archive = export(&lines(), "");
     let ready = ready(&t.ada, &archive).await;
     let preview = t

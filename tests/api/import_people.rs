@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::{
-    imports::{export, imported, placeholder, sums, threads},
-    support::{Person, id, list, number, team, text, within},
+    imports::{export, imported, placeholder, sums, threads, unlimited_team},
+    support::{Person, id, list, number, text, within},
 };
 
 async fn find(by: &Person, name: &str) -> String {
@@ -30,7 +30,7 @@ async fn gone(by: &Person, user: &str) {
 
 #[tokio::test]
 async fn placeholders_are_listed_and_are_not_members() {
-    let t = team().await;
+    let t = unlimited_team().await;
     imported(&t.ada, &export(&[])).await;
     let all = t.ada.get("/v1/members/placeholders?limit=2").await.ok();
     assert_eq!(
@@ -60,7 +60,7 @@ async fn placeholders_are_listed_and_are_not_members() {
 
 #[tokio::test]
 async fn a_member_gets_what_a_placeholder_wrote_and_read() {
-    let t = team().await;
+    let t = unlimited_team().await;
     imported(&t.ada, &export(&[])).await;
     let una = find(&t.ada, "Una").await;
     let found = t.bo.get("/v1/search?q=between").await.ok();
@@ -106,7 +106,7 @@ async fn a_member_gets_what_a_placeholder_wrote_and_read() {
 
 #[tokio::test]
 async fn a_mention_and_a_reaction_of_a_placeholder_become_those_of_the_member() {
-    let t = team().await;
+    let t = unlimited_team().await;
     let past = placeholder(&t.app, &t.ada.workspace, "Past").await;
     let thread = t.ada.thread(&t.general, "@past look").await;
     let before = t.ada.messages(&thread).await;

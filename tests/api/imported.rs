@@ -222,7 +222,7 @@ async fn an_agent_reads_imported_messages_and_replies_below_them() {
 #[tokio::test]
 async fn imported_messages_are_found_only_in_their_workspace() {
     let t = team().await;
-    let mut other = t.bo.clone();
+    let mut other = t.ada.clone();
     let form = json!({"name": "Other"});
     let workspace = id(&other.post("/v1/workspaces", form).await.is(201));
     other.enter(&workspace).await;

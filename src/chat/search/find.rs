@@ -633,7 +633,9 @@ pub async fn find(
         return Ok(page);
     };
     let (above, below, order) = match from {
-        Start::Newest { below } | Start::Ranked { below, .. } => (-1, below, Order::Newest),
+        Start::Newest { below } | Start::Ranked { below, .. } => {
+            (BEFORE_ALL_SEQS, below, Order::Newest)
+        }
         Start::Oldest { above } => (above, i64::MAX, Order::Oldest),
     };
     let mut scope = Scope {

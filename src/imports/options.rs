@@ -1,0 +1,73 @@
+//! Choices about an import.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{ChannelId, UserId},
+    text_enum::text_enum,
+};
+
+text_enum! {
+    /// Format of an archive.
+    pub enum ImportFormat {
+        Slack = "slack",
+        Mattermost = "mattermost",
+    }
+}
+
+text_enum! {
+    /// How messages of direct channels that are in no thread become threads.
+    pub enum ImportGroup {
+        Day = "day",
+        Message = "message",
+    }
+}
+
+/// What becomes of a channel of the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelChoice {
+    New,
+    LeaveOut,
+    Existing(ChannelId),
+}
+
+impl Serialize for ChannelChoice {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::New => s.serialize_str("new"),
+            Self::LeaveOut => s.serialize_str("leave_out"),
+            Self::Existing(id) => id.serialize(s),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ChannelChoice {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
+        match text.as_ref() {
+            "new" => Ok(Self::New),
+            "leave_out" => Ok(Self::LeaveOut),
+            id => ChannelId::parse(id)
+                .map(Self::Existing)
+                .map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// Choices about an import.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImportOptions {
+    /// Members of the workspace, by key of the person in the archive.
+    pub people: HashMap<String, UserId>,
+    /// `new`, `leave_out`, or the ID of a public channel, by key of the channel in the archive.
+    #[schema(value_type = HashMap<String, String>)]
+    pub channels: HashMap<String, ChannelChoice>,
+    /// How messages of direct channels become threads; one per day by default.
+    #[schema(inline)]
+    pub group: Option<ImportGroup>,
+    /// Whether files that are not in the archive are fetched from the source.
+    pub fetch: bool,
+}
