@@ -155,7 +155,7 @@ impl<R: Read + Seek> Archive<R> {
             return Err(ArchiveFault::TooLarge);
         }
         let names = zip.file_names_raw();
-        let names = names.map(|name| String::from_utf8_lossy(name).into_owned());
+        let names = names.map(|name| String::from_utf8_lossy(name).replace('\0', ""));
         Ok(Self {
             names: names.collect(),
             zip,
@@ -249,12 +249,11 @@ impl<'de> Visitor<'de> for Elements<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(value) = list.next_element::<Value>()? {
-            let value = if depth_of(&value) > DEPTH_MAX {
-                Value::Null
-            } else {
-                value
-            };
+        while let Some(mut value) = list.next_element::<Value>()? {
+            if depth_of(&value) > DEPTH_MAX {
+                value = Value::Null;
+            }
+            remove_nul(&mut value);
             (self.0)(value);
         }
         Ok(())
@@ -266,11 +265,26 @@ impl<'de> Visitor<'de> for Elements<'_> {
 /// # Errors
 /// A message for text that is not JSON, or is nested too deeply.
 pub(super) fn parse_line(line: &[u8]) -> Result<Value, String> {
-    let value: Value = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    let mut value: Value = serde_json::from_slice(line).map_err(|e| e.to_string())?;
     if depth_of(&value) > DEPTH_MAX {
         return Err(format!("more than {DEPTH_MAX} levels"));
     }
+    remove_nul(&mut value);
     Ok(value)
+}
+
+/// Removes NUL from texts, which `PostgreSQL` cannot store.
+fn remove_nul(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if text.contains('\0') {
+                *text = text.replace('\0', "");
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(remove_nul),
+        Value::Object(map) => map.values_mut().for_each(remove_nul),
+        _ => {}
+    }
 }
 
 /// Nesting of a value. The parser rejects more than 128 levels.
@@ -298,4 +312,18 @@ pub(super) fn unknown<R>(archive: &Archive<R>) -> ArchiveFault {
             found.join(", ")
         }
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_have_no_nul() {
+        let line = br#"{"a": ["x\u0000y", {"b": "\u0000"}], "c": 1}"#;
+        let expected = json!({"a": ["xy", {"b": ""}], "c": 1});
+        assert_eq!(parse_line(line), Ok(expected));
+    }
 }

@@ -24,6 +24,18 @@ text_enum! {
 /// Bits of a `UUIDv7` with the time.
 const MS_BITS: u32 = 48;
 
+/// Maximum length of a stored key; the index of `PostgreSQL` rejects long ones.
+const KEY_BYTES_MAX: usize = 200;
+
+/// The key as it is stored: the hash of one that is too long.
+fn bounded(key: &str) -> String {
+    if key.len() <= KEY_BYTES_MAX {
+        key.to_owned()
+    } else {
+        hex::encode(Sha256::digest(key))
+    }
+}
+
 /// Makes the IDs of one source in one workspace.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
@@ -36,6 +48,7 @@ impl Keys {
     /// A `UUIDv7` of the original time, with 74 bits of the hash of the key.
     pub(super) fn id(&self, kind: RecordKind, at_ms: i64, key: &str) -> Uuid {
         let mut hash = Sha256::new();
+        let key = bounded(key);
         for part in [
             self.workspace.0.as_bytes().as_slice(),
             self.source.as_bytes(),
@@ -88,7 +101,7 @@ impl Keys {
             .bind(self.workspace)
             .bind(self.source.clone())
             .bind(kind)
-            .bind(key.to_owned())
+            .bind(bounded(key))
             .run()
             .await?;
         Ok(())
@@ -106,7 +119,7 @@ impl Keys {
             .bind(self.workspace)
             .bind(self.source.clone())
             .bind(kind)
-            .bind(key.to_owned())
+            .bind(bounded(key))
             .opt()
             .await?;
         Ok(row.map(|row| row.0))
@@ -125,7 +138,7 @@ impl Keys {
             .bind(self.workspace)
             .bind(self.source.clone())
             .bind(kind)
-            .bind(key.to_owned())
+            .bind(bounded(key))
             .bind(id)
             .run()
             .await?;
@@ -148,6 +161,10 @@ mod tests {
         assert_eq!(id.get_version_num(), 7);
         assert!(keys("slack:T1").is_made(RecordKind::Messages, "C1:1", id));
         assert!(!keys("slack:T1").is_made(RecordKind::Messages, "C1:2", id));
+        let long = "U".repeat(5000);
+        let long_id = keys("slack:T1").id(RecordKind::People, 0, &long);
+        assert!(bounded(&long).len() <= KEY_BYTES_MAX);
+        assert!(keys("slack:T1").is_made(RecordKind::People, &bounded(&long), long_id));
         for other in [
             keys("slack:T2").id(RecordKind::Messages, 1_620_000_000_123, "C1:1"),
             keys("slack:T1").id(RecordKind::Threads, 1_620_000_000_123, "C1:1"),

@@ -10,6 +10,9 @@ use super::{
     slack::SlackArchive,
 };
 
+/// Maximum length of the name of a source.
+const SOURCE_CHARS_MAX: usize = 100;
+
 /// An archive of a known format.
 pub(super) enum SourceArchive<R> {
     Slack(SlackArchive<R>),
@@ -55,10 +58,12 @@ impl<R: Read + Seek> SourceArchive<R> {
 
     /// Reads the lists of people and channels.
     pub(super) fn index(&mut self) -> SourceIndex {
-        match self {
+        let mut index = match self {
             Self::Slack(archive) => archive.index(),
             Self::Mattermost(archive) => archive.index(),
-        }
+        };
+        index.source = index.source.chars().take(SOURCE_CHARS_MAX).collect();
+        index
     }
 
     /// Calls `each` with the units from number `from` on.
