@@ -163,8 +163,8 @@ impl Importer {
         let Some(row) = row::find(&mut self.db.read().await?, id).await? else {
             return Ok(true);
         };
-        let workspace = row.workspace_id;
-        let worked = match row.state {
+        let (workspace, state) = (row.workspace_id, row.state);
+        let worked = match state {
             ImportState::Reading => self.read(&row).await,
             ImportState::Undoing => Box::pin(self.undo(&row)).await,
             _ => Box::pin(self.run(row)).await,
@@ -181,6 +181,7 @@ impl Importer {
                 self.end(
                     workspace,
                     id,
+                    state,
                     ImportState::Paused,
                     Some(STORAGE_FULL.to_owned()),
                 )
@@ -189,31 +190,41 @@ impl Importer {
             }
             Err(e) if is_of_storage(&e) => Err(e),
             Err(e) => {
-                self.end(workspace, id, ImportState::Failed, Some(e.to_string()))
-                    .await?;
+                self.end(
+                    workspace,
+                    id,
+                    state,
+                    ImportState::Failed,
+                    Some(e.to_string()),
+                )
+                .await?;
                 Ok(true)
             }
         }
     }
 
+    /// Ends or pauses an import, unless somebody has changed its state since it was `from`.
     async fn end(
         &self,
         workspace: WorkspaceId,
         id: ImportId,
+        from: ImportState,
         state: ImportState,
         problem: Option<String>,
     ) -> Result<(), ImportError> {
         self.db
             .write(workspace.0, async move |c: &mut Conn| {
                 let is_over = state != ImportState::Paused;
-                c.q("update imports set state = $2, problem = $3, finished_at = $4 where id = $1 and state in ('reading', 'running', 'undoing')")
+                let changed = c
+                    .q("update imports set state = $2, problem = $3, finished_at = $4 where id = $1 and state = $5")
                     .bind(id)
                     .bind(state)
                     .bind(problem.clone())
                     .bind(is_over.then(now))
+                    .bind(from)
                     .run()
                     .await?;
-                if is_over {
+                if is_over && changed == 1 {
                     // Names and addresses of people are not needed any longer.
                     c.q("update imports set preview = null, options = $2 where id = $1")
                         .bind(id)
@@ -323,7 +334,8 @@ impl Importer {
         let group = options.group.unwrap_or(ImportGroup::Day);
         self.store_messages(&row, progress, archive, names, directory, group)
             .await?;
-        self.end(row.workspace_id, row.id, ImportState::Done, None)
+        let running = ImportState::Running;
+        self.end(row.workspace_id, row.id, running, ImportState::Done, None)
             .await?;
         metrics::histogram!("openvibe_import_seconds").record(started.elapsed().as_secs_f64());
         Ok(())
@@ -481,13 +493,8 @@ impl Importer {
             let Some(id) = found else {
                 continue;
             };
-            let is_here: bool = c
-                .q("select exists (select 1 from channels where id = $1 and workspace_id = $2)")
-                .bind(id)
-                .bind(keys.workspace)
-                .value()
-                .await?;
-            if is_here {
+            let kind = kind_here(&mut c, keys.workspace, id).await?;
+            if kind.is_some_and(|kind| !would_show(channel, kind)) {
                 let place = ChannelPlace {
                     key: channel.key.clone(),
                     id: ChannelId(id),
@@ -947,6 +954,26 @@ fn names_of(directory: &Directory, channels: &[SourceChannel]) -> SourceNames {
     SourceNames(people.chain(channels).collect())
 }
 
+/// Kind of a channel that an earlier import found or created; `None` if it is no longer here.
+async fn kind_here(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: uuid::Uuid,
+) -> Result<Option<ChannelKind>, DbError> {
+    let row: Option<(ChannelKind,)> = c
+        .q("select kind from channels where id = $1 and workspace_id = $2")
+        .bind(id)
+        .bind(workspace)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// Checks whether the channel here would show what is private in the archive, such as after a channel of the source became private.
+fn would_show(channel: &SourceChannel, here: ChannelKind) -> bool {
+    channel.kind != SourceChannelKind::Public && here == ChannelKind::Public
+}
+
 async fn store_channel(
     c: &mut Conn,
     keys: &Keys,
@@ -959,14 +986,14 @@ async fn store_channel(
         return Ok(RecordOutcome::LeftOut("left out by choice"));
     }
     if let Some(id) = keys.find(c, RecordKind::Channels, &channel.key).await? {
-        let is_here: bool = c
-            .q("select exists (select 1 from channels where id = $1 and workspace_id = $2)")
-            .bind(id)
-            .bind(keys.workspace)
-            .value()
-            .await?;
-        if is_here {
-            return Ok(RecordOutcome::Existing);
+        match kind_here(c, keys.workspace, id).await? {
+            Some(kind) if would_show(channel, kind) => {
+                return Ok(RecordOutcome::LeftOut(
+                    "private in the archive, but public here",
+                ));
+            }
+            Some(_) => return Ok(RecordOutcome::Existing),
+            None => {}
         }
     }
     let fate = preview::fate_of(c, keys.workspace, channel.kind, &channel.name, choice).await?;

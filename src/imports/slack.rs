@@ -119,12 +119,13 @@ fn reason_of(subtype: &str) -> Option<&'static str> {
 
 /// Folder with the lists of an export; empty, or ends with `/`.
 fn root_of<R: Read + Seek>(archive: &Archive<R>) -> Option<String> {
+    let names: HashSet<&str> = archive.names.iter().map(String::as_str).collect();
     archive.names.iter().find_map(|name| {
         let root = name.strip_suffix("users.json")?;
         let root = root.strip_suffix("org_").unwrap_or(root);
         let is_root = LISTS
             .iter()
-            .any(|(list, _)| archive.index_of(&format!("{root}{list}")).is_some());
+            .any(|(list, _)| names.contains(format!("{root}{list}").as_str()));
         (is_root && root.matches('/').count() <= 1).then(|| root.to_owned())
     })
 }
