@@ -33,6 +33,8 @@ use crate::{
 const TEXT_BYTES_MAX: usize = 30 * 1024;
 /// Maximum number of reactions of a message.
 const REACTIONS_MAX: usize = 100;
+/// Latest time of a message, in 2061: the sequence numbers of later ones would not stay negative, and those above belong to events.
+const LATEST_UNIX_S: i64 = 2_900_000_000;
 const NOT_IN_EXPORT: &str = "(not in the export)";
 
 /// A channel here, and its key in the archive.
@@ -85,7 +87,8 @@ pub(super) struct Translated {
 }
 
 fn timestamp(us: i64) -> Option<Timestamp> {
-    chrono::DateTime::from_timestamp_micros(us).and_then(Timestamp::within_years)
+    let at = chrono::DateTime::from_timestamp_micros(us).and_then(Timestamp::within_years);
+    at.filter(|at| at.unix_s() < LATEST_UNIX_S)
 }
 
 /// The emoji of a reaction: `clap::skin-tone-2`, a custom one as `:name:`.
@@ -193,6 +196,19 @@ fn long_key(message: &str) -> String {
     format!("text of {message}")
 }
 
+/// Counts the files of a message that is not stored.
+fn leave_out_files(
+    source: &SourceMessage,
+    reason: &'static str,
+    place: &str,
+    report: &mut ImportReport,
+) {
+    for file in &source.files {
+        let place = format!("{place} {}", file.key);
+        report.count(RecordKind::Files, RecordOutcome::LeftOut(reason), &place);
+    }
+}
+
 /// Message to which files belong.
 #[derive(Debug, Clone, Copy)]
 struct FileOwner {
@@ -276,14 +292,17 @@ impl Storing<'_> {
             return Ok(RecordOutcome::LeftOut("no time"));
         };
         if !is_open(c, self.keys.workspace, id).await? {
-            for file in &source.files {
-                let place = format!("{place} {}", file.key);
-                let outcome = RecordOutcome::LeftOut("its message was changed or deleted here");
-                report.count(RecordKind::Files, outcome, &place);
-            }
+            let reason = "its message was changed or deleted here";
+            leave_out_files(source, reason, place, report);
             return Ok(RecordOutcome::Existing);
         }
         let (thread, position) = self.thread_of(c, channel, source, at).await?;
+        if position == ImportedPlace::Reply && !Self::has_thread(c, thread).await? {
+            // Checked before files are stored, which would belong to no message.
+            let reason = "its thread was deleted here";
+            leave_out_files(source, reason, place, report);
+            return Ok(RecordOutcome::LeftOut(reason));
+        }
         let owner = FileOwner {
             message: id,
             author: UserId(author_id),
@@ -525,5 +544,17 @@ impl Storing<'_> {
             crate::files::insert_imported(c, self.keys.workspace, &new).await?;
         self.used.push((key.to_owned(), upload));
         Ok(Some((attachment, RecordOutcome::Imported)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_of_the_far_future_has_no_time() {
+        assert!(timestamp(1_620_000_000_000_000).is_some());
+        assert!(timestamp(LATEST_UNIX_S * 1_000_000).is_none());
+        assert!(timestamp(i64::MAX).is_none());
     }
 }
