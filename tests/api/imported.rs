@@ -222,10 +222,9 @@ async fn an_agent_reads_imported_messages_and_replies_below_them() {
 #[tokio::test]
 async fn imported_messages_are_found_only_in_their_workspace() {
     let t = team().await;
-    let mut other = t.ada.clone();
     let form = json!({"name": "Other"});
-    let workspace = id(&other.post("/v1/workspaces", form).await.is(201));
-    other.enter(&workspace).await;
+    let workspace = id(&t.ada.post("/v1/workspaces", form).await.is(201));
+    let other = t.ada.in_workspace(&workspace);
     // A database from before imports: the numbers of workspaces follow each other.
     if t.app.db().engine() == Engine::Sqlite {
         let first: WorkspaceId = t.ada.workspace.parse().unwrap();
@@ -249,7 +248,7 @@ async fn imported_messages_are_found_only_in_their_workspace() {
     }
     let others = id(&other.channel("general").await);
     other.start(&others, "Pear of the other").await;
-    t.ada.start(&t.general, "Native pear").await;
+    t.bo.start(&t.general, "Native pear").await;
     import(&t, &[(ThreadId::new(), &t.bo, MAY_2021, "Imported pear")]).await;
     let found = t.bo.get("/v1/search?q=pear").await.ok();
     assert_eq!(contents(&found), ["Native pear", "Imported pear"]);

@@ -74,19 +74,18 @@ impl Importing {
     }
 
     /// The import of this name that has been read, if any.
-    async fn find(ada: &Person, name: &str) -> Option<Option<Value>> {
-        let all = get(ada, "/v1/imports").await?;
+    fn find(imports: &Value, name: &str) -> Option<Value> {
         let source = format!("slack:{name}");
-        let mut all = list(&all, "/data").into_iter();
-        Some(all.find(|import| import["source"] == source.as_str()))
+        let mut imports = list(imports, "/data").into_iter();
+        imports.find(|import| import["source"] == source.as_str())
     }
 }
 
 impl Work for Importing {
     async fn proceed(&self, ada: &Person, name: &str) -> Option<()> {
         loop {
-            let Some(import) = Self::find(ada, name).await? else {
-                let all = get(ada, "/v1/imports").await?;
+            let all = get(ada, "/v1/imports").await?;
+            let Some(import) = Self::find(&all, name) else {
                 let is_read = list(&all, "/data")
                     .iter()
                     .any(|import| import["state"] == "reading");
@@ -108,7 +107,8 @@ impl Work for Importing {
     }
 
     async fn check(&self, ada: &Person, name: &str) {
-        let import = Self::find(ada, name).await.unwrap().unwrap();
+        let imports = ada.get("/v1/imports").await.ok();
+        let import = Self::find(&imports, name).unwrap();
         let path = format!("/v1/imports/{}", id(&import));
         let report = ada.get(&format!("{path}/report")).await.ok();
         sums(&report);
