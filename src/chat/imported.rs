@@ -78,23 +78,45 @@ pub enum ImportedAs {
     ThreadGone,
 }
 
-/// The next free number of a message's second.
+/// The next free number of the second whose numbers are above `below`; `None` if it is full.
+async fn free_seq(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    below: i64,
+) -> Result<Option<i64>, DbError> {
+    let last = below + SEQS_PER_SECOND;
+    let newest: Option<i64> = c
+        .q("select max(seq) from messages where workspace_id = $1 and seq > $2 and seq <= $3")
+        .bind(workspace)
+        .bind(below)
+        .bind(last)
+        .value()
+        .await?;
+    let next = newest.unwrap_or(below) + 1;
+    Ok((next <= last).then_some(next))
+}
+
+/// The next free number of a message's second, or of the next second that has one. Messages of a full second fill the following ones, so
+/// these are tried in growing steps, then in shrinking ones: the number of queries grows with the logarithm of the number of full seconds.
 async fn next_seq(c: &mut Conn, workspace: WorkspaceId, at: Timestamp) -> Result<i64, DbError> {
-    let mut below = seq_before_imports_of(at.unix_s());
-    loop {
-        let newest: Option<i64> = c
-            .q("select max(seq) from messages where workspace_id = $1 and seq > $2 and seq <= $3")
-            .bind(workspace)
-            .bind(below)
-            .bind(below + SEQS_PER_SECOND)
-            .value()
-            .await?;
-        match newest {
-            None => return Ok(below + 1),
-            Some(newest) if newest < below + SEQS_PER_SECOND => return Ok(newest + 1),
-            Some(_) => below += SEQS_PER_SECOND,
+    // A second that is full, or the one before the message's.
+    let mut full = seq_before_imports_of(at.unix_s()) - SEQS_PER_SECOND;
+    let mut step = SEQS_PER_SECOND;
+    let mut free = loop {
+        if let Some(seq) = free_seq(c, workspace, full + step).await? {
+            break seq;
+        }
+        full += step;
+        step *= 2;
+    };
+    while step > SEQS_PER_SECOND {
+        step /= 2;
+        match free_seq(c, workspace, full + step).await? {
+            Some(seq) => free = seq,
+            None => full += step,
         }
     }
+    Ok(free)
 }
 
 /// Inserts an imported message into the search index, its thread, and the storage use. Appends no event, notifies nobody, and

@@ -332,3 +332,31 @@ async fn a_placeholder_is_an_author_and_a_mention_but_not_a_person() {
     let form = json!({"email": gone.id, "password": ""});
     assert!(visitor.post("/v1/auth/login", form).await.status >= 400);
 }
+
+#[tokio::test]
+async fn messages_of_a_full_second_fill_the_next_ones() {
+    let t = team().await;
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let mut first: Option<i64> = None;
+    for n in 0..7 {
+        let ids = import(&t, &[(ThreadId::new(), &t.bo, MAY_2021, "At once")]).await;
+        let message = t.bo.get(&format!("/v1/messages/{}", ids[0])).await.ok();
+        let seq = number(&message, "/seq");
+        assert_eq!(seq, *first.get_or_insert(seq) + 512 * n);
+        // The second of this number becomes full.
+        let message: MessageId = ids[0].parse().unwrap();
+        let filled: Result<(), ChatError> = t
+            .app
+            .db()
+            .write(workspace.0, async move |c: &mut Conn| {
+                c.q("update messages set seq = $2 where id = $1")
+                    .bind(message)
+                    .bind(seq + 511)
+                    .run()
+                    .await?;
+                Ok(())
+            })
+            .await;
+        filled.unwrap();
+    }
+}
