@@ -17,7 +17,7 @@ use super::{
     record::{
         EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
         SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
-        SourceReaction, SourceThread, SourceUnit,
+        SourceReaction, SourceThread, SourceUnit, distinct_files,
     },
 };
 
@@ -478,10 +478,7 @@ fn item(
     if !(1..1 << 44).contains(&at_ms) {
         return SourceItem::LeftOut("no time");
     }
-    let files: Vec<SourceFile> = array(value, "attachments")
-        .iter()
-        .filter_map(file)
-        .collect();
+    let files = distinct_files(array(value, "attachments").iter().filter_map(file));
     let text = text(value, context);
     if text.trim().is_empty() && files.is_empty() {
         return SourceItem::LeftOut("empty");

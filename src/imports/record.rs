@@ -62,6 +62,17 @@ pub(super) struct SourceFile {
     pub(super) left_out: Option<&'static str>,
 }
 
+/// The files of a message, each once.
+pub(super) fn distinct_files(files: impl Iterator<Item = SourceFile>) -> Vec<SourceFile> {
+    let mut distinct: Vec<SourceFile> = Vec::new();
+    for file in files {
+        if distinct.iter().all(|known| known.key != file.key) {
+            distinct.push(file);
+        }
+    }
+    distinct
+}
+
 /// First message of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceThread {

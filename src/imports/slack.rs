@@ -13,7 +13,7 @@ use super::{
     record::{
         EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
         SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
-        SourceReaction, SourceThread, SourceUnit,
+        SourceReaction, SourceThread, SourceUnit, distinct_files,
     },
 };
 use crate::hooks;
@@ -312,7 +312,7 @@ fn item(value: &Value, names: &SourceNames) -> SourceItem {
     };
     let files: Vec<SourceFile> = match array(value, "files") {
         [] => value.get("file").map(file).into_iter().collect(),
-        files => files.iter().map(file).collect(),
+        files => distinct_files(files.iter().map(file)),
     };
     let text = text(value, names);
     if text.trim().is_empty() && files.is_empty() {
@@ -399,11 +399,19 @@ fn file(value: &Value) -> SourceFile {
     ])
     .unwrap_or("file")
     .to_owned();
+    // A file without an ID is known by its address.
+    let address = fetch_url.and_then(|url| url.split(['?', '#']).next());
+    let key = first([
+        string(value, "id"),
+        url.unwrap_or_default(),
+        address.unwrap_or_default(),
+    ]);
+    let key = key.unwrap_or(name.as_str()).to_owned();
     if string(value, "mode") == "quip" && !name.to_lowercase().ends_with(".html") {
         name.push_str(".html");
     }
     SourceFile {
-        key: string(value, "id").to_owned(),
+        key,
         name,
         url: url.map(str::to_owned),
         fetch_url: fetch_url.map(str::to_owned),
@@ -576,5 +584,22 @@ mod tests {
         assert_eq!(file.url.as_deref(), Some("https://files.slack.com/a.png"));
         let canvas = super::file(&json!({"id": "F1", "name": "Plan", "mode": "quip"}));
         assert_eq!(canvas.name, "Plan.html");
+    }
+
+    #[test]
+    fn a_message_has_each_file_once() {
+        let odd = message(json!({"ts": "1.0", "user": "U1", "text": "x", "files": [
+            {"id": "F1", "name": "a"}, {"id": "F1", "name": "a"},
+            {"name": "b", "url_private": "https://files.slack.com/1/b?t=xoxe-1"},
+            {"name": "b", "url_private": "https://files.slack.com/2/b?t=xoxe-1"}]}));
+        let keys: Vec<&str> = odd.files.iter().map(|file| file.key.as_str()).collect();
+        assert_eq!(
+            keys,
+            [
+                "F1",
+                "https://files.slack.com/1/b",
+                "https://files.slack.com/2/b"
+            ]
+        );
     }
 }
