@@ -28,7 +28,7 @@ const MS_BITS: u32 = 48;
 const KEY_BYTES_MAX: usize = 200;
 
 /// The key as it is stored: the hash of one that is too long.
-fn bounded(key: &str) -> String {
+pub(super) fn bounded(key: &str) -> String {
     if key.len() <= KEY_BYTES_MAX {
         key.to_owned()
     } else {
@@ -88,6 +88,24 @@ impl Keys {
             .bind(kind)
             .all()
             .await
+    }
+
+    /// Stored keys of the records of this kind that became this object.
+    pub(super) async fn keys_of(
+        &self,
+        c: &mut Conn,
+        kind: RecordKind,
+        id: Uuid,
+    ) -> Result<Vec<String>, DbError> {
+        let rows: Vec<(String,)> = c
+            .q("select key from imported where workspace_id = $1 and source = $2 and kind = $3 and id = $4")
+            .bind(self.workspace)
+            .bind(self.source.clone())
+            .bind(kind)
+            .bind(id)
+            .all()
+            .await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
     /// Forgets what a record became.

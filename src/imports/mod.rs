@@ -32,6 +32,7 @@ pub use error::ImportError;
 pub use fetch::SourceHosts;
 pub use merge::merge;
 pub use options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions};
+pub use people::forget_person;
 pub use preview::{ChannelFate, ImportChannel, ImportNumbers, ImportPerson, ImportPreview};
 pub use record::SourceChannelKind;
 pub use report::{ImportCounts, ImportLeftOut, ImportReport};

@@ -1,21 +1,27 @@
 //! People and programs of an archive: members who are here, placeholders, and bots.
 
+use std::collections::HashSet;
+
 use sha2::{Digest, Sha256};
 
 use super::{
     error::ImportError,
-    key::{Keys, RecordKind},
+    key::{Keys, RecordKind, bounded},
+    options::ImportOptions,
+    preview::ImportPreview,
     record::{SourceAuthor, SourcePerson},
     report::RecordOutcome,
 };
 use crate::{
     auth::placeholders::{NewPlaceholder, insert_placeholder},
-    db::{Conn, DbError},
+    db::{Conn, DbError, Json},
     hooks,
-    ids::{BotId, UserId, WorkspaceId},
+    ids::{BotId, ImportId, UserId, WorkspaceId},
 };
 
 const UNKNOWN_KEY: &str = "unknown";
+/// Name of erased people in previews.
+const DELETED_NAME: &str = "Deleted account";
 
 /// Who an author is here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +42,19 @@ async fn is_erased(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result
     c.q("select exists (select 1 from erasures where workspace_id = $1 and (user_hash = $2 or alias_id = $3))")
         .bind(workspace)
         .bind(hex::encode(Sha256::digest(user.to_string())))
+        .bind(user)
+        .value()
+        .await
+}
+
+/// Checks whether a person is a member now: people can leave after they were chosen.
+pub(super) async fn is_active_member(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from members where workspace_id = $1 and user_id = $2 and status = 'active')")
+        .bind(workspace)
         .bind(user)
         .value()
         .await
@@ -72,6 +91,84 @@ pub(super) async fn find_known(
         id: UserId(id),
         handle,
     }))
+}
+
+/// Removes a person whose data is being erased from the previews and choices of imports that have not ended: by the address, by an earlier
+/// import, and by choice. The person's records are left out then, because their keys belong to `alias`, unless the address is not confirmed.
+///
+/// # Errors
+/// Only database errors.
+pub async fn forget_person(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    alias: UserId,
+) -> Result<(), DbError> {
+    let (email, is_confirmed): (String, bool) = c
+        .q("select email, email_confirmed_at is not null from users where id = $1")
+        .bind(user)
+        .one()
+        .await?;
+    let email = email.to_lowercase();
+    let imports: Vec<(ImportId,)> = c
+        .q("select id from imports where workspace_id = $1 and state in ('receiving', 'reading', 'ready', 'running', 'paused') \
+            and (lower(CAST(preview AS TEXT)) like $2 or CAST(options AS TEXT) like $3 or exists (select 1 from imported i \
+              where i.workspace_id = $1 and i.source = imports.source and i.kind = 'people' and i.id = $4))")
+        .bind(workspace)
+        .bind(format!("%{email}%"))
+        .bind(format!("%{user}%"))
+        .bind(user)
+        .all()
+        .await?;
+    for (id,) in imports {
+        let (source, Json(mut options), preview): (
+            Option<String>,
+            Json<ImportOptions>,
+            Option<Json<ImportPreview>>,
+        ) = c
+            .q("select source, options, preview from imports where id = $1")
+            .bind(id)
+            .one()
+            .await?;
+        let mut chosen: HashSet<String> = HashSet::new();
+        options.people.retain(|key, member| {
+            if *member == user {
+                chosen.insert(key.clone());
+            }
+            *member != user
+        });
+        c.q("update imports set options = $2 where id = $1")
+            .bind(id)
+            .bind(Json(options))
+            .run()
+            .await?;
+        let (Some(source), Some(Json(mut preview))) = (source, preview) else {
+            continue;
+        };
+        let keys = Keys { workspace, source };
+        let known = keys.keys_of(c, RecordKind::People, user.0).await?;
+        for person in &mut preview.people {
+            let address = person.email.as_ref().filter(|_| !person.is_bot);
+            let has_address = address.is_some_and(|address| address.to_lowercase() == email);
+            let is_chosen = chosen.contains(&person.key);
+            let is_known = known.contains(&bounded(&person.key));
+            if !has_address && !is_chosen && !is_known {
+                continue;
+            }
+            DELETED_NAME.clone_into(&mut person.name);
+            person.email = None;
+            if is_chosen || (has_address && is_confirmed) {
+                keys.store(c, RecordKind::People, &person.key, alias.0)
+                    .await?;
+            }
+        }
+        c.q("update imports set preview = $2 where id = $1")
+            .bind(id)
+            .bind(Json(preview))
+            .run()
+            .await?;
+    }
+    Ok(())
 }
 
 /// Stores a person as the given member, as what they became in an earlier import, or as a placeholder or bot.

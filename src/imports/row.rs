@@ -8,6 +8,7 @@ use super::{
     archive::Piece,
     error::ImportError,
     options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
+    people::is_active_member,
     preview::ImportPreview,
     report::ImportReport,
 };
@@ -259,13 +260,7 @@ async fn check_options(
         return Err(ImportError::Invalid(problem, "people"));
     }
     for user in options.people.values() {
-        let is_member: bool = c
-            .q("select exists (select 1 from members where workspace_id = $1 and user_id = $2 and status = 'active')")
-            .bind(actor.workspace)
-            .bind(*user)
-            .value()
-            .await?;
-        if !is_member {
+        if !is_active_member(c, actor.workspace, *user).await? {
             let problem = format!("{user} is not a member of the workspace");
             return Err(ImportError::Invalid(problem, "people"));
         }

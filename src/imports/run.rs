@@ -20,7 +20,7 @@ use super::{
     key::{Keys, RecordKind},
     message::{self, ChannelPlace, NewImportedFile, Translated},
     options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
-    people::{Known, find_known, store_person},
+    people::{Known, find_known, is_active_member, store_person},
     preview::{self, ChannelFate},
     record::{
         PlacedItem, SourceChannel, SourceChannelKind, SourceFile, SourceFiles, SourceIndex,
@@ -363,9 +363,14 @@ impl Importer {
                     let known = preview::confirmed_members(c, workspace).await?;
                     let mut next = before.clone();
                     for person in people.iter().skip(from).take(AT_ONCE) {
-                        let chosen = options.people.get(&person.key);
+                        let mut same = options.people.get(&person.key).copied();
+                        if let Some(chosen) = same
+                            && !is_active_member(c, workspace, chosen).await?
+                        {
+                            same = None;
+                        }
                         let email = person.email.as_ref().filter(|_| !person.is_bot);
-                        let same = chosen.or_else(|| known.get(email?)).copied();
+                        let same = same.or_else(|| known.get(email?).copied());
                         let outcome = store_person(c, &before.keys, person, same, creator).await?;
                         next.report.count(RecordKind::People, outcome, &person.key);
                         next.position += 1;

@@ -33,6 +33,7 @@ use crate::{
         ActionId, AgentId, AuditEntryId, BEFORE_ALL_SEQS, ChannelId, ForkId, MessageId,
         ResolutionId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
     },
+    imports,
     memory::forget,
     realtime::Hub,
     replies::{compaction::catch_up, manifest, replay},
@@ -201,13 +202,13 @@ pub async fn begin(
         .run()
         .await?;
     auth::remove_member(c, actor.workspace, &member, &nameless).await?;
-    let id = Uuid::now_v7();
+    let (id, alias) = (Uuid::now_v7(), UserId::new());
     c.q("insert into erasures (id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, account_deleted, \
          started_at, finished_at, user_hash) values ($1, $2, $3, $4, $5, $6, 0, $7, FALSE, $8, null, $9)")
         .bind(id)
         .bind(actor.workspace)
         .bind(user)
-        .bind(UserId::new())
+        .bind(alias)
         .bind(handle.to_owned())
         .bind(actor.user)
         .bind(files)
@@ -215,6 +216,7 @@ pub async fn begin(
         .bind(hash_of(user))
         .run()
         .await?;
+    imports::forget_person(c, actor.workspace, user, alias).await?;
     let action = auth::AuditAction::MemberErasureStarted;
     let none = serde_json::json!({});
     auth::record_audit(c, actor, action, user.to_string(), none).await?;

@@ -3,8 +3,10 @@
 use serde_json::json;
 
 use crate::{
-    imports::{export, imported, placeholder, sums, threads, unlimited_team},
-    support::{Person, id, list, number, text, within},
+    imports::{
+        confirm, export, imported, placeholder, ready, said, state, sums, threads, unlimited_team,
+    },
+    support::{Person, Team, id, list, number, text, within},
 };
 
 async fn find(by: &Person, name: &str) -> String {
@@ -109,4 +111,67 @@ async fn a_mention_and_a_reaction_of_a_placeholder_become_those_of_the_member() 
     gone(&t.ada, &past).await;
     let after = t.ada.messages(&thread).await;
     assert_eq!(after[0]["mentions"][0]["id"], t.bo.id.as_str());
+}
+
+/// Number of memberships in channels of people who are not in the workspace.
+async fn foreign_members(t: &Team) -> i64 {
+    let sql =
+        "select count(*) from channel_members where user_id not in (select user_id from members)";
+    t.app.place.numbers(&[sql.to_owned()]).await[0]
+}
+
+#[tokio::test]
+async fn a_person_who_left_after_the_choice_gets_no_channel() {
+    let t = unlimited_team().await;
+    let import = ready(&t.ada, &export(&[])).await;
+    let path = format!("/v1/imports/{import}");
+    t.ada
+        .patch(&path, json!({"people": {"U3": t.bo.id}}))
+        .await
+        .ok();
+    t.ada
+        .delete(&format!("/v1/members/{}", t.bo.id))
+        .await
+        .is(204);
+    t.ada.act(&format!("{path}/start")).await.is(202);
+    state(&t.ada, &import, "done").await;
+    assert_eq!(foreign_members(&t).await, 0);
+    find(&t.ada, "Vibe 2").await;
+}
+
+#[tokio::test]
+async fn a_person_of_an_earlier_import_who_left_gets_no_channel() {
+    let t = unlimited_team().await;
+    confirm(&t, &t.bo, "bo@example.com").await;
+    imported(&t.ada, &export(&[])).await;
+    t.ada
+        .delete(&format!("/v1/members/{}", t.bo.id))
+        .await
+        .is(204);
+    let later = json!([{"id": "G2", "name": "later", "created": 1_600_000_000, "creator": "U1", "members": ["U1", "U2"]}]);
+    let report = imported(&t.ada, &export(&[("groups.json", later)])).await;
+    sums(&report);
+    assert_eq!(report["kinds"]["channels"]["imported"], 1);
+    assert_eq!(foreign_members(&t).await, 0);
+}
+
+#[tokio::test]
+async fn an_erased_person_is_in_no_preview_and_is_left_out() {
+    let t = unlimited_team().await;
+    confirm(&t, &t.bo, "bo@example.com").await;
+    let import = ready(&t.ada, &export(&[])).await;
+    t.ada.erase(&t.bo).await;
+    let path = format!("/v1/imports/{import}");
+    let preview = t.ada.get(&format!("{path}/preview")).await.ok();
+    assert!(!preview.to_string().contains("bo@example.com"), "{preview}");
+    let people = list(&preview, "/people");
+    let erased = people.iter().find(|person| person["key"] == "U2").unwrap();
+    assert_eq!(erased["name"], "Deleted account");
+    t.ada.act(&format!("{path}/start")).await.is(202);
+    state(&t.ada, &import, "done").await;
+    let report = t.ada.get(&format!("{path}/report")).await.ok();
+    sums(&report);
+    assert_eq!(report["kinds"]["people"]["left_out"], 1);
+    let said = said(&t.ada, &t.general).await;
+    assert!(said.iter().all(|(_, text)| text != "Thanks"), "{said:?}");
 }

@@ -69,8 +69,23 @@ async fn free_name(
     }
 }
 
-/// Inserts a channel with exactly these members, and appends `channel.created`; returns the direct channel of the same people if there
-/// is one. The workspace must be locked.
+/// Checks whether somebody has a membership, including suspended people and placeholders.
+async fn is_in_workspace(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<bool, ChatError> {
+    Ok(
+        c.q("select exists (select 1 from members where workspace_id = $1 and user_id = $2)")
+            .bind(workspace)
+            .bind(user)
+            .value()
+            .await?,
+    )
+}
+
+/// Inserts a channel with these members, except those who have left the workspace, and appends `channel.created`; returns the direct
+/// channel of the same people if there is one. The workspace must be locked.
 ///
 /// # Errors
 /// Only database errors.
@@ -102,14 +117,18 @@ pub async fn insert_imported_channel(
         .bind(new.archived_at)
         .run()
         .await?;
+    let mut users = Vec::new();
     for user in &new.members {
-        insert_member(c, workspace, new.id, *user).await?;
+        // People of earlier imports can have left the workspace.
+        if is_in_workspace(c, workspace, *user).await? {
+            insert_member(c, workspace, new.id, *user).await?;
+            users.push(*user);
+        }
         if new.kind == ChannelKind::Direct {
             insert_direct_member(c, new.id, *user).await?;
         }
     }
     let channel = get_channel(c, new.id).await?;
-    let users = new.members.clone();
     let access = if new.kind == ChannelKind::Public {
         MembershipChange::Joined {
             channel: new.id,
