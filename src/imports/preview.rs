@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     error::ImportError,
+    key::{Keys, RecordKind},
     options::{ChannelChoice, ImportOptions},
     record::{SourceChannelKind, SourceFiles, SourceIndex, SourceItem, SourceNames},
     source::SourceArchive,
 };
 use crate::{
-    chat::channels::parse_name,
+    chat::channels::{ChannelKind, parse_name},
     db::{Conn, DbError},
     ids::{ChannelId, UserId, WorkspaceId},
     text_enum::text_enum,
@@ -239,6 +240,45 @@ pub(super) async fn public_channel(
     Ok(row.map(|row| row.0))
 }
 
+/// Kind of a channel that an earlier import found or created; `None` if it is no longer here.
+pub(super) async fn kind_here(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: uuid::Uuid,
+) -> Result<Option<ChannelKind>, DbError> {
+    let row: Option<(ChannelKind,)> = c
+        .q("select kind from channels where id = $1 and workspace_id = $2")
+        .bind(id)
+        .bind(workspace)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// Checks whether the channel here would show what is private in the archive, such as after a channel of the source became private.
+pub(super) fn would_show(source: SourceChannelKind, here: ChannelKind) -> bool {
+    source != SourceChannelKind::Public && here == ChannelKind::Public
+}
+
+/// What becomes of a channel that an earlier import of the source knew. The ID is only that of a public channel.
+async fn known_fate(
+    c: &mut Conn,
+    keys: &Keys,
+    channel: &ImportChannel,
+) -> Result<Option<(ChannelFate, Option<ChannelId>)>, DbError> {
+    let Some(id) = keys.find(c, RecordKind::Channels, &channel.key).await? else {
+        return Ok(None);
+    };
+    let here = kind_here(c, keys.workspace, id).await?;
+    Ok(here.map(|here| {
+        if would_show(channel.kind, here) {
+            return (ChannelFate::LeftOut, None);
+        }
+        let public = (here == ChannelKind::Public).then_some(ChannelId(id));
+        (ChannelFate::Joins, public)
+    }))
+}
+
 /// What becomes of a channel, and the existing channel that it joins.
 pub(super) async fn fate_of(
     c: &mut Conn,
@@ -276,9 +316,20 @@ impl ImportPreview {
             let same = email.and_then(|email| known.get(email));
             person.match_id = chosen.or(same).copied();
         }
+        let keys = Keys {
+            workspace,
+            source: self.source.clone(),
+        };
         for channel in &mut self.channels {
             let choice = options.channels.get(&channel.key).copied();
-            let fate = fate_of(c, workspace, channel.kind, &channel.name, choice).await?;
+            let known = match choice {
+                Some(ChannelChoice::LeaveOut) => None,
+                _ => known_fate(c, &keys, channel).await?,
+            };
+            let fate = match known {
+                Some(known) => known,
+                None => fate_of(c, workspace, channel.kind, &channel.name, choice).await?,
+            };
             (channel.becomes, channel.channel_id) = fate;
         }
         Ok(())

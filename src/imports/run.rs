@@ -21,7 +21,7 @@ use super::{
     message::{self, ChannelPlace, NewImportedFile, Translated},
     options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
     people::{Known, find_known, is_active_member, store_person},
-    preview::{self, ChannelFate},
+    preview::{self, ChannelFate, kind_here, would_show},
     record::{
         PlacedItem, SourceChannel, SourceChannelKind, SourceFile, SourceFiles, SourceIndex,
         SourceItem, SourceMessage, SourceNames, SourcePerson, SourceUnit,
@@ -499,7 +499,7 @@ impl Importer {
                 continue;
             };
             let kind = kind_here(&mut c, keys.workspace, id).await?;
-            if kind.is_some_and(|kind| !would_show(channel, kind)) {
+            if kind.is_some_and(|kind| !would_show(channel.kind, kind)) {
                 let place = ChannelPlace {
                     key: channel.key.clone(),
                     id: ChannelId(id),
@@ -959,26 +959,6 @@ fn names_of(directory: &Directory, channels: &[SourceChannel]) -> SourceNames {
     SourceNames(people.chain(channels).collect())
 }
 
-/// Kind of a channel that an earlier import found or created; `None` if it is no longer here.
-async fn kind_here(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    id: uuid::Uuid,
-) -> Result<Option<ChannelKind>, DbError> {
-    let row: Option<(ChannelKind,)> = c
-        .q("select kind from channels where id = $1 and workspace_id = $2")
-        .bind(id)
-        .bind(workspace)
-        .opt()
-        .await?;
-    Ok(row.map(|row| row.0))
-}
-
-/// Checks whether the channel here would show what is private in the archive, such as after a channel of the source became private.
-fn would_show(channel: &SourceChannel, here: ChannelKind) -> bool {
-    channel.kind != SourceChannelKind::Public && here == ChannelKind::Public
-}
-
 async fn store_channel(
     c: &mut Conn,
     keys: &Keys,
@@ -992,7 +972,7 @@ async fn store_channel(
     }
     if let Some(id) = keys.find(c, RecordKind::Channels, &channel.key).await? {
         match kind_here(c, keys.workspace, id).await? {
-            Some(kind) if would_show(channel, kind) => {
+            Some(kind) if would_show(channel.kind, kind) => {
                 return Ok(RecordOutcome::LeftOut(
                     "private in the archive, but public here",
                 ));

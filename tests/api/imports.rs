@@ -545,3 +545,20 @@ async fn the_command_imports_an_archive() {
     );
     std::fs::remove_file(&file).unwrap();
 }
+
+#[tokio::test]
+async fn the_preview_shows_channels_of_an_earlier_import() {
+    let t = unlimited_team().await;
+    imported(&t.ada, &export(&[])).await;
+    let import = ready(&t.ada, &export(&[])).await;
+    let preview = t
+        .ada
+        .get(&format!("/v1/imports/{import}/preview"))
+        .await
+        .ok();
+    for channel in list(&preview, "/channels") {
+        assert_eq!(channel["becomes"], "joins", "{channel}");
+        let is_public = channel["kind"] == "public";
+        assert_eq!(channel["channel_id"].is_string(), is_public, "{channel}");
+    }
+}
