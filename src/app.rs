@@ -39,7 +39,7 @@ use crate::{
         tls::TlsAcceptor,
     },
     ids::WorkspaceId,
-    imports::Importer,
+    imports::{ImportErrors, Importer},
     inbox::{self, ItemOpened},
     lock,
     mail::{self, Mailer, Sending},
@@ -1507,8 +1507,9 @@ async fn open_due_items_forever(state: State) {
 /// Reads and stores archives, on one node at a time.
 async fn import_forever(state: State) {
     let importer = Importer::from(&state);
+    let mut errors = ImportErrors::default();
     while wait_for_jobs(&state).await.is_some() {
-        let worked = Box::pin(importer.work()).await;
+        let worked = Box::pin(importer.work(&mut errors)).await;
         if let Err(e) = &worked {
             tracing::warn!(error = %e, "an import was interrupted; retrying");
         }

@@ -41,4 +41,4 @@ pub use row::{
     WantedFormat, check_piece, create, delete, end_upload, get, get_preview, insert_piece, list,
     patch, step, wanted_format, workspace_of_import,
 };
-pub use run::Importer;
+pub use run::{ImportErrors, Importer};

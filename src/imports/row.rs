@@ -505,6 +505,36 @@ pub(super) async fn delete_pieces(c: &mut Conn, id: ImportId) -> Result<(), DbEr
     Ok(())
 }
 
+/// Ends or pauses an import, unless somebody has changed its state since it was `from`.
+pub(super) async fn end(
+    c: &mut Conn,
+    id: ImportId,
+    from: ImportState,
+    state: ImportState,
+    problem: Option<String>,
+) -> Result<(), DbError> {
+    let is_over = state != ImportState::Paused;
+    let changed = c
+        .q("update imports set state = $2, problem = $3, finished_at = $4 where id = $1 and state = $5")
+        .bind(id)
+        .bind(state)
+        .bind(problem)
+        .bind(is_over.then(now))
+        .bind(from)
+        .run()
+        .await?;
+    if is_over && changed == 1 {
+        // Names and addresses of people are not needed any longer.
+        c.q("update imports set preview = null, options = $2 where id = $1")
+            .bind(id)
+            .bind(Json(ImportOptions::default()))
+            .run()
+            .await?;
+        delete_pieces(c, id).await?;
+    }
+    Ok(())
+}
+
 /// The preview of an import.
 ///
 /// # Errors

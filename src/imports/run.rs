@@ -53,6 +53,41 @@ const AHEAD: usize = 1;
 /// Time for which archives are kept that were not imported.
 const KEPT_FOR: Duration = Duration::from_hours(7 * 24);
 const STORAGE_FULL: &str = "The workspace's storage is full.";
+const DELETED_LATE: &str = "The archive was deleted after 7 days.";
+const DATABASE_FAILED: &str = "The database failed 5 times in a row.";
+/// Number of errors in a row without progress after which an import fails.
+const ERRORS_MAX: u32 = 5;
+/// Maximum number of imports from which the next one is selected.
+const SELECTED_MAX: i64 = 1000;
+
+/// Errors of an import in a row, all at the same position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Errors {
+    count: u32,
+    state: ImportState,
+    phase: ImportPhase,
+    position: i64,
+    message: i64,
+}
+
+/// Errors of imports on this node since their last progress. Imports without errors are selected first.
+#[derive(Debug, Default)]
+pub struct ImportErrors(HashMap<ImportId, Errors>);
+
+impl ImportErrors {
+    fn count(&self, id: ImportId) -> u32 {
+        self.0.get(&id).map_or(0, |errors| errors.count)
+    }
+
+    /// Counts an error of an import that was at the position of `new`. Returns the number of errors there.
+    fn add(&mut self, id: ImportId, new: Errors) -> u32 {
+        let same = self.0.get(&id).copied();
+        let same = same.filter(|old| Errors { count: 0, ..*old } == new);
+        let count = same.map_or(0, |old| old.count).saturating_add(1);
+        self.0.insert(id, Errors { count, ..new });
+        count
+    }
+}
 
 /// Dependencies of imports.
 #[derive(Clone)]
@@ -146,31 +181,48 @@ impl Importer {
     ///
     /// # Errors
     /// Only errors after which the import can go on.
-    pub async fn work(&self) -> Result<bool, ImportError> {
-        let next: Option<(ImportId,)> = self
+    pub async fn work(&self, errors: &mut ImportErrors) -> Result<bool, ImportError> {
+        let waiting: Vec<(ImportId,)> = self
             .db
             .read()
             .await?
-            .q("select id from imports where state in ('reading', 'running', 'undoing') order by id limit 1")
-            .opt()
+            .q("select id from imports where state in ('reading', 'running', 'undoing') order by id limit $1")
+            .bind(SELECTED_MAX)
+            .all()
             .await?;
-        let Some((id,)) = next else {
-            return match Box::pin(self.merge_next()).await {
-                Err(ImportError::Archive(ArchiveFault::Stopped)) => Ok(true),
-                merged => merged,
-            };
+        errors.0.retain(|id, _| waiting.contains(&(*id,)));
+        let next = waiting.iter().min_by_key(|(id,)| errors.count(*id));
+        let Some((id,)) = next.copied() else {
+            return self.merge().await;
         };
+        if errors.count(id) > 0 {
+            match self.merge().await {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(e) => tracing::warn!(error = %e, "a merge was interrupted; retrying"),
+            }
+        }
         let Some(row) = row::find(&mut self.db.read().await?, id).await? else {
             return Ok(true);
         };
         let (workspace, state) = (row.workspace_id, row.state);
+        let start = Errors {
+            count: 0,
+            state,
+            phase: row.phase,
+            position: row.position,
+            message: row.message,
+        };
         let worked = match state {
             ImportState::Reading => self.read(&row).await,
             ImportState::Undoing => Box::pin(self.undo(&row)).await,
             _ => Box::pin(self.run(row)).await,
         };
         match worked {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                errors.0.remove(&id);
+                Ok(true)
+            }
             Err(ImportError::Archive(ArchiveFault::Stopped) | ImportError::Db(_))
                 if self.shutdown.is_cancelled() =>
             {
@@ -188,7 +240,19 @@ impl Importer {
                 .await?;
                 Ok(true)
             }
-            Err(e) if is_of_storage(&e) => Err(e),
+            Err(e) if is_of_storage(&e) => {
+                let count = errors.add(id, start);
+                let is_lasting = count >= ERRORS_MAX && is_of_database(&e);
+                // Unless the database fails for all.
+                if !is_lasting || self.db.check_writers().await.is_err() {
+                    return Err(e);
+                }
+                tracing::warn!(error = %e, import = %id, "an import failed");
+                let problem = Some(DATABASE_FAILED.to_owned());
+                self.end(workspace, id, state, ImportState::Failed, problem)
+                    .await?;
+                Ok(true)
+            }
             Err(e) => {
                 self.end(
                     workspace,
@@ -203,7 +267,14 @@ impl Importer {
         }
     }
 
-    /// Ends or pauses an import, unless somebody has changed its state since it was `from`.
+    async fn merge(&self) -> Result<bool, ImportError> {
+        match Box::pin(self.merge_next()).await {
+            Err(ImportError::Archive(ArchiveFault::Stopped)) => Ok(true),
+            merged => merged,
+        }
+    }
+
+    /// See `row::end`.
     async fn end(
         &self,
         workspace: WorkspaceId,
@@ -214,26 +285,7 @@ impl Importer {
     ) -> Result<(), ImportError> {
         self.db
             .write(workspace.0, async move |c: &mut Conn| {
-                let is_over = state != ImportState::Paused;
-                let changed = c
-                    .q("update imports set state = $2, problem = $3, finished_at = $4 where id = $1 and state = $5")
-                    .bind(id)
-                    .bind(state)
-                    .bind(problem.clone())
-                    .bind(is_over.then(now))
-                    .bind(from)
-                    .run()
-                    .await?;
-                if is_over && changed == 1 {
-                    // Names and addresses of people are not needed any longer.
-                    c.q("update imports set preview = null, options = $2 where id = $1")
-                        .bind(id)
-                        .bind(Json(ImportOptions::default()))
-                        .run()
-                        .await?;
-                    row::delete_pieces(c, id).await?;
-                }
-                Ok::<_, ImportError>(())
+                Ok::<_, ImportError>(row::end(c, id, from, state, problem.clone()).await?)
             })
             .await
     }
@@ -751,7 +803,7 @@ impl Importer {
         Ok(())
     }
 
-    /// Deletes archives that were not imported in time.
+    /// Deletes imports that were not started in time, and the archives of those that were not resumed in time.
     ///
     /// # Errors
     /// Only database errors.
@@ -763,6 +815,20 @@ impl Importer {
              (select id from imports where started_at is null and created_at < $1 order by created_at limit $2)",
         )
         .await?;
+        let paused: Vec<(ImportId, WorkspaceId)> = db
+            .read()
+            .await?
+            .q("select id, workspace_id from imports where state = 'paused' and created_at < $1 order by id limit 1000")
+            .bind(now() - KEPT_FOR)
+            .all()
+            .await?;
+        for (id, workspace) in paused {
+            db.write(workspace.0, async move |c: &mut Conn| {
+                let problem = Some(DELETED_LATE.to_owned());
+                row::end(c, id, ImportState::Paused, ImportState::Failed, problem).await
+            })
+            .await?;
+        }
         Ok(())
     }
 }
@@ -817,6 +883,15 @@ fn is_full(e: &ImportError) -> bool {
             | ImportError::Chat(ChatError::Auth(AuthError::QuotaExceeded(_)))
             | ImportError::File(FileError::Auth(AuthError::QuotaExceeded(_)))
     )
+}
+
+/// Checks for errors of the database, which can last, unlike those of a store of files that is not reachable.
+fn is_of_database(e: &ImportError) -> bool {
+    let is_of_files = matches!(
+        e,
+        ImportError::File(FileError::Io(_) | FileError::Bucket(_) | FileError::Expired)
+    );
+    is_of_storage(e) && !is_of_files
 }
 
 /// Checks for errors after which the import can go on.
@@ -1023,4 +1098,27 @@ async fn store_channel(
     } else {
         RecordOutcome::Existing
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_counted_until_an_import_makes_progress() {
+        let mut errors = ImportErrors::default();
+        let id = ImportId::new();
+        let mut at = Errors {
+            count: 0,
+            state: ImportState::Running,
+            phase: ImportPhase::Messages,
+            position: 1,
+            message: 0,
+        };
+        assert_eq!(errors.count(id), 0);
+        assert_eq!((errors.add(id, at), errors.add(id, at)), (1, 2));
+        at.position = 2;
+        assert_eq!(errors.add(id, at), 1);
+        assert_eq!(errors.count(id), 1);
+    }
 }

@@ -12,6 +12,12 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use openvibe::{
+    db::{Conn, DbError},
+    ids::{ImportId, WorkspaceId},
+    imports::Importer,
+    time::Timestamp,
+};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinSet};
 
@@ -298,4 +304,39 @@ async fn a_busy_source_is_asked_again_and_other_hosts_are_not() {
         "{reasons}"
     );
     assert_eq!(other.asked.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_paused_import_fails_after_a_week_and_can_be_undone() {
+    let t = unlimited_team().await;
+    let import = ready(&t.ada, &export(&[])).await;
+    let (workspace, id): (WorkspaceId, ImportId) =
+        (t.ada.workspace.parse().unwrap(), import.parse().unwrap());
+    let paused: Result<(), DbError> = t
+        .app
+        .db()
+        .write(workspace.0, async move |c: &mut Conn| {
+            let at = chrono::DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+            c.q("update imports set state = 'paused', started_at = $2, created_at = $2 where id = $1")
+                .bind(id)
+                .bind(Timestamp::within_years(at).unwrap())
+                .run()
+                .await?;
+            Ok(())
+        })
+        .await;
+    paused.unwrap();
+    Importer::delete_old(t.app.db()).await.unwrap();
+    let path = format!("/v1/imports/{import}");
+    let failed = t.ada.get(&path).await.ok();
+    assert_eq!(
+        (&failed["state"], &failed["problem"]),
+        (
+            &json!("failed"),
+            &json!("The archive was deleted after 7 days.")
+        )
+    );
+    assert_eq!(t.app.place.count("import_pieces").await, 0);
+    t.ada.act(&format!("{path}/resume")).await.refused(409);
+    undone(&t.ada, &import).await;
 }
