@@ -50,7 +50,7 @@ export class Model {
   #held = [];
   #flaky = 0;
   #watchers = new Set();
-  /** Every request body, in order. */
+  /** Every request body, in order, without those that name chats. */
   asked = [];
   /** Response to a request to draft the resolution of a fork. Without one, such requests are refused. */
   draft = DRAFT;
@@ -119,14 +119,19 @@ export class Model {
     if (!req.url.endsWith('/chat/completions'))
       return this.#json(res, 404, { error: { message: 'not found', type: 'invalid_request_error' } });
     const body = JSON.parse(text);
-    this.asked.push(body);
-    for (const check of this.#watchers) check();
+    const naming = /You name a chat/.test(String(body.messages[0].content));
+    if (!naming) {
+      this.asked.push(body);
+      for (const check of this.#watchers) check();
+    }
     const last = body.messages.findLast((message) => message.role !== 'tool' && !message.tool_calls);
     const content = String(last.content);
     // The prompt of a delegated task ends with the original request, which is not its question.
-    const question = /^Task from .+:$/m.test(content)
-      ? content.slice(0, content.lastIndexOf('Original request:'))
-      : content.split('\n\n').at(-1);
+    const question = naming
+      ? ''
+      : /^Task from .+:$/m.test(content)
+        ? content.slice(0, content.lastIndexOf('Original request:'))
+        : content.split('\n\n').at(-1);
     if (/refuse/.test(question) || [...this.refused].some((word) => question.includes(word)))
       return this.#json(res, 400, { error: { message: 'I will not', type: 'invalid_request_error' } });
     if (/flaky/.test(question) && this.#flaky++ === 0)
@@ -142,21 +147,24 @@ export class Model {
     const scripted = [...this.answers].find(([word]) => question.includes(word))?.[1];
     const called = body.messages.some((message) => message.role === 'tool');
     const call = called ? null : [...this.calls].find(([word]) => question.includes(word))?.[1];
-    const whole = call
-      ? call[0]
-      : drafting
-        ? JSON.stringify(this.draft)
-        : summarizing
-          ? JSON.stringify(this.segment)
-          : catchingUp
-            ? JSON.stringify(this.catchUp)
-            : scripted !== undefined
-              ? scripted
-              : /long/.test(question)
-                ? LONG
-                : /@coder/.test(question)
-                  ? 'The build is **green**.'
-                  : 'Monday: two quiet days before the fair.';
+    // A chat is named by its first message.
+    const whole = naming
+      ? content.replace(/^Message:\n/, '').split('\n')[0]
+      : call
+        ? call[0]
+        : drafting
+          ? JSON.stringify(this.draft)
+          : summarizing
+            ? JSON.stringify(this.segment)
+            : catchingUp
+              ? JSON.stringify(this.catchUp)
+              : scripted !== undefined
+                ? scripted
+                : /long/.test(question)
+                  ? LONG
+                  : /@coder/.test(question)
+                    ? 'The build is **green**.'
+                    : 'Monday: two quiet days before the fair.';
     if (!body.stream) {
       return this.#json(res, 200, {
         choices: [{ message: { role: 'assistant', content: whole }, finish_reason: 'stop' }],
