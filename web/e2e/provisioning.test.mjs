@@ -1,4 +1,4 @@
-// Settings › Server: SCIM tokens with which a provider sends accounts.
+// Identity providers: SCIM tokens, and changed settings.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
@@ -51,5 +51,48 @@ test('a token is made, shown once, used, and deleted', async () => {
   await button(dialog('Delete this token?'), 'Delete token').click();
   await dialog('Delete this token?').waitFor({ state: 'detached' });
   assert.equal(await scim(token), 401);
+  await button(accounts, 'Done').click();
+  assert.deepEqual(ada.errors, []);
+});
+
+test('name, domains, second factor, and who joins are changed with the keyboard', async () => {
+  const { keyboard } = ada.page;
+  await button(main(ada), 'Edit Corp').focus();
+  await keyboard.press('Enter');
+  const edit = dialog('Edit Corp');
+  const domains = box(edit, 'Domains');
+  await domains.fill('example.com, example.net/sso');
+  await keyboard.press('Enter');
+  await edit.getByText('`example.net/sso` is not a domain such as example.org').waitFor();
+  assert.equal(await domains.evaluate((e) => e === document.activeElement && e.ariaInvalid), 'true');
+  await inspect(ada, 'edit-provider-refused');
+  await domains.fill('example.com, example.net');
+  await edit.getByLabel('Counts as a second factor').selectOption('Always');
+  const northwind = edit.getByRole('group', { name: 'Northwind' });
+  await northwind.getByLabel('Role').selectOption('Viewer');
+  await inspect(ada, 'edit-provider');
+  await domains.press('Enter');
+  await edit.waitFor({ state: 'detached' });
+  assert.equal(await button(main(ada), 'Edit Corp').evaluate((e) => e === document.activeElement), true);
+  const [corp] = (await api(ada, 'GET', 'identity-providers')).data;
+  assert.deepEqual([corp.domains, corp.second_factor], [['example.com', 'example.net'], 'always']);
+  assert.deepEqual(
+    corp.workspaces.map(({ join, role }) => [join, role]),
+    [['invited', 'viewer']],
+  );
+});
+
+test('settings that another admin has changed are shown, and not overwritten', async () => {
+  await button(main(ada), 'Edit Corp').click();
+  const edit = dialog('Edit Corp');
+  await box(edit, 'Name').fill('Lab');
+  const [corp] = (await api(ada, 'GET', 'identity-providers')).data;
+  await api(ada, 'PATCH', `identity-providers/${corp.id}`, { domains: ['example.com'] });
+  await button(edit, 'Save').click();
+  await edit.getByText('Corp has changed since you opened it.').waitFor();
+  assert.equal(await box(edit, 'Domains').inputValue(), 'example.com');
+  await box(edit, 'Name').fill('Lab');
+  await button(edit, 'Save').click();
+  await main(ada).getByText('Lab is on').waitFor();
   assert.deepEqual(ada.errors, []);
 });
