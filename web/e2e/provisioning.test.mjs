@@ -1,14 +1,14 @@
-// Identity providers: SCIM tokens, and changed settings.
+// Identity providers: SCIM tokens, changed settings, and an invite that is accepted with one.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { box, button } from './lib/browser.mjs';
+import { box, button, person } from './lib/browser.mjs';
 import { inspect, main } from './lib/parts.mjs';
 import { Provider } from './lib/provider.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const provider = await new Provider({ sub: 'ada', email: 'ada@example.com', email_verified: true }).start();
 after(() => provider.close());
-const { ada, server } = await startTeam({ bo: null });
+const { ada, server, browser } = await startTeam({ bo: null });
 const dialog = (name) => ada.page.getByRole('dialog', { name });
 const accounts = dialog('Accounts from Corp');
 /** Status of a request that a provider sends with this token. */
@@ -95,4 +95,31 @@ test('settings that another admin has changed are shown, and not overwritten', a
   await button(edit, 'Save').click();
   await main(ada).getByText('Lab is on').waitFor();
   assert.deepEqual(ada.errors, []);
+});
+
+test('an invite with one use is accepted with a provider', async () => {
+  const { token } = await api(ada, 'POST', 'invites', { role: 'member', max_uses: 1 });
+  provider.person = { sub: 'cy', email: 'cy@example.com', email_verified: true, name: 'Cy Ode' };
+  const cy = await person(browser, server.base);
+  await cy.page.goto(`/invite/${token}`);
+  await button(cy.page, 'Join with Lab').waitFor();
+  await inspect(cy, 'invite-provider');
+  await button(cy.page, 'Join with Lab').click();
+  await box(cy.page, 'Start a thread in #general').waitFor();
+  assert.deepEqual(cy.errors, []);
+  await cy.close();
+});
+
+test('without passwords, an invite offers only the provider', async () => {
+  await api(ada, 'PATCH', 'server', { password_sign_in: 'server_admins' });
+  const { token } = await api(ada, 'POST', 'invites', { role: 'member' });
+  provider.person = { sub: 'di', email: 'di@elsewhere.org', email_verified: true, name: 'Di Fox' };
+  const di = await person(browser, server.base);
+  await di.page.goto(`/invite/${token}`);
+  await button(di.page, 'Join with Lab').waitFor();
+  assert.equal(await box(di.page, 'Email').count(), 0);
+  await inspect(di, 'invite-provider-only');
+  await button(di.page, 'Join with Lab').click();
+  await di.page.getByText('You have no invite to this server').waitFor();
+  await di.close();
 });

@@ -27,9 +27,16 @@ export class IdentityApi {
     this.#http = transport.http;
     this.#take = transport.take;
   }
-  /** Returns the ways to sign in; null if the server cannot be reached. */
-  methods(email = ''): Promise<SignInMethods | null> {
-    return this.#take(this.#http.GET('/v1/auth/methods', { params: { query: { email } } })).catch(() => null);
+  /** Returns the ways to sign in, providers for the address first; null if the server cannot be reached. */
+  async methods(email = ''): Promise<SignInMethods | null> {
+    const params = { query: { email: email.trim() } };
+    const methods = await this.#take(this.#http.GET('/v1/auth/methods', { params })).catch(() => null);
+    return (
+      methods && {
+        ...methods,
+        providers: methods.providers.toSorted((a, b) => Number(b.for_domain) - Number(a.for_domain)),
+      }
+    );
   }
   /** Returns the address of the provider's page. */
   async start(id: string, form: StartForm): Promise<string> {
