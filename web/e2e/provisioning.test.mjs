@@ -1,4 +1,4 @@
-// Identity providers: SCIM tokens, changed settings, and an invite that is accepted with one.
+// Identity providers: SCIM tokens, changed settings, invites, and a link for a person without another way in.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { box, button, person } from './lib/browser.mjs';
@@ -107,6 +107,24 @@ test('an invite with one use is accepted with a provider', async () => {
   await button(cy.page, 'Join with Lab').click();
   await box(cy.page, 'Start a thread in #general').waitFor();
   assert.deepEqual(cy.errors, []);
+  await cy.close();
+});
+
+test('an admin gives a link to a member who signs in only with the provider', async () => {
+  await ada.page.goto('/northwind/settings/members');
+  await button(main(ada), 'Actions for Cy Ode').click();
+  await ada.page.getByRole('menuitem', { name: 'Password link…' }).press('Enter');
+  const password = dialog('Password link for Cy Ode');
+  await button(password, 'Create link').press('Enter');
+  const link = await box(password, 'Password link').inputValue();
+  await ada.page.waitForFunction((url) => document.activeElement.value === url, link);
+  await inspect(ada, 'password-link');
+  await button(password, 'Done').click();
+  const cy = await person(browser, server.base);
+  await cy.page.goto(new URL(link).pathname);
+  await cy.page.getByLabel('New password').fill('another long enough phrase');
+  await button(cy.page, 'Set password').click();
+  await cy.page.getByRole('heading', { name: 'Your new password is set' }).waitFor();
   await cy.close();
 });
 
