@@ -279,7 +279,8 @@ async fn update(
     let has_files = new.attachments.len() > stored.attachments.len();
     let is_other = new.content != stored.content || has_files;
     let is_newer = new.edited_at > stored.edited_at;
-    if !is_newer && !(is_other && new.edited_at == stored.edited_at) {
+    let is_changed = is_newer || is_other && new.edited_at == stored.edited_at;
+    if !is_changed {
         return Ok(());
     }
     let metadata = MessageMetadata {
@@ -434,7 +435,8 @@ pub async fn reassign(
     from: UserId,
     to: UserId,
 ) -> Result<(), DbError> {
-    let row: Option<(Option<Uuid>, Json<Value>, Json<Vec<Reaction>>, Json<Value>)> = c
+    type Row = (Option<Uuid>, Json<Value>, Json<Vec<Reaction>>, Json<Value>);
+    let row: Option<Row> = c
         .q("select author_id, mentions, reactions, attachments from messages where id = $1")
         .bind(id)
         .opt()

@@ -178,15 +178,12 @@ where
 {
     let mut paced = BackpressureStream::new(body, bounds.pace_within);
     let (room, is_too_slow) = (Arc::clone(&paced.room), Arc::clone(&paced.is_too_slow));
-    let stored = match multer::parse_boundary(content_type.unwrap_or_default()) {
-        Ok(boundary) => {
-            let parts = Multipart::new(paced, boundary);
-            read_first_part(blobs, permit, parts, &room, bounds.bytes_max).await
-        }
-        Err(_) => {
-            let incoming = blobs.begin(Some(permit)).await?;
-            store(incoming, &mut paced, &room, bounds.bytes_max).await
-        }
+    let stored = if let Ok(boundary) = multer::parse_boundary(content_type.unwrap_or_default()) {
+        let parts = Multipart::new(paced, boundary);
+        read_first_part(blobs, permit, parts, &room, bounds.bytes_max).await
+    } else {
+        let incoming = blobs.begin(Some(permit)).await?;
+        store(incoming, &mut paced, &room, bounds.bytes_max).await
     };
     let (whole, size_bytes) = in_time(stored, &is_too_slow)?;
     Ok(Received {

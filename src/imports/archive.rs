@@ -276,11 +276,7 @@ pub(super) fn parse_line(line: &[u8]) -> Result<Value, String> {
 /// Removes NUL from texts, which `PostgreSQL` cannot store.
 fn remove_nul(value: &mut Value) {
     match value {
-        Value::String(text) => {
-            if text.contains('\0') {
-                *text = text.replace('\0', "");
-            }
-        }
+        Value::String(text) => text.retain(|c| c != '\0'),
         Value::Array(list) => list.iter_mut().for_each(remove_nul),
         Value::Object(map) => map.values_mut().for_each(remove_nul),
         _ => {}

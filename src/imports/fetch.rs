@@ -22,7 +22,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const READ_WITHIN: Duration = Duration::from_secs(30);
 /// Time until the next attempt, if the source does not state one.
 const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// Hosts of a source; subdomains belong to it too.
 fn hosts_of(format: ImportFormat) -> &'static [&'static str] {
@@ -86,7 +86,7 @@ impl SourceHosts {
             host.strip_suffix(*domain)
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
-        let is_own = url.scheme() == "https" && hosts_of(format).iter().any(|d| is_in(d));
+        let is_own = url.scheme() == "https" && hosts_of(format).iter().any(is_in);
         is_own || self.0.exempt.iter().any(|exempt| exempt.names(url))
     }
 

@@ -7,6 +7,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     io::{BufRead, BufReader, Read, Seek},
     ops::ControlFlow,
+    path::Path,
 };
 
 use serde_json::Value;
@@ -45,7 +46,12 @@ pub(super) struct MattermostArchive<R> {
 fn lines_of<R>(archive: &Archive<R>) -> Option<usize> {
     let names = archive.names.iter().enumerate();
     let lists: Vec<(usize, &String)> = names
-        .filter(|(_, name)| name.ends_with(".jsonl") && name.matches('/').count() <= 1)
+        .filter(|(_, name)| {
+            let is_list = Path::new(name.as_str())
+                .extension()
+                .is_some_and(|e| e == "jsonl");
+            is_list && name.matches('/').count() <= 1
+        })
         .collect();
     let named = lists.iter().find(|(_, name)| {
         name.strip_suffix(LINES)
@@ -593,22 +599,17 @@ fn named(text: &str, context: &PostContext<'_>) -> String {
             .unwrap_or(after.len());
         let word = after[..end].trim_end_matches(['.', '-', '_']);
         let lower = word.to_lowercase();
-        let name = match sign {
-            "@" => context.names.0.get(&lower).map(|name| format!("@{name}")),
-            _ => {
-                let name = context.names.0.get(&channel_key(context.team, &lower));
-                name.map(|name| format!("#{name}"))
-            }
+        let names = &context.names.0;
+        let name = if sign == "@" {
+            names.get(&lower)
+        } else {
+            names.get(&channel_key(context.team, &lower))
         };
-        match name.filter(|_| is_start && !word.is_empty()) {
-            Some(name) => {
-                out.push_str(&name);
-                rest = &after[word.len()..];
-            }
-            None => {
-                out.push_str(sign);
-                rest = after;
-            }
+        out.push_str(sign);
+        rest = after;
+        if let Some(name) = name.filter(|_| is_start && !word.is_empty()) {
+            out.push_str(name);
+            rest = &after[word.len()..];
         }
     }
     out.push_str(rest);

@@ -425,10 +425,9 @@ impl Storing<'_> {
 
     fn mentions(&self, raw: &[RawMention]) -> Vec<ImportedMention> {
         let mention = |raw: &RawMention| {
-            let found = raw.candidates.iter();
-            let (handle, id) = found
-                .filter_map(|handle| Some((handle, self.by_handle.get(handle)?)))
-                .next()?;
+            let mut candidates = raw.candidates.iter();
+            let (handle, id) =
+                candidates.find_map(|handle| Some((handle, self.by_handle.get(handle)?)))?;
             let span = raw.span_of(handle);
             Some(ImportedMention {
                 kind: ImportedMentionKind::User,

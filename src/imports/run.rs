@@ -697,7 +697,7 @@ impl Importer {
                     next.done += 1;
                     let place = shared.channels.get(&item.folder);
                     let outcome = match (&item.item, translated, place) {
-                        (SourceItem::LeftOut(reason), ..) => RecordOutcome::LeftOut(*reason),
+                        (SourceItem::LeftOut(reason), ..) => RecordOutcome::LeftOut(reason),
                         (SourceItem::Merged, ..) => RecordOutcome::Merged,
                         (_, _, None) => RecordOutcome::LeftOut("the channel is left out"),
                         (SourceItem::Message(_), None, _) => RecordOutcome::LeftOut("no message"),

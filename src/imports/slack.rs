@@ -497,9 +497,9 @@ mod tests {
 
     use super::*;
 
-    fn message(value: Value) -> SourceMessage {
+    fn message(value: &Value) -> SourceMessage {
         match item(
-            &value,
+            value,
             &SourceNames(HashMap::from([("U1".to_owned(), "ada".to_owned())])),
         ) {
             SourceItem::Message(message) => *message,
@@ -541,7 +541,7 @@ mod tests {
                 "see",
             ),
         ] {
-            assert_eq!(message(value.clone()).text, text, "{value}");
+            assert_eq!(message(&value).text, text, "{value}");
         }
     }
 
@@ -572,7 +572,7 @@ mod tests {
             assert_eq!(item(&value, &names), SourceItem::LeftOut(reason), "{value}");
         }
         let odd =
-            message(json!({"ts": "1.0", "subtype": "of_next_year", "text": "x", "user": "U1"}));
+            message(&json!({"ts": "1.0", "subtype": "of_next_year", "text": "x", "user": "U1"}));
         assert_eq!(odd.text, "x");
     }
 
@@ -588,7 +588,7 @@ mod tests {
 
     #[test]
     fn a_message_has_each_file_once() {
-        let odd = message(json!({"ts": "1.0", "user": "U1", "text": "x", "files": [
+        let odd = message(&json!({"ts": "1.0", "user": "U1", "text": "x", "files": [
             {"id": "F1", "name": "a"}, {"id": "F1", "name": "a"},
             {"name": "b", "url_private": "https://files.slack.com/1/b?t=xoxe-1"},
             {"name": "b", "url_private": "https://files.slack.com/2/b?t=xoxe-1"}]}));

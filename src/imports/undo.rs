@@ -195,7 +195,8 @@ impl Importer {
         }
         let mut above = i64::MIN;
         while !unused.is_empty() {
-            let rows: Vec<(i64, Option<Uuid>, Json<Value>, Json<Value>)> = c
+            type Row = (i64, Option<Uuid>, Json<Value>, Json<Value>);
+            let rows: Vec<Row> = c
                 .q("select seq, author_id, mentions, reactions from messages where workspace_id = $1 and seq > $2 order by seq limit $3")
                 .bind(keys.workspace)
                 .bind(above)
