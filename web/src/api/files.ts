@@ -56,14 +56,34 @@ async function firstBytes(body: ReadableStream<Uint8Array>, max: number): Promis
   return bytes.subarray(0, length);
 }
 
-/**
- * Uploads with XMLHttpRequest, because `fetch` does not report progress. Fails like other calls; `AbortError` when
- * canceled.
- */
+/** A request that reports its progress. */
+export interface SentBytes {
+  method: 'POST' | 'PUT';
+  path: string;
+  headers: Record<string, string>;
+  body: FormData | Blob;
+  /** Receives the progress, from 0 to 1. */
+  onpart: (part: number) => void;
+  signal: AbortSignal;
+}
+
+/** Uploads a file. Fails like other calls; `AbortError` when canceled. */
 export function upload(
   workspace: string,
   { file, name, clientId, onpart, signal }: Sent,
 ): Promise<Attachment> {
+  const body = new FormData();
+  body.append('client_id', clientId);
+  body.append('file', file, name);
+  const headers = { 'X-Workspace-Id': workspace };
+  return sendBytes<S['UploadedFile']>({ method: 'POST', path: '/v1/files', headers, body, onpart, signal });
+}
+
+/**
+ * Sends with XMLHttpRequest, because `fetch` does not report progress. Fails like other calls; `AbortError` when
+ * canceled.
+ */
+export function sendBytes<T>({ method, path, headers, body, onpart, signal }: SentBytes): Promise<T> {
   return new Promise((done, fail) => {
     const xhr = new XMLHttpRequest();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -89,22 +109,19 @@ export function upload(
     };
     xhr.onerror = () => fail(new Unreachable(false));
     xhr.onload = () => {
-      let body: unknown = null;
+      let answer: unknown = null;
       try {
-        body = JSON.parse(xhr.responseText);
+        answer = JSON.parse(xhr.responseText);
       } catch {
         // The body is not JSON, so the response came from a proxy.
       }
-      if (xhr.status >= 200 && xhr.status < 300 && body) return done(body as S['UploadedFile']);
+      if (xhr.status >= 200 && xhr.status < 300 && answer) return done(answer as T);
       const wait = Number(xhr.getResponseHeader('retry-after'));
-      fail(new ApiError(xhr.status, body, statusText(xhr.status), wait || null));
+      fail(new ApiError(xhr.status, answer, statusText(xhr.status), wait || null));
     };
-    const form = new FormData();
-    form.append('client_id', clientId);
-    form.append('file', file, name);
-    xhr.open('POST', '/v1/files');
-    xhr.setRequestHeader('X-Workspace-Id', workspace);
-    xhr.send(form);
+    xhr.open(method, path);
+    for (const [header, value] of Object.entries(headers)) xhr.setRequestHeader(header, value);
+    xhr.send(body);
     alive();
   });
 }
