@@ -21,8 +21,8 @@ fn channel(name: &str, kind: &str) -> Value {
 
 fn post(channel: &str, user: &str, at: i64, message: &str, more: Value) -> Value {
     let mut post = json!({"team": "acme", "channel": channel, "user": user, "create_at": AT + at, "message": message});
-    for (name, value) in more.as_object().unwrap() {
-        post[name] = value.clone();
+    if let (Some(post), Value::Object(more)) = (post.as_object_mut(), more) {
+        post.extend(more);
     }
     json!({"type": "post", "post": post})
 }
