@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { button, message } from './lib/browser.mjs';
+import { button, message, shot } from './lib/browser.mjs';
 import { dialog, inspect, main } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 import { zipped } from './lib/zip.mjs';
@@ -130,6 +130,29 @@ test('an import is undone after a question', async () => {
   await page.goto('/');
   await page.getByText('Start a thread').first().waitFor();
   assert.equal(await message(page, 'We moved to the new office').count(), 0);
+});
+
+test('a running import is paused and resumed, also from a dialog that is opened again', async () => {
+  const MESSAGES = 4000;
+  const many = Array.from({ length: MESSAGES }, (_, n) => said('U1', 1_620_000_000 + n, `Message ${n}`));
+  await open();
+  await choose(
+    zipped({
+      'users.json': [person('U1', 'Una', null)],
+      'channels.json': [channel('C3', 'long', ['U1'])],
+      'long/2021-05-03.json': many,
+    }),
+  );
+  await part.getByRole('button', { name: 'Import 4,000 messages, about 1 minute' }).click();
+  await button(part, 'Pause').press('Enter');
+  await part.getByRole('progressbar', { name: /^Paused at \d+ %$/ }).waitFor();
+  assert.equal((await last()).state, 'paused');
+  await inspect(ada, 'import-paused');
+  await open();
+  await button(part, 'Resume').press('Enter');
+  await part.getByRole('progressbar', { name: /^Importing/ }).waitFor();
+  await shot(page, 'import-running');
+  await part.getByText('Done. 4,000 imported, 0 left out.').waitFor();
 });
 
 test('members have no button', async () => {
