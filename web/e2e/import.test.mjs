@@ -148,6 +148,9 @@ test('a running import is paused and resumed, also from a dialog that is opened 
   await part.getByRole('progressbar', { name: /^Paused at \d+ %$/ }).waitFor();
   assert.equal((await last()).state, 'paused');
   await inspect(ada, 'import-paused');
+  await button(part, 'Undo').click();
+  await part.getByText('Undo this import?').waitFor();
+  await button(part, 'Keep it').press('Enter');
   await open();
   await button(part, 'Resume').press('Enter');
   await part.getByRole('progressbar', { name: /^Importing/ }).waitFor();
