@@ -600,16 +600,18 @@ fn named(text: &str, context: &PostContext<'_>) -> String {
         let word = after[..end].trim_end_matches(['.', '-', '_']);
         let lower = word.to_lowercase();
         let names = &context.names.0;
-        let name = if sign == "@" {
-            names.get(&lower)
+        let (sign_here, name) = if sign == "@" {
+            ("@", names.get(&lower))
         } else {
-            names.get(&channel_key(context.team, &lower))
+            ("#", names.get(&channel_key(context.team, &lower)))
         };
-        out.push_str(sign);
-        rest = after;
         if let Some(name) = name.filter(|_| is_start && !word.is_empty()) {
+            out.push_str(sign_here);
             out.push_str(name);
             rest = &after[word.len()..];
+        } else {
+            out.push_str(sign);
+            rest = after;
         }
     }
     out.push_str(rest);

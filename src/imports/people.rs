@@ -113,11 +113,12 @@ pub async fn forget_person(
     let imports: Vec<(ImportId,)> = c
         .q("select id from imports where workspace_id = $1 and state in ('receiving', 'reading', 'ready', 'running', 'paused') \
             and (lower(CAST(preview AS TEXT)) like $2 or CAST(options AS TEXT) like $3 or exists (select 1 from imported i \
-              where i.workspace_id = $1 and i.source = imports.source and i.kind = 'people' and i.id = $4))")
+              where i.workspace_id = $1 and i.source = imports.source and i.kind = $5 and i.id = $4))")
         .bind(workspace)
         .bind(format!("%{email}%"))
         .bind(format!("%{user}%"))
         .bind(user)
+        .bind(RecordKind::People)
         .all()
         .await?;
     for (id,) in imports {

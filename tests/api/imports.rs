@@ -3,6 +3,7 @@
 use std::{
     io::{Cursor, Write},
     process::{Command, Output},
+    time::Duration,
 };
 
 use openvibe::{
@@ -18,6 +19,8 @@ use serde_json::{Value, json};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use crate::support::{Person, Reply, Team, TestApp, id, list, number, team_with, text, within};
+
+const POLL: Duration = Duration::from_millis(50);
 
 /// Tests ask again and again what has become of an import.
 pub const OFF: (&str, &str) = ("RATE_LIMITS", "off");
@@ -154,7 +157,7 @@ pub async fn state(by: &Person, import: &str, wanted: &str) -> Value {
                 return import;
             }
             assert_ne!(import["state"], "failed", "{import}");
-            tokio::task::yield_now().await;
+            tokio::time::sleep(POLL).await;
         }
     })
     .await

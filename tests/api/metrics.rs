@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     faults::{Prepared, prepared},
-    imports::{OFF, export, imported},
+    imports::{export, imported},
     support::{Answer, Gate, Hold, Person, Socket, TestProcess, id, team, within},
 };
 
@@ -449,7 +449,7 @@ async fn models_beyond_the_first_fifty_share_their_metrics() {
 
 #[tokio::test]
 async fn the_documented_metrics_are_exactly_those_exported() {
-    let (p, _server, ada) = started(&[("SOCKETS_PER_USER", "1"), OFF]).await;
+    let (p, _server, ada) = started(&[("SOCKETS_PER_USER", "1")]).await;
     let task = ada.ask(&p.thread, "@vibe hi").await;
     ada.completed(&task).await;
     imported(&ada, &export(&[])).await;

@@ -360,7 +360,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
     describe: () => 'deleted a key of a bot',
   },
   'member.merged': {
-    name: 'Placeholder merged',
+    name: 'People merged',
     describe: (e) => `made a member of the placeholder${quoted(e.data, 'name')}`,
   },
   'import.created': {
