@@ -862,7 +862,7 @@ mod tests {
         for bad in [
             "7",
             "!!",
-            "c2VhcmNoOi0x",
+            "c2VhcmNoOi0w",
             "c2VhcmNoOng",
             "cmFua2VkOjE6OTk5OQ",
         ] {

@@ -181,19 +181,31 @@ fn push_device(n: u64) -> Value {
         "auth": "BTBZMqHH6r4Tts7J_aSIgg"}})
 }
 
+/// Makes room for another import: waits until none is running, and deletes old ones that have not started, of which a workspace can have
+/// 100. The newest belong to the same row, and the oldest to the fixture.
 async fn imports_ended(w: &AccessFixture) {
-    within("the import to end", async {
+    let imports = within("the import to end", async {
         loop {
-            let imports = w.ada.get("/v1/imports").await.ok();
-            if list(&imports, "/data")
+            let imports = list(&w.ada.get("/v1/imports").await.ok(), "/data");
+            if imports
                 .iter()
                 .all(|import| import["state"] != "running" && import["state"] != "undoing")
             {
-                return;
+                return imports;
             }
         }
     })
     .await;
+    let waiting: Vec<String> = imports
+        .iter()
+        .filter(|import| import["state"] == "receiving" || import["state"] == "ready")
+        .map(id)
+        .collect();
+    if waiting.len() > 60 {
+        for old in &waiting[30..waiting.len() - 1] {
+            w.ada.delete(&format!("/v1/imports/{old}")).await;
+        }
+    }
 }
 
 /// Returns a row's request, with objects created by `by`, which is the caller if the variant starts with `own`, and otherwise Olu.
@@ -979,7 +991,10 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "sandbox" => made_sandbox(w, n).await,
         "schedule" => schedule(by, general).await,
         "hook" => hook(by, general).await.0,
-        "import" => imports::created(&w.ada).await,
+        "import" => {
+            imports_ended(w).await;
+            imports::created(&w.ada).await
+        }
         "bot" => hook(&w.ada, general).await.1,
         "task" => w.failed_task(by).await,
         "thread" => by.thread(general, "Root").await,

@@ -192,9 +192,11 @@ impl AccessFixture {
         let open = [
             "select count(*) from erasures where finished_at is null",
             "select count(*) from thread_removals",
+            "select count(*) from member_merges",
+            "select count(*) from imports where state in ('reading', 'running', 'undoing')",
         ]
         .map(str::to_owned);
-        while self.app.place.numbers(&open).await != [0, 0] {
+        while self.app.place.numbers(&open).await != [0; 4] {
             tokio::task::yield_now().await;
         }
     }
