@@ -364,7 +364,7 @@ test('quiet conversations and the retention of automatic memories are rules of t
   await ada.page.goto(`${SETTINGS}/told`);
   const workspace = (await api(ada, 'GET', 'workspaces')).data[0].id;
   const rules = async () => (await api(ada, 'GET', `workspaces/${workspace}/policy`)).memory;
-  const quiet = ada.page.getByRole('switch', { name: 'Remember conversations once they are quiet' });
+  const quiet = ada.page.getByRole('switch', { name: 'Remember conversations once quiet' });
   await quiet.uncheck();
   await quiet.and(ada.page.locator(':enabled')).waitFor();
   assert.equal((await rules()).quiet, false);
