@@ -41,7 +41,7 @@ pub(super) struct ImportCommand {
     /// CSV file whose lines name the key of a person in the archive, and the ID of a member
     #[arg(long, value_name = "CSV")]
     map: Option<PathBuf>,
-    /// How messages of direct channels become threads: `day` or `message`
+    /// Threads of direct channels: one per `day` or per `message`
     #[arg(long)]
     group: Option<String>,
     /// Fetch files that are not in the archive from its source
@@ -54,7 +54,7 @@ pub(super) struct ImportCommand {
 
 /// The import has ended, but its report has problems.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} problems: see the report")]
+#[error("the import ended with {}", counted(*.0, "problem"))]
 pub(super) struct HasProblems(i64);
 
 struct Server {
@@ -97,6 +97,12 @@ impl Server {
 
 fn number(value: &Value, pointer: &str) -> i64 {
     value.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// A number with its noun.
+fn counted(n: i64, noun: &str) -> String {
+    let ending = if n == 1 { "" } else { "s" };
+    format!("{n} {noun}{ending}")
 }
 
 fn string<'a>(value: &'a Value, name: &str) -> &'a str {
@@ -142,20 +148,25 @@ async fn upload(server: &Server, id: &str, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until an import has one of these states.
-async fn wait_for(server: &Server, id: &str, states: &[&str]) -> anyhow::Result<Value> {
+/// Waits until an import has this state, and shows its progress.
+async fn wait_for(server: &Server, id: &str, wanted: &str) -> anyhow::Result<()> {
+    let mut shown = -1;
     loop {
         let import = server.get(&format!("/v1/imports/{id}")).await?;
         let state = string(&import, "state");
-        if states.contains(&state) {
-            return Ok(import);
+        if state == wanted {
+            return Ok(());
         }
         if matches!(state, "failed" | "paused") {
             bail!("the import is {state}: {}", string(&import, "problem"));
         }
         if state == "running" {
             let (done, total) = (number(&import, "/done"), number(&import, "/total").max(1));
-            say_error(&format!("{} %", done * 100 / total));
+            let percent = done * 100 / total;
+            if percent != shown {
+                shown = percent;
+                say_error(&format!("{percent} %"));
+            }
         }
         tokio::time::sleep(WAIT).await;
     }
@@ -163,32 +174,45 @@ async fn wait_for(server: &Server, id: &str, states: &[&str]) -> anyhow::Result<
 
 fn show(preview: &Value) {
     let of = |name: &str| number(preview, &format!("/counts/{name}"));
+    let people = match of("people") {
+        1 => "1 person".to_owned(),
+        n => format!("{n} people"),
+    };
     say(&format!(
-        "{}: {} people, {} channels ({} private, {} direct), {} messages, {} left out, {} files here, {} as links, {} missing; about {} minutes",
+        "{}: {people}, {} ({} private, {} direct), {}, {} left out",
         string(preview, "source"),
-        of("people"),
-        of("channels"),
+        counted(of("channels"), "channel"),
         of("private_channels"),
         of("direct_channels"),
-        of("messages"),
+        counted(of("messages"), "message"),
         of("left_out"),
+    ));
+    say(&format!(
+        "  files: {} in the archive, {} as links, {} missing",
         of("files_here"),
         of("files_linked"),
         of("files_missing"),
-        of("minutes"),
     ));
+    say(&match of("minutes") {
+        0 => "  time: less than a minute".to_owned(),
+        n => format!("  time: about {}", counted(n, "minute")),
+    });
     for channel in preview["channels"].as_array().into_iter().flatten() {
         if channel["kind"] != "direct" {
             say(&format!(
-                "  {} ({}): {}, {} messages",
+                "  {} ({}): {}, {}",
                 string(channel, "name"),
                 string(channel, "kind"),
                 string(channel, "becomes"),
-                number(channel, "/messages"),
+                counted(number(channel, "/messages"), "message"),
             ));
         }
     }
-    for problem in preview["problems"].as_array().into_iter().flatten() {
+    show_problems(preview);
+}
+
+fn show_problems(of: &Value) {
+    for problem in of["problems"].as_array().into_iter().flatten() {
         say(&format!(
             "  problem: {}",
             problem.as_str().unwrap_or_default()
@@ -228,7 +252,7 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     let made = server.send(Method::POST, "/v1/imports", &form).await?;
     let id = string(&made, "id").to_owned();
     upload(&server, &id, &command.file).await?;
-    wait_for(&server, &id, &["ready"]).await?;
+    wait_for(&server, &id, "ready").await?;
     if let Some(map) = &command.map {
         let people = json!({"people": read_map(map)?});
         server
@@ -251,7 +275,7 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
             |request| request,
         )
         .await?;
-    wait_for(&server, &id, &["done"]).await?;
+    wait_for(&server, &id, "done").await?;
     let report = server.get(&format!("/v1/imports/{id}/report")).await?;
     for (kind, counts) in report["kinds"].as_object().into_iter().flatten() {
         say(&format!(
@@ -263,6 +287,7 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
             number(counts, "/left_out"),
         ));
     }
+    show_problems(&report);
     let problems = report["problems"].as_array().map_or(0, Vec::len);
     if problems > 0 {
         return Err(HasProblems(i64::try_from(problems)?).into());
