@@ -10,10 +10,13 @@ import { zipped } from './lib/zip.mjs';
 const { ada, bo } = await startTeam();
 const { page } = ada;
 const part = dialog(ada);
-const open = async () => {
-  await page.goto('/northwind/settings/workspace');
+const openHere = async () => {
   await button(main(ada), 'Bring your history').click();
   await part.getByRole('heading', { name: 'Bring your history' }).waitFor();
+};
+const open = async () => {
+  await page.goto('/northwind/settings/workspace');
+  await openHere();
 };
 const choose = (buffer, name = 'export.zip') =>
   part.getByLabel('Choose a file').setInputFiles({ name, mimeType: 'application/zip', buffer });
@@ -152,6 +155,9 @@ test('a running import is paused and resumed, also from a dialog that is opened 
   await part.getByText('Undo this import?').waitFor();
   await button(part, 'Keep it').press('Enter');
   await open();
+  await page.keyboard.press('Escape');
+  await part.waitFor({ state: 'detached' });
+  await openHere(); // without loading the page again
   await button(part, 'Resume').press('Enter');
   await part.getByRole('progressbar', { name: /^Importing/ }).waitFor();
   await shot(page, 'import-running');

@@ -1,3 +1,4 @@
+import { untrack } from 'svelte';
 import {
   ImportsApi,
   type ArchiveImport,
@@ -6,6 +7,7 @@ import {
   type ImportReport,
 } from '../api/imports';
 import { errorMessage, Unreachable } from '../api/problem';
+import { outsideComponents } from '../lib/outside-components.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import { sendArchive } from './send-archive';
 
@@ -140,10 +142,6 @@ export class ArchiveImports {
   }
 }
 
-const kept = new WeakMap<WorkspaceState, ArchiveImports>();
-/** Imports of a workspace, kept while its window is open, so that an upload goes on when the dialog is closed. */
-export function importsOf(ws: WorkspaceState): ArchiveImports {
-  const known = kept.get(ws) ?? new ArchiveImports(ws.api.part(ImportsApi));
-  kept.set(ws, known);
-  return known;
-}
+/** Imports of a workspace, created with their dialog. They outlive it, so that an upload continues when it is closed. */
+export const importsOf = (ws: WorkspaceState): ArchiveImports =>
+  untrack(() => (ws.imports ??= outsideComponents(() => new ArchiveImports(ws.api.part(ImportsApi)))));

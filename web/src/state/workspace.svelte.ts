@@ -5,6 +5,7 @@ import type { AgentsState, Task, Thread, Workspace } from '../api/types';
 import { InboxApi } from '../api/inbox';
 import type { Actions } from '../approvals/actions.svelte';
 import type { Uploads } from '../files/uploads.svelte';
+import type { ArchiveImports } from '../imports/archive-imports.svelte';
 import { InboxFeed } from '../inbox/feed.svelte';
 import type { InboxList } from '../inbox/list.svelte';
 import { to } from '../lib/router.svelte';
@@ -100,6 +101,8 @@ export class WorkspaceState implements WorkspaceParts {
   memoryRules = $state.raw<MemoryRules | null>(null);
   /** Messages that replies cite; created with the first list of sources. */
   cited: CitedMessages | null = null;
+  /** Imports of archives; created with their dialog. */
+  imports: ArchiveImports | null = null;
   /** Uploads; created with the first file. */
   uploads = $state.raw<Uploads | null>(null);
 
