@@ -8,14 +8,18 @@ type S = components['schemas'];
 /** Time without any progress or response after which an upload fails. */
 const SILENT_MS = 60_000;
 
-export interface Sent {
+/** Progress and cancellation of a request that sends bytes. */
+export interface Sending {
+  /** Receives the progress, from 0 to 1. */
+  onpart: (part: number) => void;
+  signal: AbortSignal;
+}
+
+export interface Sent extends Sending {
   file: Blob;
   name: string;
   /** An upload with the same ID creates the file only once. */
   clientId: string;
-  /** Receives the progress, from 0 to 1. */
-  onpart: (part: number) => void;
-  signal: AbortSignal;
 }
 
 /** API client for file uploads, `api.part(FilesApi)`. Loaded with the first file. */
@@ -56,27 +60,20 @@ async function firstBytes(body: ReadableStream<Uint8Array>, max: number): Promis
   return bytes.subarray(0, length);
 }
 
-/** A request that reports its progress. */
-export interface SentBytes {
+export interface SentBytes extends Sending {
   method: 'POST' | 'PUT';
   path: string;
   headers: Record<string, string>;
   body: FormData | Blob;
-  /** Receives the progress, from 0 to 1. */
-  onpart: (part: number) => void;
-  signal: AbortSignal;
 }
 
 /** Uploads a file. Fails like other calls; `AbortError` when canceled. */
-export function upload(
-  workspace: string,
-  { file, name, clientId, onpart, signal }: Sent,
-): Promise<Attachment> {
+export function upload(workspace: string, { file, name, clientId, ...sending }: Sent): Promise<Attachment> {
   const body = new FormData();
   body.append('client_id', clientId);
   body.append('file', file, name);
   const headers = { 'X-Workspace-Id': workspace };
-  return sendBytes<S['UploadedFile']>({ method: 'POST', path: '/v1/files', headers, body, onpart, signal });
+  return sendBytes<S['UploadedFile']>({ method: 'POST', path: '/v1/files', headers, body, ...sending });
 }
 
 /**

@@ -1,4 +1,4 @@
-import { sendBytes } from './files';
+import { sendBytes, type Sending } from './files';
 import { at, type Transport } from './http';
 import type { components } from './schema';
 
@@ -12,13 +12,10 @@ export type ImportReport = S['ImportReport'];
 export type ImportPatch = S['ImportPatch'];
 
 /** Bytes of an archive: from `start` up to, but not including, `end`. */
-export interface Piece {
+export interface Piece extends Sending {
   archive: Blob;
   start: number;
   end: number;
-  /** Receives the progress, from 0 to 1. */
-  onpart: (part: number) => void;
-  signal: AbortSignal;
 }
 
 /** API client for imports of other products' archives, `api.part(ImportsApi)`. Loaded with the dialog. */
@@ -40,18 +37,11 @@ export class ImportsApi {
     return this.#take(this.#http.GET('/v1/imports/{id}', at({ id })));
   }
   /** Uploads the next piece. Returns the number of bytes that were received in all. */
-  async put(id: string, { archive, start, end, onpart, signal }: Piece): Promise<number> {
+  async put(id: string, { archive, start, end, ...sending }: Piece): Promise<number> {
     const path = `/v1/imports/${encodeURIComponent(id)}/archive`;
     const headers = { 'Content-Range': `bytes ${start}-${end - 1}/${archive.size}` };
     const body = archive.slice(start, end, 'application/octet-stream');
-    const sent = await sendBytes<{ received: number }>({
-      method: 'PUT',
-      path,
-      headers,
-      body,
-      onpart,
-      signal,
-    });
+    const sent = await sendBytes<{ received: number }>({ method: 'PUT', path, headers, body, ...sending });
     return sent.received;
   }
   preview(id: string): Promise<ImportPreview> {
