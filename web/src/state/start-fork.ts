@@ -1,5 +1,6 @@
 import { tick } from 'svelte';
 import type { Fork, Message } from '../api/types';
+import { addToDraft, blockQuotes } from '../chats/quotes';
 import { focusComposer } from '../lib/focus';
 import type { Router } from '../lib/router.svelte';
 import { ACTIVE_MAX, isOpen } from './forks.svelte';
@@ -46,10 +47,8 @@ export function canQuoteInFork(m: Message, { ws, router }: Omit<ForkDeps, 'ui'>)
 export function quoteInFork(m: Message, { ws, router }: Omit<ForkDeps, 'ui'>): void {
   const fork = forkInPanel(ws, router);
   if (!fork) return;
-  const key = `d:${fork.id}`;
-  const before = ws.drafts.get(key).trimEnd();
-  const quote = `**${ws.people.nameOf(m.author)}:** ${m.content.trim()}`.replace(/^/gm, '> ');
-  ws.drafts.set(key, `${before ? `${before}\n\n` : ''}${quote}\n\n`);
+  const quote = blockQuotes([m], () => ws.people.nameOf(m.author));
+  addToDraft(`d:${fork.id}`, `${quote}\n\n`, ws);
   void tick().then(() => {
     focusComposer(document.querySelector('aside [data-zone]'));
     const box = document.activeElement;
