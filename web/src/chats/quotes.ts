@@ -2,7 +2,7 @@ import type { Channel, Message, Thread } from '../api/types';
 import { focusComposer } from '../lib/focus';
 import { to, type Router } from '../lib/router.svelte';
 import { threadTitle } from '../lib/text';
-import { openDirect } from '../state/directs';
+import { showDirect } from '../state/directs';
 import type { Ui } from '../state/ui.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
@@ -91,7 +91,6 @@ export async function askPrivately(m: Message, agent: string, deps: QuoteDeps & 
   const { ws } = deps;
   const quote = `${blockQuotes([m], () => ws.people.nameOf(m.author))}\n\n`;
   const channel = await ws.api.openDirect({ agent_id: agent });
-  const key = `c:${channel.id}`;
-  if (ws.drafts.has(key)) addToDraft(key, quote, ws);
-  await openDirect({ agent_id: agent }, deps, quote);
+  addToDraft(`c:${channel.id}`, quote, ws);
+  showDirect(channel, deps);
 }

@@ -1,3 +1,4 @@
+import type { Channel } from '../api/types';
 import { focusComposer } from '../lib/focus';
 import { to, type Router } from '../lib/router.svelte';
 import type { Ui } from './ui.svelte';
@@ -7,19 +8,25 @@ export interface DirectWith {
   member_ids?: string[];
   agent_id?: string;
 }
+interface DirectDeps {
+  ws: WorkspaceState;
+  router: Router;
+  ui: Ui;
+}
 
 /**
  * Opens the direct channel with these people or this agent, and focuses its composer, which contains the draft if it is
  * empty.
  */
-export async function openDirect(
-  who: DirectWith,
-  { ws, router, ui }: { ws: WorkspaceState; router: Router; ui: Ui },
-  draft = '',
-): Promise<void> {
-  const channel = await ws.api.openDirect(who);
+export async function openDirect(who: DirectWith, deps: DirectDeps, draft = ''): Promise<void> {
+  const { api, drafts } = deps.ws;
+  const channel = await api.openDirect(who);
+  if (draft && !drafts.has(`c:${channel.id}`)) drafts.set(`c:${channel.id}`, draft);
+  showDirect(channel, deps);
+}
+/** Goes to a direct channel that the server returned, and focuses its composer. */
+export function showDirect(channel: Channel, { ws, router, ui }: DirectDeps): void {
   ws.channels.put(channel);
-  if (draft && !ws.drafts.has(`c:${channel.id}`)) ws.drafts.set(`c:${channel.id}`, draft);
   ui.dialog = null; // elements behind an open dialog cannot take the focus
   const path = to.channel(ws.slug, channel.id);
   if (router.place.path === path) setTimeout(focusComposer);
