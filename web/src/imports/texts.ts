@@ -8,11 +8,6 @@ import type {
 import { count } from '../lib/numbers';
 import { listed } from '../lib/text';
 
-const PRODUCTS = { slack: 'Slack', mattermost: 'Mattermost' };
-/** Name of the product that wrote the archive. */
-export const productOf = (of: Pick<ArchiveImport, 'format'>): string =>
-  of.format ? PRODUCTS[of.format] : 'the archive';
-
 /** "1,204 messages". */
 export const counted = (n: number, one: string, many = `${one}s`): string =>
   `${count(n)} ${n === 1 ? one : many}`;
