@@ -11,11 +11,11 @@ import { outsideComponents } from '../lib/outside-components.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import { sendArchive } from './send-archive';
 
-/** States in which the server works: they are read again and again. */
+/** States in which the server works: the import is polled. */
 const BUSY: readonly string[] = ['reading', 'running', 'undoing'];
 const OPEN: readonly string[] = [...BUSY, 'receiving', 'ready', 'paused'];
 
-/** The upload of an archive, which goes on while the dialog is closed. */
+/** Upload of an archive, which continues while the dialog is closed. */
 class ArchiveUpload {
   sent = $state(0);
   isLost = $state(false);
@@ -34,7 +34,7 @@ export class ArchiveImports {
   preview = $state.raw<ImportPreview | null>(null);
   report = $state.raw<ImportReport | null>(null);
   upload = $state.raw<ArchiveUpload | null>(null);
-  /** Why the last upload failed. */
+  /** Error of the last upload. */
   problem = $state('');
   readonly isBusy = $derived(BUSY.includes(this.current?.state ?? ''));
 
@@ -46,7 +46,7 @@ export class ArchiveImports {
     const all = await this.#api.list();
     await this.#put(all.find((one) => OPEN.includes(one.state)) ?? all[0] ?? null);
   }
-  /** Reads the state of the import again. While the server cannot be reached, nothing changes. */
+  /** Loads the import again. While the server cannot be reached, nothing changes. */
   async refresh(): Promise<void> {
     const id = this.current?.id;
     if (!id) return;
@@ -63,7 +63,7 @@ export class ArchiveImports {
     this.current = now;
   }
 
-  /** Uploads an archive; `known` if it is the rest of one. */
+  /** Uploads an archive, or the rest of one whose upload stopped. */
   async send(archive: File): Promise<void> {
     this.problem = '';
     const begun = this.current?.state === 'receiving' ? this.current : null;
@@ -95,9 +95,9 @@ export class ArchiveImports {
     } finally {
       if (this.upload === upload) this.upload = null;
     }
-    if (!upload.off.signal.aborted) await this.load().catch(() => undefined); // read again when the dialog opens
+    if (!upload.off.signal.aborted) await this.load().catch(() => undefined); // loaded when the dialog opens again
   }
-  /** Waits until an upload is tried again, which is at once when the network is back. */
+  /** Waits before the next attempt of an upload, at most until the network is back. */
   #wait(upload: ArchiveUpload, ms: number): Promise<void> {
     upload.isLost = true;
     return new Promise((done, fail) => {
@@ -135,7 +135,7 @@ export class ArchiveImports {
   reportFile(): Promise<Blob> {
     return this.#api.reportFile(this.current!.id);
   }
-  /** Makes room for another archive; the last import is kept on the server. */
+  /** Asks for another archive; the last import stays on the server. */
   another(): void {
     this.problem = '';
     this.current = null;

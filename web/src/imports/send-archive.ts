@@ -2,22 +2,22 @@ import { ApiError, Unreachable } from '../api/problem';
 
 export const PIECE_BYTES = 8 * 1024 * 1024;
 const WAIT_MS_MAX = 30_000;
-/** Failures of the server, as opposed to the network, in a row after which an upload stops. */
+/** Maximum number of consecutive server errors, as opposed to network errors, before an upload stops. */
 const FAULTS_MAX = 5;
 
 export interface SendArchive {
   size: number;
   /** Bytes that the server has. */
   received: number;
-  /** Sends the bytes from `start` up to `end`, and returns how many the server has. */
+  /** Sends the bytes from `start` up to `end`, and returns the number of bytes that the server has. */
   send: (start: number, end: number) => Promise<number>;
-  /** Asks the server how many bytes it has. */
+  /** Returns the number of bytes that the server has. */
   position: () => Promise<number>;
   /** Waits until the next attempt. */
   wait: (ms: number) => Promise<void>;
 }
 
-/** Sends an archive in pieces, and goes on after a lost connection where the server is. */
+/** Sends an archive in pieces, and continues after a lost connection with the first byte that the server lacks. */
 export async function sendArchive({ size, received, send, position, wait }: SendArchive): Promise<void> {
   // If everything was received, the last byte is sent again, which makes the server check the archive.
   const startAt = (known: number) => Math.min(known, size - 1);

@@ -15,7 +15,7 @@ export const counted = (n: number, one: string, many = `${one}s`): string =>
 export const percent = (part: number, all: number): number =>
   all > 0 ? Math.min(100, Math.floor((part / all) * 100)) : 0;
 
-/** What an archive contains, in one sentence. */
+/** Contents of an archive, in one sentence. */
 export function contentText(n: ImportNumbers): string {
   const files = (n.files_here ?? 0) + (n.files_linked ?? 0) + (n.files_missing ?? 0);
   const parts = [
@@ -31,7 +31,7 @@ export function missingText(n: ImportNumbers): string {
   if (!n.files_missing) return '';
   return `${counted(n.files_missing, 'file')} ${n.files_missing === 1 ? 'is' : 'are'} not in the export anymore.`;
 }
-/** Who sees what was private; empty if nothing was. */
+/** Future readers of private channels and direct conversations; empty if there are none of these. */
 export function privateText(n: ImportNumbers, isMatched: boolean): string {
   const [rooms, directs] = [n.private_channels ?? 0, n.direct_channels ?? 0];
   if (rooms + directs === 0) return '';
@@ -52,7 +52,7 @@ export function becomesText(
   if (channel.kind !== 'public') return channel.kind;
   return channel.becomes === 'joins' && channel.channel_id ? `joins #${nameOf(channel.channel_id)}` : 'new';
 }
-/** The button that starts an import. */
+/** Label of the button that starts an import. */
 export function startText({ counts, channels }: ImportPreview, leftOut: ReadonlySet<string>): string {
   if (leftOut.size > 0)
     return `Import ${counted(channels!.filter((c) => !leftOut.has(c.key)).length, 'channel')}`;

@@ -1,6 +1,6 @@
 import type { Message, Reaction } from '../api/types';
 
-/** Sequence number before those of all messages: those of imported messages are negative. */
+/** Sequence number below those of all messages: imported messages have negative ones. */
 export const BEFORE_ALL_SEQS = -(2 ** 40);
 
 /** Pure operations on a list of messages sorted by `seq`. Each returns the same array if nothing changed. */

@@ -361,7 +361,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
   },
   'member.merged': {
     name: 'People merged',
-    describe: (e) => `made a member of the placeholder${quoted(e.data, 'name')}`,
+    describe: (e) => `merged the placeholder${quoted(e.data, 'name')} into a member`,
   },
   'import.created': {
     name: 'Import created',
@@ -369,7 +369,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
   },
   'import.updated': {
     name: 'Import changed',
-    describe: () => 'changed what becomes of an import',
+    describe: () => 'changed the choices of an import',
   },
   'import.started': {
     name: 'Import started',
@@ -385,7 +385,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
   },
   'import.undone': {
     name: 'Import undone',
-    describe: () => 'removed what an import had stored',
+    describe: () => 'undid an import',
   },
   'import.deleted': {
     name: 'Import deleted',
