@@ -1,14 +1,6 @@
 // A writer of small zip files, without compression.
-const CRC = Uint32Array.from({ length: 256 }, (_, n) => {
-  let c = n;
-  for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
-  return c;
-});
-function crc32(bytes) {
-  let c = 0xffffffff;
-  for (const b of bytes) c = CRC[(c ^ b) & 0xff] ^ (c >>> 8);
-  return (c ^ 0xffffffff) >>> 0;
-}
+import { crc32 } from 'node:zlib';
+
 /** Little-endian numbers, each with its width in bytes. */
 const pack = (...fields) =>
   Buffer.concat(
