@@ -12,8 +12,8 @@ import type { WorkspaceState } from '../state/workspace.svelte';
 import { sendArchive } from './send-archive';
 
 /** States in which the server works: the import is polled. */
-const BUSY: readonly string[] = ['reading', 'running', 'undoing'];
-const OPEN: readonly string[] = [...BUSY, 'receiving', 'ready', 'paused'];
+const BUSY: readonly ArchiveImport['state'][] = ['reading', 'running', 'undoing'];
+const OPEN: readonly ArchiveImport['state'][] = [...BUSY, 'receiving', 'ready', 'paused'];
 
 /** Upload of an archive, which continues while the dialog is closed. */
 class ArchiveUpload {
@@ -36,7 +36,7 @@ export class ArchiveImports {
   upload = $state.raw<ArchiveUpload | null>(null);
   /** Error of the last upload. */
   problem = $state('');
-  readonly isBusy = $derived(BUSY.includes(this.current?.state ?? ''));
+  readonly isBusy = $derived(this.current !== null && BUSY.includes(this.current.state));
 
   constructor(api: ImportsApi) {
     this.#api = api;
