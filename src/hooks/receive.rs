@@ -48,7 +48,9 @@ pub async fn find(c: &mut Conn, secret: &str) -> Result<Option<FoundHook>, DbErr
 /// Slack's ID of a message: seconds and milliseconds of its creation, and three digits of its sequence number.
 pub fn slack_ts(message: &Message) -> String {
     let ms = message.id.0.as_u128() >> 80;
-    format!("{}.{:03}{:03}", ms / 1000, ms % 1000, message.seq % 1000)
+    // Imported messages have negative numbers.
+    let number = message.seq.rem_euclid(1000);
+    format!("{}.{:03}{number:03}", ms / 1000, ms % 1000)
 }
 
 /// Origin of a message.

@@ -137,7 +137,7 @@ impl SlackTs {
 
     /// Checks whether a message with this sequence number, of this time, is meant.
     pub fn is_of(self, seq: i64) -> bool {
-        seq % 1000 == self.number
+        seq.rem_euclid(1000) == self.number
     }
 
     /// Position of the message in time.
@@ -170,6 +170,8 @@ mod tests {
             (1_700_000_000_500, 0)
         );
         assert_eq!(SlackTs::parse("0").unwrap().key(), (0, 0));
+        // The number of an imported message is negative.
+        assert!(SlackTs::parse("1700000000.123424").unwrap().is_of(-576));
         for wrong in [
             "",
             ".1",

@@ -3,7 +3,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Person, Reply, Team, id, list, team, text, visitor};
+use crate::{
+    imports::{export, imported, unlimited_team},
+    support::{Person, Reply, Team, id, list, team, text, visitor},
+};
 
 /// A program with a key.
 struct Program {
@@ -402,6 +405,23 @@ async fn keys_and_arguments_come_as_slacks_clients_send_them() {
         .await
         .is(200);
     assert_eq!(answer["usergroups"], json!([]));
+}
+
+#[tokio::test]
+async fn imported_messages_are_in_the_history() {
+    let t = unlimited_team().await;
+    imported(&t.ada, &export(&[])).await;
+    let program = person(&t.bo).await;
+    let history = program
+        .good("conversations.history", json!({"channel": "general"}))
+        .await;
+    let mut roots = list(&history, "/messages").into_iter();
+    let root = roots.find(|root| text(root, "/text").contains("welcome"));
+    let thread = json!({"channel": "general", "ts": root.unwrap()["ts"]});
+    let replies = program.good("conversations.replies", thread).await;
+    let messages = list(&replies, "/messages");
+    assert!(text(&messages[0], "/text").contains("welcome"), "{replies}");
+    assert!(text(&messages[1], "/text").contains("Thanks"), "{replies}");
 }
 
 impl Program {

@@ -16,7 +16,7 @@ use crate::{
     },
     db::Conn,
     hooks::slack_ts,
-    ids::{ChannelId, MessageId, UserId},
+    ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, UserId},
     realtime::hub::Conversation,
     slack::{self, ConversationFilter, Listing, SlackFault, SlackTs, ThreadFacts},
 };
@@ -154,7 +154,7 @@ pub(super) async fn replies(call: &Call<'_>) -> Answer {
     let limit = call.args.limit(MESSAGES_DEFAULT, MESSAGES_MAX)?;
     let after = match call.args.text("cursor") {
         Some(text) => text.parse::<i64>().map_err(|_| SlackFault::InvalidCursor)?,
-        None => 0,
+        None => BEFORE_ALL_SEQS,
     };
     let mut c = call.state.db.read().await?;
     let channel = call.channel_arg(&mut c).await?;
@@ -166,7 +166,7 @@ pub(super) async fn replies(call: &Call<'_>) -> Answer {
                 other => other,
             })?;
     let conversation = Conversation::Thread(thread);
-    let root = messages::list(&mut c, conversation, Window::After(0), 1).await?;
+    let root = messages::list(&mut c, conversation, Window::After(BEFORE_ALL_SEQS), 1).await?;
     let root_ts = root.first().map(slack_ts);
     let mut rows = messages::list(&mut c, conversation, Window::After(after), limit).await?;
     let page = usize::try_from(limit).unwrap_or(usize::MAX);
