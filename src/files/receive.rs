@@ -422,19 +422,6 @@ mod tests {
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
-    fn paced<S>(body: S, pace_within: Duration) -> BackpressureStream<S> {
-        BackpressureStream {
-            body,
-            room: Arc::new(AtomicI64::new(HELD_BYTES_MAX)),
-            rests: false,
-            pace_within,
-            bytes: 0,
-            waited: Duration::ZERO,
-            waiting: None,
-            is_too_slow: Arc::default(),
-        }
-    }
-
     #[tokio::test]
     async fn a_slow_upload_is_aborted_even_while_bytes_arrive() {
         let drip = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(b"x")));
@@ -442,7 +429,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
             piece
         });
-        let mut body = paced(Box::pin(drip), Duration::from_millis(20));
+        let mut body = BackpressureStream::new(Box::pin(drip), Duration::from_millis(20));
         let error = loop {
             if let Err(error) = body.next().await.unwrap() {
                 break error;
@@ -455,7 +442,7 @@ mod tests {
     #[tokio::test]
     async fn time_spent_storing_does_not_count_toward_the_upload_deadline() {
         let body = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(b"x")));
-        let mut body = paced(body, Duration::from_millis(1));
+        let mut body = BackpressureStream::new(body, Duration::from_millis(1));
         for _ in 0..3 {
             body.next().await.unwrap().unwrap();
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -465,7 +452,7 @@ mod tests {
 
     #[test]
     fn each_part_of_the_upload_has_its_own_deadline() {
-        let mut body = paced((), crate::http::bodies::UPLOAD_PACE_WITHIN);
+        let mut body = BackpressureStream::new((), crate::http::bodies::UPLOAD_PACE_WITHIN);
         body.waited = Duration::from_secs(29);
         body.note_arrival(64 * 1024 - 1);
         assert_eq!(body.waited, Duration::from_secs(29));
