@@ -127,37 +127,59 @@ pub async fn insert(
     actor: &Actor<'_>,
     new: &NewFile,
 ) -> Result<(File, Uuid), FileError> {
-    let size_bytes = new.blob.size_bytes;
-    let counted_bytes = quota::file_bytes(1, size_bytes);
-    quota::check_bytes(c, actor.workspace, counted_bytes).await?;
-    quota::count_file_bytes(c, actor.workspace, counted_bytes).await?;
-    let upload = blobs::name_blob(c, &new.blob).await?;
     let about = Attachment {
         id: new.id,
         name: new.name.clone(),
         content_type: new.kind.content_type.clone(),
-        size_bytes,
+        size_bytes: new.blob.size_bytes,
         width: new.kind.width,
         height: new.kind.height,
         created_by: actor.user,
         created_at: now(),
     };
-    c.q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, client_id, \
-         message_id, is_avatar, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, null, FALSE, $11)")
-        .bind(new.id)
-        .bind(actor.workspace)
-        .bind(new.blob.blob.hash.clone())
-        .bind(about.name.clone())
-        .bind(about.content_type.clone())
-        .bind(size_bytes)
-        .bind(new.kind.width)
-        .bind(new.kind.height)
-        .bind(actor.user)
-        .bind(new.client_id.clone())
-        .bind(about.created_at)
-        .run()
-        .await?;
+    let row = FileRow {
+        blob: &new.blob,
+        about: &about,
+        client_id: new.client_id.clone(),
+        message: None,
+    };
+    let upload = row.insert(c, actor.workspace).await?;
     Ok((about.into_file(actor.workspace, None), upload))
+}
+
+/// Row of a file that is not an avatar.
+struct FileRow<'a> {
+    blob: &'a NewBlob,
+    about: &'a Attachment,
+    client_id: Option<String>,
+    message: Option<MessageId>,
+}
+
+impl FileRow<'_> {
+    /// Counts and inserts the file, and returns the upload whose bytes it uses.
+    async fn insert(self, c: &mut Conn, workspace: WorkspaceId) -> Result<Uuid, FileError> {
+        let counted_bytes = quota::file_bytes(1, self.about.size_bytes);
+        quota::check_bytes(c, workspace, counted_bytes).await?;
+        quota::count_file_bytes(c, workspace, counted_bytes).await?;
+        let upload = blobs::name_blob(c, self.blob).await?;
+        c.q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, client_id, \
+             message_id, is_avatar, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, FALSE, $12)")
+            .bind(self.about.id)
+            .bind(workspace)
+            .bind(self.blob.blob.hash.clone())
+            .bind(self.about.name.clone())
+            .bind(self.about.content_type.clone())
+            .bind(self.about.size_bytes)
+            .bind(self.about.width)
+            .bind(self.about.height)
+            .bind(self.about.created_by)
+            .bind(self.client_id)
+            .bind(self.message)
+            .bind(self.about.created_at)
+            .run()
+            .await?;
+        Ok(upload)
+    }
 }
 
 /// A file of an archive, which belongs to a message.
@@ -181,36 +203,23 @@ pub async fn insert_imported(
     workspace: WorkspaceId,
     new: &ImportedFile,
 ) -> Result<(Attachment, Uuid), FileError> {
-    let size_bytes = new.blob.size_bytes;
-    let counted_bytes = quota::file_bytes(1, size_bytes);
-    quota::check_bytes(c, workspace, counted_bytes).await?;
-    quota::count_file_bytes(c, workspace, counted_bytes).await?;
-    let upload = blobs::name_blob(c, &new.blob).await?;
     let about = Attachment {
         id: new.id,
         name: new.name.clone(),
         content_type: new.kind.content_type.clone(),
-        size_bytes,
+        size_bytes: new.blob.size_bytes,
         width: new.kind.width,
         height: new.kind.height,
         created_by: new.created_by,
         created_at: new.created_at,
     };
-    c.q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, client_id, \
-         message_id, is_avatar, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, null, $10, FALSE, $11)")
-        .bind(new.id)
-        .bind(workspace)
-        .bind(new.blob.blob.hash.clone())
-        .bind(about.name.clone())
-        .bind(about.content_type.clone())
-        .bind(size_bytes)
-        .bind(about.width)
-        .bind(about.height)
-        .bind(about.created_by)
-        .bind(new.message)
-        .bind(about.created_at)
-        .run()
-        .await?;
+    let row = FileRow {
+        blob: &new.blob,
+        about: &about,
+        client_id: None,
+        message: Some(new.message),
+    };
+    let upload = row.insert(c, workspace).await?;
     Ok((about, upload))
 }
 
