@@ -29,7 +29,7 @@ pub use super::{
     rows::message::{
         AuthorKind, Mention, MentionKind, Message, MessageAuthor, MessageKind, MessageMetadata,
         MessageSource, MessageState, Reaction, RootRange, RunStart, ShownAs, Unfurl, Window,
-        conversation_seq, find_message, get_message, list, list_roots,
+        conversation_seq, find_message, get_message, list, list_roots, update_metadata,
     },
     text::{ReplyText, Text},
 };
@@ -413,11 +413,7 @@ pub async fn rewrite_notice(
 ) -> Result<(), DbError> {
     let mut notice = notice.clone();
     notice.metadata.agent_id = Some(agent);
-    c.q("update messages set metadata = $2 where id = $1")
-        .bind(notice.id)
-        .bind(Json(notice.metadata.clone()))
-        .run()
-        .await?;
+    update_metadata(c, notice.id, notice.metadata.clone()).await?;
     rewrite(c, &notice, content, audience).await
 }
 

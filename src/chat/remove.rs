@@ -11,6 +11,7 @@ use super::{
     post::{self, NoticeTarget},
     rows::message::{
         AuthorKind, Message, MessageKind, MessageMetadata, MessageState, find_message, get_message,
+        update_metadata,
     },
     search::index::{self, ThreadRoot},
     text::ReplyText,
@@ -395,11 +396,7 @@ pub async fn tombstone(
         .await?;
     if message.author.kind == AuthorKind::Bot {
         // The name under which a bot posted the message is part of its text.
-        c.q("update messages set metadata = $2 where id = $1")
-            .bind(id)
-            .bind(Json(MessageMetadata::default()))
-            .run()
-            .await?;
+        update_metadata(c, id, MessageMetadata::default()).await?;
         c.q("update hook_requests set body = null where message_id = $1")
             .bind(id)
             .run()
@@ -410,11 +407,7 @@ pub async fn tombstone(
             unfurls: Vec::new(),
             ..message.metadata.clone()
         };
-        c.q("update messages set metadata = $2 where id = $1")
-            .bind(id)
-            .bind(Json(metadata))
-            .run()
-            .await?;
+        update_metadata(c, id, metadata).await?;
     }
     quota::recount_message(c, message.workspace_id, id, "", "").await?;
     c.q("delete from message_mentions where message_id = $1")

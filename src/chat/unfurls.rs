@@ -3,11 +3,11 @@
 use super::{
     ChatError, access,
     messages::announce_update,
-    rows::message::{AuthorKind, Message, MessageKind, Unfurl, get_message},
+    rows::message::{AuthorKind, Message, MessageKind, Unfurl, get_message, update_metadata},
 };
 use crate::{
     auth::Caller,
-    db::{Conn, DbError, Json, dialect},
+    db::{Conn, Json, dialect},
     ids::{BotId, MessageId},
     outbound::Url,
 };
@@ -30,15 +30,6 @@ fn host_of(url: &str) -> Option<String> {
 fn is_of_domain(host: &str, domain: &str) -> bool {
     let rest = host.strip_suffix(domain);
     rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-}
-
-async fn store(c: &mut Conn, message: &Message) -> Result<(), DbError> {
-    c.q("update messages set metadata = $2 where id = $1")
-        .bind(message.id)
-        .bind(Json(message.metadata.clone()))
-        .run()
-        .await?;
-    Ok(())
 }
 
 /// Adds previews to links in a person's message; a preview replaces that of the same link. Appends `message.updated`.
@@ -90,7 +81,7 @@ pub async fn add(
         let text = format!("a message can have at most {UNFURLS_MAX} previews");
         return Err(ChatError::Invalid(text, "unfurls"));
     }
-    store(c, &message).await?;
+    update_metadata(c, id, message.metadata.clone()).await?;
     announce_update(c, &message, access.channel_access.audience()).await?;
     Ok(message)
 }
@@ -108,7 +99,7 @@ pub async fn remove(c: &mut Conn, caller: &Caller, id: MessageId) -> Result<Mess
     }
     if !message.metadata.unfurls.is_empty() {
         message.metadata.unfurls.clear();
-        store(c, &message).await?;
+        update_metadata(c, id, message.metadata.clone()).await?;
         announce_update(c, &message, access.channel_access.audience()).await?;
     }
     Ok(message)

@@ -734,11 +734,7 @@ async fn take_message(
     if is_run_of_user {
         let mut metadata = message.metadata.clone();
         metadata.run_start = None;
-        c.q("update messages set metadata = $2 where id = $1")
-            .bind(id)
-            .bind(Json(metadata))
-            .run()
-            .await?;
+        messages::update_metadata(c, id, metadata).await?;
     } else if message.author.id.as_deref() == Some(e.user_id.to_string().as_str()) {
         c.q("update messages set author_id = $2, client_id = null where id = $1")
             .bind(id)

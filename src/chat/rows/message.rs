@@ -421,6 +421,23 @@ pub async fn get_message(c: &mut Conn, id: MessageId) -> Result<Message, ChatErr
     find_message(c, id).await?.ok_or(ChatError::MessageNotFound)
 }
 
+/// Replaces the metadata of a message.
+///
+/// # Errors
+/// Only database errors.
+pub async fn update_metadata(
+    c: &mut Conn,
+    id: MessageId,
+    metadata: MessageMetadata,
+) -> Result<(), DbError> {
+    c.q("update messages set metadata = $2 where id = $1")
+        .bind(id)
+        .bind(Json(metadata))
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// First messages of threads, by their IDs.
 #[derive(Debug, Clone, Copy)]
 pub struct RootRange {
