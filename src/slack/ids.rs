@@ -6,6 +6,7 @@ use crate::{
     chat::messages::Message,
     hooks,
     ids::{BotId, ChannelId, FileId, MessageId, UserId, WorkspaceId},
+    time::Timestamp,
 };
 
 const SUFFIX_LEN: usize = 26;
@@ -86,6 +87,12 @@ pub fn parse_user(text: &str) -> Option<Uuid> {
 pub fn parse_bot(text: &str) -> Option<BotId> {
     let id = parse("B", text).map(BotId);
     id.or_else(|| BotId::parse(text).ok())
+}
+
+/// A time in the form of a `ts`.
+pub fn ts_at(at: Timestamp) -> String {
+    let ms = at.unix_ms();
+    format!("{}.{:03}000", ms / 1000, ms % 1000)
 }
 
 /// Slack's ID of a message within its channel.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    ids::{Direct, bot_id, channel_id, file_id, team_id, user_id},
+    ids::{Direct, bot_id, channel_id, file_id, team_id, ts_at, user_id},
     mrkdwn::to_mrkdwn,
     rows::{ConversationRow, RobotRow},
 };
@@ -102,9 +102,7 @@ pub fn message(message: &Message, facts: &ThreadFacts, public_url: &str) -> Valu
         }
     }
     if let Some(at) = message.edited_at {
-        let ms = at.unix_ms();
-        let ts = format!("{}.{:03}000", ms / 1000, ms % 1000);
-        shown["edited"] = json!({"user": shown["user"], "ts": ts});
+        shown["edited"] = json!({"user": shown["user"], "ts": ts_at(at)});
     }
     if !message.reactions.is_empty() {
         shown["reactions"] = reactions(&message.reactions);

@@ -49,6 +49,5 @@ pub(super) async fn post(call: &Call<'_>) -> Answer {
         created_at: at,
     };
     call.state.hub.tell_user(call.workspace, user, &frame);
-    let ms = at.unix_ms();
-    Ok(json!({"message_ts": format!("{}.{:03}000", ms / 1000, ms % 1000)}))
+    Ok(json!({"message_ts": slack::ts_at(at)}))
 }
