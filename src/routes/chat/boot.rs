@@ -8,7 +8,9 @@ use super::St;
 use crate::{
     auth::WorkspaceCaller,
     chat::snapshot::{self, Limits, Snapshot},
+    db::{Conn, DbError},
     http::ApiError,
+    ids::{UserId, WorkspaceId},
     nodes,
     server::State,
     tasks::asleep::AgentsState,
@@ -16,6 +18,25 @@ use crate::{
 
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new().routes(routes!(get_snapshot))
+}
+
+/// People of a workspace with an open window, on this node or another one.
+///
+/// # Errors
+/// Only database errors.
+pub async fn list_online(
+    c: &mut Conn,
+    state: &State,
+    workspace: WorkspaceId,
+) -> Result<Vec<UserId>, DbError> {
+    let mut online = state.hub.online(workspace);
+    let node = &state.nodes.node;
+    if node.is_shared() {
+        online.extend(nodes::list_online(c, node.id, workspace).await?);
+        online.sort_unstable();
+        online.dedup();
+    }
+    Ok(online)
 }
 
 /// Get the initial state of a client, as of a single sequence number of the event log
@@ -31,13 +52,7 @@ async fn get_snapshot(
     let read = state.db.scan(member.share()).await?.run(move |c| {
         async move {
             let actor = member.enter(c).await?;
-            let mut online = shared.hub.online(actor.workspace);
-            let node = &shared.nodes.node;
-            if node.is_shared() {
-                online.extend(nodes::list_online(c, node.id, actor.workspace).await?);
-                online.sort_unstable();
-                online.dedup();
-            }
+            let online = list_online(c, &shared, actor.workspace).await?;
             let limits = Limits {
                 upload_bytes_max: shared.config.upload_bytes_max,
             };

@@ -18,6 +18,7 @@ mod threads;
 use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 
+pub use boot::list_online;
 pub use frames::OwnFrame;
 pub use messages::{delete, say};
 pub use scan::{ScannedObject, scan_for};

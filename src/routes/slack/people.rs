@@ -8,7 +8,7 @@ use crate::{
     auth::{self, Actor, Scope},
     db::{Conn, DbError},
     ids::{BotId, UserId},
-    nodes,
+    routes::chat::list_online,
     slack::{self, Addresses, SlackFault},
 };
 
@@ -154,12 +154,8 @@ pub(super) async fn presence(call: &Call<'_>) -> Answer {
         .await?
         .is_some()
     {
-        let node = &call.state.nodes.node;
-        call.state.hub.online(call.workspace).contains(&user)
-            || (node.is_shared()
-                && nodes::list_online(&mut c, node.id, call.workspace)
-                    .await?
-                    .contains(&user))
+        let online = list_online(&mut c, call.state, call.workspace).await?;
+        online.contains(&user)
     } else {
         let robot = slack::find_robot(&mut c, call.workspace, BotId(id)).await?;
         robot.ok_or(SlackFault::UserNotFound)?;
