@@ -20,7 +20,7 @@ use crate::{
     db::Conn,
     files::{self, Bounds, File, FileError, UploadBytes},
     http::{
-        ApiError,
+        ApiError, ErrorCode,
         bodies::{UploadPace, take},
     },
     ids::FileId,
@@ -213,7 +213,6 @@ pub(super) async fn info(call: &Call<'_>) -> Answer {
 
 /// Deletes an upload that is not shared. A shared file is deleted with its message.
 pub(super) async fn delete(call: &Call<'_>) -> Answer {
-    use crate::http::ErrorCode;
     let deleted = routes::delete_own(call.state, call.caller.clone(), file_arg(call)?).await;
     match deleted {
         Ok(()) => Ok(json!({})),

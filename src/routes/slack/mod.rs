@@ -110,7 +110,7 @@ impl Call<'_> {
     }
 
     /// Scopes of the key, as Slack names them.
-    async fn scope_names(&self, c: &mut Conn) -> Result<String, Refusal> {
+    async fn scope_names(&self) -> Result<String, Refusal> {
         let Credential::Key { scopes, .. } = &self.caller.credential else {
             return Ok(String::new());
         };
@@ -127,7 +127,12 @@ impl Call<'_> {
                 names.extend(listed);
             }
         }
-        if reads && self.addresses(c).await? == slack::Addresses::Shown {
+        // People always see addresses; for bots, it is a setting.
+        let sees_emails = reads
+            && (is_person
+                || self.addresses(&mut self.state.db.read().await?).await?
+                    == slack::Addresses::Shown);
+        if sees_emails {
             names.push(EMAIL_SCOPE);
         }
         names.sort_unstable();
@@ -321,7 +326,7 @@ async fn answer(
         args,
     };
     let mut body = Box::pin(dispatch(&call)).await?;
-    let scopes = call.scope_names(&mut state.db.read().await?).await?;
+    let scopes = call.scope_names().await?;
     body["ok"] = true.into();
     let response = ([("x-oauth-scopes", scopes)], Json(body)).into_response();
     let size = axum::body::HttpBody::size_hint(response.body()).lower();
