@@ -74,7 +74,7 @@ pub async fn delete_thread(
     Ok(workspace)
 }
 
-/// What decides whether a thread can be deleted.
+/// Properties of a thread that decide whether it can be deleted.
 #[derive(sqlx::FromRow)]
 struct Deletable {
     is_chat: bool,

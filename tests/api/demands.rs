@@ -1,4 +1,4 @@
-//! What a workspace demands of the sessions that enter it.
+//! Requirements of a workspace for the sessions that enter it.
 
 use std::time::Duration;
 

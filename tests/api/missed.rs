@@ -240,7 +240,7 @@ async fn one_email_in_fifteen_minutes_has_all_items_and_a_day_has_twenty() {
     assert!(m.mails.nth(3).await.text.contains("four"));
 }
 
-/// What Bo did in the ten minutes.
+/// Bo's action within the ten minutes.
 #[derive(Debug, Clone, Copy)]
 enum Meanwhile {
     Read,

@@ -53,8 +53,8 @@ NEEDS_MODEL = {
     "GET /v1/tasks/{id}/replay", "POST /v1/threads/{id}/catch-up",
 }
 
-# Operations that fail without a certificate that the server orders, a mail server, a link from an email or of the operator, an
-# authenticator app, a passkey, or a push service.
+# Operations that fail without a placeholder, an archive, a certificate that the server orders, a mail server, a link from an email or of
+# the operator, an authenticator app, a passkey, or a push service.
 NEEDS_SURROUNDINGS = {
     "POST /v1/members/{user_id}/merge",
     "GET /v1/imports/{id}",
@@ -262,7 +262,7 @@ def toml(values):
 
 
 def is_swept(who, name, operation):
-    """Whether this run tests every limit of every field of an operation. That takes long, so each operation is tested by one run:
+    """Checks whether this run tests every limit of every field of an operation. That takes long, so each operation is tested by one run:
     the one with the lowest sufficient access."""
     if name in SAME_FORM and int(CASES) < 20:
         return False

@@ -1,4 +1,4 @@
-//! What a version of an agent is told: its texts and those of its bases with their authors, and the changes of them.
+//! Texts of an agent version that shape its replies, with those of its bases: their authors and their changes.
 
 use sha2::{Digest, Sha256};
 
