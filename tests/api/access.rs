@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Answer, ModelServer, PASSWORD, Person, Team, TestDatabase, TestProcess, command, id, list,
-    sign_up, team, text, unknown_id, visitor,
+    sign_up_with_workspace, team, text, unknown_id, visitor,
 };
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x06\0\0\0";
@@ -343,12 +343,7 @@ async fn an_account_lists_its_sign_ins_failures_password_changes_and_keys() {
 async fn a_reset_password_revokes_keys_unless_they_are_kept() {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let made = ada
-        .post("/v1/workspaces", json!({"name": "Acme"}))
-        .await
-        .is(201);
-    ada.enter(&id(&made)).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let (key, _) = ada.make_key(&["chat:read"]).await;
     server.kill().await;
     for (flag, status) in [(Some("--keep-keys"), 200), (None, 401)] {
@@ -369,12 +364,7 @@ async fn server_files_are_accessible_only_to_its_own_user() {
     use std::os::unix::fs::PermissionsExt;
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let made = ada
-        .post("/v1/workspaces", json!({"name": "Acme"}))
-        .await
-        .is(201);
-    ada.enter(&id(&made)).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     ada.upload("a.txt", b"hello").await;
     let backup = place.dir.join("backup.ovb");
     let output = command(&place, &model, &[])

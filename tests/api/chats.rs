@@ -7,8 +7,8 @@ use uuid::Uuid;
 use crate::{
     schedules,
     support::{
-        Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, sign_up,
-        team, text, within,
+        Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list,
+        sign_up_with_workspace, team, text, within,
     },
 };
 
@@ -194,9 +194,7 @@ async fn a_removal_interrupted_by_a_crash_is_completed_at_startup() {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let settings = [("RATE_LIMITS", "off")];
     let server = TestProcess::start(&place, &model, &settings).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let made = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;
-    ada.enter(&id(&made.is(201))).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let (started, _) = chat(&ada, SECRET).await;
     let thread = text(&started, "/thread/id");
     let path = format!("/v1/threads/{thread}");

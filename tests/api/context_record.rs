@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::compaction::segment;
 use crate::support::{
-    Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, sign_up, team,
-    team_with, text, within,
+    Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list,
+    sign_up_with_workspace, team, team_with, text, within,
 };
 
 const SECRET: &str = "xyzzy-plugh-4711";
@@ -265,9 +265,7 @@ struct Replied {
 async fn replied_once() -> Replied {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let workspace = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;
-    ada.enter(&id(&workspace.is(201))).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let general = id(&ada.channel("general").await);
     let started = ada.start(&general, &format!("Root {SECRET}")).await;
     let task = ada.ask(&text(&started, "/thread/id"), "@vibe sum up").await;

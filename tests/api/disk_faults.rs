@@ -9,7 +9,8 @@ use crate::{
     faults::prepared,
     support::{
         Answer, Disk, Gate, MULTIPART, ModelServer, Person, TestDatabase, TestProcess, command, id,
-        in_own_mounts, is_shared_engine, list, multipart, number, refusal, sign_up, text, within,
+        in_own_mounts, is_shared_engine, list, multipart, number, refusal, sign_up_with_workspace,
+        text, within,
     },
 };
 
@@ -36,12 +37,7 @@ impl SmallDisk {
         let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
         let disk = Disk::new(&place.dir.join("data"), mib).expect("the right to mount");
         let server = TestProcess::start_within(&place, &model, settings, &disk).await;
-        let mut ada = sign_up(&server.base, "Ada", None).await;
-        let workspace = ada
-            .post("/v1/workspaces", json!({"name": "Acme"}))
-            .await
-            .is(201);
-        ada.enter(&id(&workspace)).await;
+        let ada = sign_up_with_workspace(&server.base, "Ada").await;
         let thread = ada.thread(&id(&ada.channel("general").await), "Root").await;
         Self {
             disk,

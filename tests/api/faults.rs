@@ -5,7 +5,8 @@ use std::{collections::HashSet, time::Instant};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Gate, ModelServer, Person, TestDatabase, TestProcess, id, list, number, sign_up, text,
+    Answer, Gate, ModelServer, Person, TestDatabase, TestProcess, id, list, number,
+    sign_up_with_workspace, text,
 };
 
 /// Data of a stopped server with a workspace and a thread in #general, and the user who created both.
@@ -23,12 +24,7 @@ pub async fn prepared() -> Prepared {
 pub async fn prepared_at(place: TestDatabase) -> Prepared {
     let model = ModelServer::start().await;
     let server = TestProcess::start(&place, &model, &[]).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let workspace = ada
-        .post("/v1/workspaces", json!({"name": "Acme"}))
-        .await
-        .is(201);
-    ada.enter(&id(&workspace)).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let thread = ada.thread(&id(&ada.channel("general").await), "Root").await;
     server.kill().await;
     Prepared {

@@ -9,7 +9,7 @@ use sqlx::Connection;
 
 use crate::support::{
     Answer, MULTIPART, ModelServer, Person, Reply, Team, TestApp, TestDatabase, TestProcess, id,
-    list, multipart, sign_up, team, team_with, text, unknown_id, visitor, within,
+    list, multipart, sign_up_with_workspace, team, team_with, text, unknown_id, visitor, within,
 };
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x06\0\0\0";
@@ -791,12 +791,7 @@ async fn a_crash_between_blob_and_row_leaves_only_files_that_cleanup_removes() {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let failing = [("FAILPOINT", "file_stored:1")];
     let server = TestProcess::start(&place, &model, &failing).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let workspace = ada
-        .post("/v1/workspaces", json!({"name": "Acme"}))
-        .await
-        .is(201);
-    ada.enter(&id(&workspace)).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let body = multipart(&[("name=\"file\"; filename=\"a\"", b"words")]);
     let sent = ada.try_send_typed("/v1/files", MULTIPART, body).await;
     assert!(sent.is_none(), "{sent:?}");
@@ -814,12 +809,7 @@ async fn a_crash_between_blob_and_row_leaves_only_files_that_cleanup_removes() {
 async fn acknowledged_uploads_survive_a_kill() {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let workspace = ada
-        .post("/v1/workspaces", json!({"name": "Acme"}))
-        .await
-        .is(201);
-    ada.enter(&id(&workspace)).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let file = ada.upload("a.txt", b"words").await;
     server.kill().await;
     let server = TestProcess::start(&place, &model, &[]).await;

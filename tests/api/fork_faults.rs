@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Answer, Gate, ModelServer, Person, TestDatabase, TestProcess, drafting, id, list, number,
-    sign_up, text,
+    sign_up_with_workspace, text,
 };
 
 /// Data of a stopped server with a fork in which a decision was made.
@@ -19,12 +19,7 @@ pub struct Prepared {
 pub async fn prepared() -> Prepared {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let workspace = ada
-        .post("/v1/workspaces", json!({"name": "Acme"}))
-        .await
-        .is(201);
-    ada.enter(&id(&workspace)).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let started = ada
         .start(&id(&ada.channel("general").await), "Friday or Monday?")
         .await;

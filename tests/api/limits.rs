@@ -10,7 +10,8 @@ use tokio_tungstenite::tungstenite::Error;
 
 use crate::support::{
     Answer, Gate, ModelServer, PASSWORD, Person, Reply, Socket, Team, TestApp, TestDatabase,
-    TestProcess, id, list, number, sign_up, team, team_with, text, unknown_id, visitor, within,
+    TestProcess, id, list, number, sign_up_with_workspace, team, team_with, text, unknown_id,
+    visitor, within,
 };
 
 /// Larger than any limit in these tests: each limit is a few hundred and grows by at most 50 per second.
@@ -568,12 +569,7 @@ async fn under_load_sigterm_stops_the_server_in_time_without_losses() {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let settings = [("RATE_LIMITS", "off")];
     let server = TestProcess::start(&place, &model, &settings).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let made = ada
-        .post("/v1/workspaces", json!({"name": "Acme"}))
-        .await
-        .is(201);
-    ada.enter(&id(&made)).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let general = id(&ada.channel("general").await);
     let gate = Gate::new();
     let answer = Answer::stream()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::availability::copy_message;
 use crate::support::{
     Answer, ModelServer, Person, Socket, Team, TestDatabase, TestProcess, id, list, number,
-    sign_up, team, team_with, text, unknown_id, within,
+    sign_up, sign_up_with_workspace, team, team_with, text, unknown_id, within,
 };
 
 /// A name and words that do not occur anywhere else.
@@ -354,9 +354,7 @@ async fn an_erasure_interrupted_by_a_crash_is_completed_at_startup() {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
     let settings = [("RATE_LIMITS", "off")];
     let server = TestProcess::start(&place, &model, &settings).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let made = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;
-    ada.enter(&id(&made.is(201))).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let invite = ada.post("/v1/invites", json!({})).await.is(201);
     let quill = sign_up(&server.base, NAME, Some(&text(&invite, "/token"))).await;
     let general = id(&ada.channel("general").await);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Answer, Gate, ModelServer, Person, Team, TestDatabase, TestProcess, id, list, number, sign_up,
-    team, team_with, text, within,
+    sign_up_with_workspace, team, team_with, text, within,
 };
 
 /// Percent-encodes a search text for a URL.
@@ -1003,9 +1003,7 @@ async fn a_changed_property_of_a_very_long_message_is_indexed_after_a_crash() {
     let place = TestDatabase::new().await;
     let model = ModelServer::start().await;
     let server = TestProcess::start(&place, &model, &[]).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let made = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;
-    ada.enter(&id(&made.is(201))).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let general = ada.channel("general").await;
     let content = very_many_words("buoy", "xyzzyplugh");
     let started = ada.start(&id(&general), &content).await;

@@ -11,7 +11,9 @@ use std::{
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::support::{ModelServer, TestDatabase, TestProcess, command, id, sign_up, within};
+use crate::support::{
+    ModelServer, TestDatabase, TestProcess, command, sign_up_with_workspace, within,
+};
 
 /// Name of the program in a release of this version for this machine.
 fn program_name(version: &str) -> String {
@@ -316,9 +318,7 @@ async fn the_server_looks_for_updates_only_if_an_admin_permits_it() {
         ("RELEASE_KEYS", &public(&here.key)),
     ];
     let server = TestProcess::start(&here.place, &here.model, &settings).await;
-    let mut ada = sign_up(&server.base, "Ada", None).await;
-    let made = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;
-    ada.enter(&id(&made.is(201))).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
     let update = async || ada.get("/v1/server").await.ok()["update"].clone();
     let nothing = json!({"enabled": false, "latest": null, "security": false, "notes_url": null, "error": null});
     assert_eq!(update().await, nothing);

@@ -18,7 +18,7 @@ use std::{
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet};
 
-use crate::support::{Person, id, setting, sign_up, text, within};
+use crate::support::{Person, id, setting, sign_up, sign_up_with_workspace, text, within};
 
 mod check;
 mod nodes;
@@ -118,9 +118,7 @@ impl Stage {
 
 /// A workspace with `n` people; the first one is its admin.
 async fn people(base: &str, n: usize) -> Vec<Person> {
-    let mut ada = sign_up(base, "Ada", None).await;
-    let workspace = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;
-    ada.enter(&id(&workspace.is(201))).await;
+    let ada = sign_up_with_workspace(base, "Ada").await;
     let mut all = vec![ada];
     for i in 1..n {
         let invite = all[0].post("/v1/invites", json!({})).await.is(201);

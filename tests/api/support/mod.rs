@@ -36,7 +36,10 @@ pub use nats::{NatsServer, SECRET_KEY};
 pub use nodes::is_shared_engine;
 pub use oidc_server::{CLIENT_ID, CLIENT_SECRET, Canned, OidcServer, Signer};
 pub use pebble::{Pebble, https_client, own_port};
-pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, sign_up_with, visitor};
+pub use person::{
+    MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, sign_up_with, sign_up_with_workspace,
+    visitor,
+};
 pub use process::{Hold, TestProcess, command, in_own_mounts, refusal};
 pub use push_server::{PushAnswer, PushServer};
 pub use relay::{Relay, Target};

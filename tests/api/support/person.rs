@@ -197,6 +197,17 @@ pub async fn sign_up_with(base: &str, name: &str, mut form: Value) -> Person {
     person
 }
 
+/// Creates an account and the workspace Acme, and enters it.
+pub async fn sign_up_with_workspace(base: &str, name: &str) -> Person {
+    let mut person = sign_up(base, name, None).await;
+    let made = person
+        .post("/v1/workspaces", json!({"name": "Acme"}))
+        .await
+        .is(201);
+    person.enter(&id(&made)).await;
+    person
+}
+
 async fn received(what: &str, request: reqwest::RequestBuilder) -> reqwest::Result<Reply> {
     let response = within(what, request.send()).await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
