@@ -7,7 +7,7 @@ use super::{
     rows::thread::{Thread, get_thread},
 };
 use crate::{
-    db::Conn,
+    db::{Conn, DbError},
     ids::{MessageId, ThreadId, WorkspaceId},
     realtime::{Audience, EventType, NewEvent, log},
 };
@@ -51,4 +51,18 @@ pub(super) async fn thread_updated_as(
     .about(title_from);
     log::append(c, workspace, event).await?;
     Ok(thread)
+}
+
+/// Like `thread_updated_as`, but returns only database errors, because the thread must exist.
+pub(super) async fn existing_thread_updated(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    audience: Audience,
+    id: ThreadId,
+) -> Result<(), DbError> {
+    match thread_updated_as(c, workspace, audience, id).await {
+        Ok(_) => Ok(()),
+        Err(ChatError::Db(e)) => Err(e),
+        Err(_) => Err(sqlx::Error::RowNotFound.into()),
+    }
 }

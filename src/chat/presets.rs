@@ -236,19 +236,10 @@ async fn announced(
     conversation: Conversation,
     audience: Audience,
 ) -> Result<(), DbError> {
-    let announced = match conversation {
+    match conversation {
         Conversation::Thread(thread) => {
-            let sent = announce::thread_updated_as(c, workspace, audience, thread).await;
-            sent.map(|_| ())
+            announce::existing_thread_updated(c, workspace, audience, thread).await
         }
-        Conversation::Fork(fork) => {
-            let sent = forks::announce_update(c, fork, audience).await;
-            sent.map(|_| ())
-        }
-    };
-    match announced {
-        Ok(()) => Ok(()),
-        Err(ChatError::Db(e)) => Err(e),
-        Err(_) => Err(sqlx::Error::RowNotFound.into()),
+        Conversation::Fork(fork) => forks::announced(c, fork, audience).await,
     }
 }

@@ -105,7 +105,7 @@ pub async fn set_made_title(
         return Ok(());
     };
     index::reindex_stored(c, from).await?;
-    announced(c, workspace, id, audience).await
+    announce::existing_thread_updated(c, workspace, audience, id).await
 }
 
 /// Removes the title that a model made from a deleted message. Appends `thread.updated`.
@@ -123,19 +123,5 @@ pub(super) async fn erase_made_title(
     if had == 0 {
         return Ok(());
     }
-    announced(c, message.workspace_id, message.thread_id, audience).await
-}
-
-/// Appends `thread.updated`, but returns only database errors, because the thread must exist.
-async fn announced(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    id: ThreadId,
-    audience: Audience,
-) -> Result<(), DbError> {
-    match announce::thread_updated_as(c, workspace, audience, id).await {
-        Ok(_) => Ok(()),
-        Err(ChatError::Db(e)) => Err(e),
-        Err(_) => Err(sqlx::Error::RowNotFound.into()),
-    }
+    announce::existing_thread_updated(c, message.workspace_id, audience, message.thread_id).await
 }
