@@ -79,17 +79,28 @@ async fn upload(
     let permit = upload_bytes.permit(&state.db, caller.user, workspace);
     let received = files::receive(&state.blobs, permit, content_type, body, bounds).await?;
     let client_id = post::parse_client_id(received.client_id.clone())?;
-    let tracker = state.tracker.clone();
-    // The file is stored in its own task, so that its bytes and its row are stored together even if the client disconnects.
     let id = FileId::new();
-    let storing = async move { store(&state, caller, workspace, received, client_id, id).await };
-    let storing = tracker.spawn(storing.in_current_span());
-    let (status, file) = storing.await.map_err(|_| ApiError::internal())??;
+    let (status, file) = store(&state, caller, workspace, received, client_id, id).await?;
     Ok((status, Json(file)))
 }
 
-/// Stores the row of a received file, which gets the ID `id`.
+/// Stores a received file, which gets the ID `id`. This is its own task, so that the bytes and the row are stored together even if the
+/// client disconnects.
 pub(super) async fn store(
+    state: &State,
+    caller: Caller,
+    workspace: WorkspaceId,
+    received: Received,
+    client_id: Option<String>,
+    id: FileId,
+) -> Result<(StatusCode, File), ApiError> {
+    let (tracker, state) = (state.tracker.clone(), state.clone());
+    let storing = async move { publish(&state, caller, workspace, received, client_id, id).await };
+    let storing = tracker.spawn(storing.in_current_span());
+    storing.await.map_err(|_| ApiError::internal())?
+}
+
+async fn publish(
     state: &State,
     caller: Caller,
     workspace: WorkspaceId,

@@ -8,7 +8,6 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tracing::Instrument;
 
 use super::{
     Answer, Call, Refusal, St,
@@ -119,11 +118,7 @@ pub(super) async fn receive(
         );
         return Err(FileError::Multipart(text).into());
     }
-    let tracker = state.tracker.clone();
-    // The file is stored in its own task, so that its bytes and its row are stored together even if the client disconnects.
-    let storing = async move { routes::store(&state, caller, workspace, received, None, id).await };
-    let storing = tracker.spawn(storing.in_current_span());
-    storing.await.map_err(|_| ApiError::internal())??;
+    routes::store(&state, caller, workspace, received, None, id).await?;
     Ok((StatusCode::OK, format!("OK - {size_bytes}")).into_response())
 }
 
