@@ -8,6 +8,8 @@
 //! Every access check and every list goes through the channel, so nobody sees the thread after the first transaction. The rest is removed
 //! in many short ones, each of which can be repeated.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::erase::Eraser;
@@ -389,7 +391,8 @@ async fn remove_messages(c: &mut Conn, removal: Removal) -> Result<usize, DbErro
     let attached: Vec<(FileId, MessageId)> = c.q(sql).bind(ids()).all().await?;
     let attached_ids: Vec<FileId> = attached.iter().map(|(file, _)| *file).collect();
     actions::forget_files(c, &attached_ids, DELETED).await?;
-    for (_, message) in attached {
+    let with_files: BTreeSet<MessageId> = attached.iter().map(|(_, message)| *message).collect();
+    for message in with_files {
         files::remove_of_message(c, message).await?;
     }
     for (id, seq, _) in &messages {
