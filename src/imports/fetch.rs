@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{message::NewImportedFile, options::ImportFormat, record::SourceFile};
 use crate::{
     files::{Blobs, Incoming, Kind, clean_name},
-    outbound::{Exemption, Gate, LocalAddresses, OwnServer, Rules, Url},
+    outbound::{Exemption, Gate, LocalAddresses, OwnServer, Rules, Url, is_in_domain},
     trust,
 };
 
@@ -82,11 +82,8 @@ impl SourceHosts {
 
     fn is_of_source(&self, format: ImportFormat, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default().trim_end_matches('.');
-        let is_in = |domain: &&str| {
-            host.strip_suffix(*domain)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        };
-        let is_own = url.scheme() == "https" && hosts_of(format).iter().any(is_in);
+        let mut hosts = hosts_of(format).iter();
+        let is_own = url.scheme() == "https" && hosts.any(|domain| is_in_domain(host, domain));
         is_own || self.0.exempt.iter().any(|exempt| exempt.names(url))
     }
 

@@ -11,7 +11,7 @@ use crate::{
     db::{Db, DbError},
     ids::ActionId,
     model::FunctionTool,
-    outbound::Url,
+    outbound::{Url, is_in_domain},
     registry::Registry,
     tasks::actions::{self, ActionSource, TaintKind},
     tool_fault::{ToolErrorCode, ToolFault},
@@ -62,7 +62,7 @@ fn function() -> ToolFunction {
 
 /// Checks a host against the domain lists of an agent's tool.
 fn is_permitted(tool: &WebFetchTool, host: &str) -> bool {
-    let covers = |domain: &String| taint::is_in(host, &domain.trim().to_ascii_lowercase());
+    let covers = |domain: &String| is_in_domain(host, &domain.trim().to_ascii_lowercase());
     let is_blocked = tool.blocked_domains.iter().flatten().any(covers);
     let allowed = tool.allowed_domains.as_ref();
     !is_blocked && allowed.is_none_or(|allowed| allowed.iter().any(covers))
@@ -124,7 +124,7 @@ impl PageTool {
         let first = host_of(url).unwrap_or_default();
         let is_reachable = |host: &str| match call.redirects {
             Some(domains) if host != first.trim_end_matches('.') => {
-                domains.iter().any(|domain| taint::is_in(host, domain))
+                domains.iter().any(|domain| is_in_domain(host, domain))
             }
             _ => true,
         };
