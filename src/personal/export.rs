@@ -16,8 +16,8 @@ use crate::{
     db::{Db, DbError, FromAnyRow, Json, Share, is_in_visible_channel, now},
     ids::{
         ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, BEFORE_ALL_SEQS, ChannelId,
-        FileId, ForkId, InboxItemId, MemoryId, MessageId, ResolutionId, ResponseId, RunId,
-        ScheduleId, SessionId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
+        FileId, ForkId, ImportId, InboxItemId, MemoryId, MessageId, ResolutionId, ResponseId,
+        RunId, ScheduleId, SessionId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
     },
     inbox::{InboxReason, InboxState},
     memory::{
@@ -332,7 +332,7 @@ struct ExportedHook {
 /// An import that the user created.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedImport {
-    id: crate::ids::ImportId,
+    id: ImportId,
     source: Option<String>,
     created_at: Timestamp,
     finished_at: Option<Timestamp>,

@@ -9,7 +9,7 @@ use crate::{
     chat::{ChatError, emoji},
     db::{Conn, DbError, Json},
     files::{Attachment, File},
-    ids::{AgentId, BotId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, BotId, ChannelId, ForkId, ImportId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
     text_enum::text_enum,
     time::Timestamp,
@@ -239,11 +239,11 @@ pub struct MessageMetadata {
     /// Import that brought the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub import_id: Option<crate::ids::ImportId>,
+    pub import_id: Option<ImportId>,
     /// Later import of the same source that changed the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub updated_by_import_id: Option<crate::ids::ImportId>,
+    pub updated_by_import_id: Option<ImportId>,
     /// Users who are notified of a resolution message as if it mentioned them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,
