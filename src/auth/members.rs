@@ -30,8 +30,8 @@ pub struct Member {
 }
 
 text_enum! {
-    /// Whether a membership gives access. A suspended one keeps its role and channels until it is restored; a placeholder is a person of an
-    /// imported archive, who has no account.
+    /// State of a membership. A suspended one gives no access, and keeps its role and channels until it is restored; a placeholder is a
+    /// person of an imported archive, who has no account.
     pub enum MemberStatus {
         Active = "active",
         Suspended = "suspended",

@@ -41,7 +41,7 @@ pub(super) struct ImportCommand {
     /// CSV file whose lines name the key of a person in the archive, and the ID of a member
     #[arg(long, value_name = "CSV")]
     map: Option<PathBuf>,
-    /// Threads of direct channels: one per `day` or per `message`
+    /// Group messages of direct channels into threads by `day` or by `message`
     #[arg(long)]
     group: Option<String>,
     /// Fetch files that are not in the archive from its source

@@ -16,7 +16,7 @@ text_enum! {
         Channels = "channels",
         Messages = "messages",
         Files = "files",
-        /// A thread, which is no record of its own but has an ID.
+        /// A thread, which is not a record but has an ID.
         Threads = "threads",
     }
 }

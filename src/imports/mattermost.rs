@@ -89,7 +89,7 @@ fn channel_key(team: &str, name: &str) -> String {
     format!("{team}/{name}")
 }
 
-/// Members of a direct channel, sorted, and its key.
+/// Key of a direct channel, made from its sorted members.
 fn direct_key(members: &[String]) -> String {
     let mut members = members.to_vec();
     members.sort_unstable();
@@ -279,7 +279,7 @@ impl<R: Read + Seek> MattermostArchive<R> {
     /// `lines` and `files` are the same archive, opened twice.
     ///
     /// # Errors
-    /// `Unknown` if this is no bulk export.
+    /// `Unknown` if this is not a bulk export.
     pub(super) fn open(lines: Archive<R>, files: Archive<R>) -> Result<Self, ArchiveFault> {
         let Some(index) = lines_of(&lines) else {
             return Err(unknown(&lines));
@@ -462,7 +462,7 @@ impl PostKeys {
     }
 }
 
-/// Where a post is.
+/// Team of a post, and the names that texts can mention.
 struct PostContext<'a> {
     team: &'a str,
     names: &'a SourceNames,

@@ -18,14 +18,14 @@ text_enum! {
 }
 
 text_enum! {
-    /// How messages of direct channels that are in no thread become threads.
+    /// Grouping of messages of direct channels that are not in a thread.
     pub enum ImportGroup {
         Day = "day",
         Message = "message",
     }
 }
 
-/// What becomes of a channel of the archive.
+/// Choice about a channel of the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelChoice {
     New,
@@ -65,9 +65,9 @@ pub struct ImportOptions {
     /// `new`, `leave_out`, or the ID of a public channel, by key of the channel in the archive.
     #[schema(value_type = HashMap<String, String>)]
     pub channels: HashMap<String, ChannelChoice>,
-    /// How messages of direct channels become threads; one per day by default.
+    /// Grouping of messages of direct channels into threads; one thread per day by default.
     #[schema(inline)]
     pub group: Option<ImportGroup>,
-    /// Whether files that are not in the archive are fetched from the source.
+    /// Fetches files that are not in the archive from the source.
     pub fetch: bool,
 }

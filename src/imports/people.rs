@@ -23,7 +23,7 @@ const UNKNOWN_KEY: &str = "unknown";
 /// Name of erased people in previews.
 const DELETED_NAME: &str = "Deleted account";
 
-/// Who an author is here.
+/// Identity of an author here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Known {
     Person {
@@ -60,7 +60,7 @@ pub(super) async fn is_active_member(
         .await
 }
 
-/// Who a person or program of an earlier import is.
+/// Finds a person or program of an earlier import.
 pub(super) async fn find_known(
     c: &mut Conn,
     keys: &Keys,

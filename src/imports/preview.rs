@@ -29,7 +29,7 @@ const PER_SECOND: i64 = 1000;
 const PROBLEMS_MAX: usize = 100;
 
 text_enum! {
-    /// What becomes of a channel.
+    /// Fate of a channel of the archive.
     pub enum ChannelFate {
         /// A channel of its own.
         New = "new",
@@ -93,7 +93,7 @@ fn new_fate() -> ChannelFate {
     ChannelFate::New
 }
 
-/// What an import would do.
+/// Preview of an import, before anything is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct ImportPreview {
@@ -260,7 +260,7 @@ pub(super) fn would_show(source: SourceChannelKind, here: ChannelKind) -> bool {
     source != SourceChannelKind::Public && here == ChannelKind::Public
 }
 
-/// What becomes of a channel that an earlier import of the source knew. The ID is only that of a public channel.
+/// Fate of a channel that an earlier import of the source knew. The ID is only that of a public channel.
 async fn known_fate(
     c: &mut Conn,
     keys: &Keys,
@@ -279,7 +279,7 @@ async fn known_fate(
     }))
 }
 
-/// What becomes of a channel, and the existing channel that it joins.
+/// Fate of a channel, and the existing channel that it joins.
 pub(super) async fn fate_of(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -302,7 +302,7 @@ pub(super) async fn fate_of(
 }
 
 impl ImportPreview {
-    /// Adds who is here already, and the choices.
+    /// Adds the people and channels that are here already, and the choices.
     pub(super) async fn match_with(
         &mut self,
         c: &mut Conn,

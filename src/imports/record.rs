@@ -103,7 +103,7 @@ pub(super) struct SourceMessage {
     pub(super) files: Vec<SourceFile>,
 }
 
-/// What an entry is.
+/// Content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SourceItem {
     Message(Box<SourceMessage>),
@@ -141,7 +141,7 @@ pub(super) struct SourceUnit {
     pub(super) problems: Vec<String>,
 }
 
-/// How people and channels are called in texts, by key.
+/// Names of people and channels in texts, by key.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SourceNames(pub(super) HashMap<String, String>);
 

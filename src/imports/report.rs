@@ -36,7 +36,7 @@ pub struct ImportLeftOut {
     pub places: Vec<String>,
 }
 
-/// What became of the records of an archive.
+/// Results of an import for the records of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct ImportReport {
@@ -45,7 +45,7 @@ pub struct ImportReport {
     pub problems: Vec<String>,
 }
 
-/// What became of a record.
+/// Result of an import for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordOutcome {
     Imported,

@@ -46,7 +46,7 @@ text_enum! {
         Paused = "paused",
         Done = "done",
         Failed = "failed",
-        /// What the import stored is being removed.
+        /// The records that the import stored are being removed.
         Undoing = "undoing",
         Undone = "undone",
     }
@@ -109,7 +109,7 @@ pub struct ArchiveImport {
     pub eta_s: Option<i64>,
     pub left_out: i64,
     pub problems: i64,
-    /// Why the import is paused or failed.
+    /// Reason why the import is paused or failed.
     pub problem: Option<String>,
     pub created_by: UserId,
     pub created_at: Timestamp,

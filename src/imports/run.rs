@@ -109,7 +109,7 @@ struct Directory {
     channels: HashMap<String, ChannelPlace>,
 }
 
-/// What the thread that reads an archive sends.
+/// Message from the thread that reads an archive.
 enum Sent {
     Batch {
         items: Vec<PlacedItem>,
@@ -450,7 +450,7 @@ impl Importer {
             .await
     }
 
-    /// Who the people of earlier imports and of this one are.
+    /// Finds the people of the archive here, as stored by this import and earlier ones.
     async fn directory(
         &self,
         keys: &Keys,
@@ -833,7 +833,7 @@ impl Importer {
     }
 }
 
-/// What the messages of a batch have in common.
+/// Data that the messages of a batch share.
 struct Batch {
     creator: UserId,
     channels: Arc<HashMap<String, ChannelPlace>>,

@@ -137,7 +137,7 @@ impl<R: Read + Seek> SlackArchive<R> {
     }
 
     /// # Errors
-    /// `Unknown` if this is no export of Slack.
+    /// `Unknown` if this is not an export of Slack.
     pub(super) fn open(archive: Archive<R>) -> Result<Self, ArchiveFault> {
         let Some(root) = root_of(&archive) else {
             return Err(unknown(&archive));
