@@ -15,6 +15,8 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 pub use reqwest::{Url, header::HeaderName};
 use tokio::time::timeout;
 
+use crate::trust;
+
 /// Timeout of a name lookup.
 pub const LOOKUP_MAX: Duration = Duration::from_secs(10);
 
@@ -327,6 +329,17 @@ impl Gate {
     /// `Denied` for a URL with an IP address that is not permitted.
     pub fn check_literal(&self) -> Result<(), Denied> {
         self.target.ip.map_or(Ok(()), |ip| self.permit(ip))
+    }
+
+    /// Starts a client for this server only: without a proxy and redirects, and with connections to permitted addresses. IP addresses
+    /// are not resolved, so they must have been checked.
+    pub fn client_builder(self) -> reqwest::ClientBuilder {
+        trust::client_builder()
+            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
+            .no_proxy()
+            .referer(false)
+            .redirect(reqwest::redirect::Policy::none())
+            .dns_resolver(Arc::new(self))
     }
 
     fn permit(&self, ip: IpAddr) -> Result<(), Denied> {

@@ -10,7 +10,6 @@ use super::{message::NewImportedFile, options::ImportFormat, record::SourceFile}
 use crate::{
     files::{Blobs, Incoming, Kind, clean_name},
     outbound::{Exemption, Gate, LocalAddresses, OwnServer, Rules, Url, is_in_domain},
-    trust,
 };
 
 /// Number of files that are fetched at once.
@@ -132,14 +131,10 @@ impl SourceHosts {
         let foreign = || Failure::Final(FetchFault::Foreign);
         let gate = Gate::new(&self.0, LocalAddresses::Forbidden, url).ok_or_else(foreign)?;
         gate.check_literal().map_err(|_| foreign())?;
-        let client = trust::client_builder()
-            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            .referer(false)
-            .redirect(reqwest::redirect::Policy::none())
+        let client = gate
+            .client_builder()
             .connect_timeout(CONNECT_WITHIN)
             .read_timeout(READ_WITHIN)
-            .dns_resolver(Arc::new(gate))
             .build()
             .map_err(|_| foreign())?;
         let sent = client.get(url.clone()).send().await;

@@ -39,10 +39,7 @@ use super::{
     received,
     server::{HttpAuth, ServerFault},
 };
-use crate::{
-    outbound::{Denied, Gate},
-    trust,
-};
+use crate::outbound::{Denied, Gate};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Time limits of a request, and of the wait for more of its response. They are longer than those of a call, and end requests whose
@@ -176,19 +173,16 @@ impl Guarded {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let http = trust::client_builder()
-            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
+        let http = gate
+            .clone()
+            .client_builder()
             .default_headers(headers)
-            .no_proxy()
-            .referer(false)
-            .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_WITHIN)
             .timeout(REQUEST_WITHIN)
             .read_timeout(READ_WITHIN)
             // Retrying a request on another connection could repeat a call.
             .retry(reqwest::retry::never())
             .pool_max_idle_per_host(0)
-            .dns_resolver(Arc::new(gate.clone()))
             .build();
         let http = http.map_err(|e| {
             tracing::error!(error = %e, "a client for a tool server could not be created");

@@ -11,7 +11,6 @@ use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, RETRY_AFTER};
 use crate::{
     outbound::{Denied, Gate, LocalAddresses, Rules, Url},
     text_enum::text_enum,
-    trust,
 };
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -105,14 +104,10 @@ impl PushClient {
         if let Some(client) = clients.get(&origin) {
             return Ok(client.clone());
         }
-        let client = trust::client_builder()
-            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            .referer(false)
-            .redirect(reqwest::redirect::Policy::none())
+        let client = gate
+            .client_builder()
             .connect_timeout(CONNECT_WITHIN)
             .timeout(ANSWER_WITHIN)
-            .dns_resolver(Arc::new(gate))
             .build()
             .map_err(|e| e.to_string())?;
         if clients.len() >= CLIENTS_MAX {

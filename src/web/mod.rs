@@ -17,7 +17,6 @@ use crate::{
     blocking::blocking,
     outbound::{Denied, Exemption, Gate, LocalAddresses, OwnServer, Rules},
     tool_fault::{ToolErrorCode, ToolFault},
-    trust,
 };
 
 /// Maximum length of a URL in UTF-16 code units.
@@ -159,13 +158,9 @@ impl Fetcher {
             .ok_or_else(|| invalid("the URL has no host"))?;
         // The resolver checks the address again when the client connects; this check returns a clear error and covers IP addresses.
         gate.check().await.map_err(|e| denied(&e))?;
-        let client = trust::client_builder()
-            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            .referer(false)
-            .redirect(reqwest::redirect::Policy::none())
+        let client = gate
+            .client_builder()
             .connect_timeout(CONNECT_WITHIN)
-            .dns_resolver(Arc::new(gate))
             .build();
         let client = client.map_err(|e| {
             tracing::error!(error = %e, "a client for web pages could not be created");

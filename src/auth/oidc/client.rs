@@ -20,7 +20,6 @@ use crate::{
     ids::IdentityProviderId,
     outbound::{Gate, LocalAddresses, Rules},
     time::Timestamp,
-    trust,
 };
 
 /// Time limit of a request, including the wait for other requests.
@@ -133,12 +132,8 @@ impl ProviderClient {
             gate.check()
                 .await
                 .map_err(|denied| SignInFault::Unreachable(denied.to_string()))?;
-            let client = trust::client_builder()
-                .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
-                .no_proxy()
-                .referer(false)
-                .redirect(reqwest::redirect::Policy::none())
-                .dns_resolver(Arc::new(gate))
+            let client = gate
+                .client_builder()
                 .build()
                 .map_err(|e| SignInFault::Unreachable(e.to_string()))?;
             let sent = begin(&client, url).send().await;
