@@ -3,7 +3,7 @@
 use super::{
     ChannelAgent, DIRECT_MEMBERS_MAX, MyChannel,
     agent::{ANNOUNCED_MAX, set_agent},
-    direct::insert_direct_member,
+    direct::{find_direct, insert_direct_member},
     get_mine,
     members::{insert_member, join},
 };
@@ -155,13 +155,7 @@ pub async fn open_direct(
         }
     }
     let key = direct_key(&members, agent);
-    let existing: Option<(ChannelId,)> = c
-        .q("select id from channels where workspace_id = $1 and direct_key = $2")
-        .bind(actor.workspace)
-        .bind(key.clone())
-        .opt()
-        .await?;
-    if let Some((id,)) = existing {
+    if let Some(id) = find_direct(c, actor.workspace, &key).await? {
         // A member may have left the workspace and returned.
         for user in members {
             join(c, actor.workspace, id, user).await?;

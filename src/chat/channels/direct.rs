@@ -7,7 +7,7 @@ use crate::{
         access::ChannelAccess,
         rows::channel::{ChannelKind, get_channel},
     },
-    db::{Conn, now},
+    db::{Conn, DbError, now},
     ids::{ChannelId, UserId, WorkspaceId},
     realtime::log,
 };
@@ -22,6 +22,21 @@ macro_rules! left_by {
              and not exists (select 1 from channel_members cm where cm.channel_id = dm.channel_id and cm.user_id = $1)"
         )
     };
+}
+
+/// Finds the direct channel with this key (`direct_key`).
+pub(super) async fn find_direct(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    key: &str,
+) -> Result<Option<ChannelId>, DbError> {
+    let row: Option<(ChannelId,)> = c
+        .q("select id from channels where workspace_id = $1 and direct_key = $2")
+        .bind(workspace)
+        .bind(key.to_owned())
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
 }
 
 /// Records a member of a direct channel.

@@ -1,7 +1,7 @@
 //! Channels of an archive.
 
 use super::{
-    direct::insert_direct_member,
+    direct::{find_direct, insert_direct_member},
     members::{insert_member, join},
 };
 use crate::{
@@ -29,21 +29,6 @@ pub struct ImportedChannel {
     pub created_at: Timestamp,
     pub archived_at: Option<Timestamp>,
     pub members: Vec<UserId>,
-}
-
-/// Returns the direct channel of these people.
-async fn find_direct(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    key: &str,
-) -> Result<Option<ChannelId>, ChatError> {
-    let row: Option<(ChannelId,)> = c
-        .q("select id from channels where workspace_id = $1 and direct_key = $2")
-        .bind(workspace)
-        .bind(key.to_owned())
-        .opt()
-        .await?;
-    Ok(row.map(|row| row.0))
 }
 
 /// A free name: the wanted one, or with a number.
