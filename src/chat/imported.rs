@@ -119,6 +119,17 @@ async fn next_seq(c: &mut Conn, workspace: WorkspaceId, at: Timestamp) -> Result
     Ok(free)
 }
 
+/// Checks whether a thread exists.
+///
+/// # Errors
+/// Only database errors.
+pub async fn has_thread(c: &mut Conn, id: ThreadId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from threads where id = $1)")
+        .bind(id)
+        .value()
+        .await
+}
+
 /// Inserts an imported message into the search index, its thread, and the storage use. Appends no event, notifies nobody, and
 /// starts no task. The workspace must be locked.
 ///
@@ -136,12 +147,7 @@ pub async fn insert_imported(
     match new.place {
         ImportedPlace::Root => insert_thread(c, workspace, new).await?,
         ImportedPlace::Reply => {
-            let is_there: bool = c
-                .q("select exists (select 1 from threads where id = $1)")
-                .bind(new.thread)
-                .value()
-                .await?;
-            if !is_there {
+            if !has_thread(c, new.thread).await? {
                 return Ok(ImportedAs::ThreadGone);
             }
         }

@@ -16,7 +16,7 @@ use crate::{
     chat::{
         imported::{
             ImportedAs, ImportedAuthorKind, ImportedMention, ImportedMentionKind, ImportedMessage,
-            ImportedPlace, ImportedReaction, ImportedShownAs, insert_imported, is_open,
+            ImportedPlace, ImportedReaction, ImportedShownAs, has_thread, insert_imported, is_open,
         },
         mentions::{self, RawMention},
         messages::{imported_emoji, parse_emoji},
@@ -36,6 +36,7 @@ const REACTIONS_MAX: usize = 100;
 /// Latest time of a message, in 2061: the sequence numbers of later ones would not stay negative, and those above belong to events.
 const LATEST_UNIX_S: i64 = 2_900_000_000;
 const NOT_IN_EXPORT: &str = "(not in the export)";
+const THREAD_GONE: &str = "its thread was deleted here";
 
 /// A channel here, and its key in the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -277,7 +278,7 @@ impl Storing<'_> {
         place: &str,
         report: &mut ImportReport,
     ) -> Result<RecordOutcome, ImportError> {
-        let Some(at) = translated.at else {
+        let (Some(at), Some(id)) = (translated.at, message_id(self.keys, channel, source)) else {
             return Ok(RecordOutcome::LeftOut("no time"));
         };
         let Some(author) = self.author(c, source).await? else {
@@ -288,21 +289,16 @@ impl Storing<'_> {
             Known::Bot { id } => (ImportedAuthorKind::Bot, id.0),
             Known::Erased => return Ok(RecordOutcome::LeftOut("erased")),
         };
-        let Some(id) = message_id(self.keys, channel, source) else {
-            return Ok(RecordOutcome::LeftOut("no time"));
-        };
         if !is_open(c, self.keys.workspace, id).await? {
             let reason = "its message was changed or deleted here";
             leave_out_files(source, reason, place, report);
             return Ok(RecordOutcome::Existing);
         }
-        let (thread, position) = self.thread_of(c, channel, source, at).await?;
-        if position == ImportedPlace::Reply && !Self::has_thread(c, thread).await? {
+        let Some((thread, position)) = self.thread_of(c, channel, source, at).await? else {
             // Checked before files are stored, which would belong to no message.
-            let reason = "its thread was deleted here";
-            leave_out_files(source, reason, place, report);
-            return Ok(RecordOutcome::LeftOut(reason));
-        }
+            leave_out_files(source, THREAD_GONE, place, report);
+            return Ok(RecordOutcome::LeftOut(THREAD_GONE));
+        };
         let owner = FileOwner {
             message: id,
             author: UserId(author_id),
@@ -337,55 +333,47 @@ impl Storing<'_> {
         Ok(match insert_imported(c, self.keys.workspace, &new).await? {
             ImportedAs::New => RecordOutcome::Imported,
             ImportedAs::Existing => RecordOutcome::Existing,
-            ImportedAs::ThreadGone => RecordOutcome::LeftOut("its thread was deleted here"),
+            ImportedAs::ThreadGone => RecordOutcome::LeftOut(THREAD_GONE),
         })
     }
 
-    async fn has_thread(c: &mut Conn, thread: ThreadId) -> Result<bool, ImportError> {
-        Ok(c.q("select exists (select 1 from threads where id = $1)")
-            .bind(thread)
-            .value()
-            .await?)
-    }
-
-    /// The thread of a message: that of its root, of its day, or its own.
+    /// The thread of a message: that of its root, of its day, or its own; `None` if it was deleted here.
     async fn thread_of(
         &mut self,
         c: &mut Conn,
         channel: &ChannelPlace,
         source: &SourceMessage,
         at: Timestamp,
-    ) -> Result<(ThreadId, ImportedPlace), ImportError> {
+    ) -> Result<Option<(ThreadId, ImportedPlace)>, ImportError> {
         let root = source.thread.as_ref();
         if let Some(root) = root.filter(|root| root.key != source.key) {
             let root_at = timestamp(root.at_us).unwrap_or(at);
             let key = format!("{}:{}", channel.key, root.key);
             let thread = ThreadId(self.id(RecordKind::Threads, root_at, &key));
-            if !Self::has_thread(c, thread).await? {
+            if !has_thread(c, thread).await? {
                 self.store_missing_root(c, channel, thread, root_at, &key)
                     .await?;
+                if !has_thread(c, thread).await? {
+                    return Ok(None);
+                }
             }
-            return Ok((thread, ImportedPlace::Reply));
+            return Ok(Some((thread, ImportedPlace::Reply)));
         }
-        if channel.is_direct && self.group == ImportGroup::Day && source.thread.is_none() {
-            let day = at.day_start();
-            let key = format!("{}:day", channel.key);
-            let thread = ThreadId(self.id(RecordKind::Threads, day, &key));
-            let position = if Self::has_thread(c, thread).await? {
-                ImportedPlace::Reply
-            } else {
-                ImportedPlace::Root
-            };
-            return Ok((thread, position));
-        }
-        let key = format!("{}:{}", channel.key, source.key);
-        let thread = ThreadId(self.id(RecordKind::Threads, at, &key));
-        let position = if Self::has_thread(c, thread).await? {
+        let is_of_day =
+            channel.is_direct && self.group == ImportGroup::Day && source.thread.is_none();
+        let (start, key) = if is_of_day {
+            (at.day_start(), "day")
+        } else {
+            (at, source.key.as_str())
+        };
+        let key = format!("{}:{key}", channel.key);
+        let thread = ThreadId(self.id(RecordKind::Threads, start, &key));
+        let position = if has_thread(c, thread).await? {
             ImportedPlace::Reply
         } else {
             ImportedPlace::Root
         };
-        Ok((thread, position))
+        Ok(Some((thread, position)))
     }
 
     /// Inserts the first message of a thread that the export does not have.
