@@ -6,9 +6,13 @@ use futures::StreamExt;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use tokio_util::sync::CancellationToken;
 
-use super::{message::NewImportedFile, options::ImportFormat, record::SourceFile};
+use super::{
+    message::{NewImportedFile, publish},
+    options::ImportFormat,
+    record::SourceFile,
+};
 use crate::{
-    files::{Blobs, Incoming, Kind, clean_name},
+    files::Blobs,
     outbound::{Exemption, Gate, LocalAddresses, OwnServer, Rules, Url, is_in_domain},
 };
 
@@ -169,20 +173,8 @@ impl SourceHosts {
             return Err(Failure::Final(FetchFault::Refused));
         }
         let stored = publish(blobs, incoming, &file.name).await;
-        stored.ok_or(Failure::Later(PAUSE))
+        stored.map_err(|_| Failure::Later(PAUSE))
     }
-}
-
-async fn publish(blobs: &Blobs, incoming: Incoming, name: &str) -> Option<NewImportedFile> {
-    let whole = incoming.finish().await.ok()?;
-    let name = clean_name(name);
-    let kind = Kind::of(&whole.head, &name);
-    let published = blobs.publish(whole).await.ok()?;
-    Some(NewImportedFile {
-        published,
-        name,
-        kind,
-    })
 }
 
 #[cfg(test)]

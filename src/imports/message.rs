@@ -24,7 +24,10 @@ use crate::{
         search::index::SearchDocument,
     },
     db::Conn,
-    files::{ATTACHMENTS_MAX, Attachment, Blobs, ImportedFile, Kind, Published, clean_name},
+    files::{
+        self, ATTACHMENTS_MAX, Attachment, Blobs, FileError, ImportedFile, Incoming, Kind,
+        Published, clean_name,
+    },
     ids::{ChannelId, FileId, ImportId, MessageId, ThreadId, UserId},
     time::Timestamp,
 };
@@ -62,17 +65,26 @@ pub(super) async fn store_bytes(
     if bytes.is_empty() {
         return Ok(None);
     }
-    let name = clean_name(name);
     let mut incoming = blobs.begin(None).await?;
     incoming.write(bytes).await?;
+    Ok(Some(publish(blobs, incoming, name).await?))
+}
+
+/// Publishes the bytes of a file that were written.
+pub(super) async fn publish(
+    blobs: &Blobs,
+    incoming: Incoming,
+    name: &str,
+) -> Result<NewImportedFile, FileError> {
+    let name = clean_name(name);
     let whole = incoming.finish().await?;
     let kind = Kind::of(&whole.head, &name);
     let published = blobs.publish(whole).await?;
-    Ok(Some(NewImportedFile {
+    Ok(NewImportedFile {
         published,
         name,
         kind,
-    }))
+    })
 }
 
 /// A message, translated outside of transactions.
@@ -511,11 +523,10 @@ impl Storing<'_> {
         owner: FileOwner,
     ) -> Result<Option<(Attachment, RecordOutcome)>, ImportError> {
         let id = file_id(self.keys, owner.message, at_us, key);
-        if let Some(stored) = crate::files::find(c, id).await? {
+        if let Some(stored) = files::find(c, id).await? {
             return Ok(Some((stored.about, RecordOutcome::Existing)));
         }
-        let files = self.files;
-        let Some(file) = files.get(key) else {
+        let Some(file) = self.files.get(key) else {
             return Ok(None);
         };
         let new = ImportedFile {
@@ -527,8 +538,7 @@ impl Storing<'_> {
             created_at: owner.at,
             message: owner.message,
         };
-        let (attachment, upload) =
-            crate::files::insert_imported(c, self.keys.workspace, &new).await?;
+        let (attachment, upload) = files::insert_imported(c, self.keys.workspace, &new).await?;
         self.used.push((key.to_owned(), upload));
         Ok(Some((attachment, RecordOutcome::Imported)))
     }
