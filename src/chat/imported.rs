@@ -353,22 +353,14 @@ pub async fn list_imported(
     Ok(rows.collect())
 }
 
-/// What an undone message leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removed {
-    Nothing,
-    /// A tombstone, because people have written in the thread.
-    Tombstone,
-}
-
 /// Removes an imported message with its files and everything that was derived from it. In a thread in which somebody has written since, and
 /// for the first message of a thread with other messages, a tombstone stays. The workspace must be locked.
 ///
 /// # Errors
 /// Only database errors.
-pub async fn remove_imported(c: &mut Conn, id: MessageId, hub: &Hub) -> Result<Removed, ChatError> {
+pub async fn remove_imported(c: &mut Conn, id: MessageId, hub: &Hub) -> Result<(), ChatError> {
     let Some(message) = find_message(c, id).await? else {
-        return Ok(Removed::Nothing);
+        return Ok(());
     };
     let thread = message.thread_id;
     let is_used: bool = c
@@ -385,7 +377,7 @@ pub async fn remove_imported(c: &mut Conn, id: MessageId, hub: &Hub) -> Result<R
             let channel = get_channel(c, message.channel_id).await?;
             remove::take_back(c, &message, hub, audience(&channel)).await?;
         }
-        return Ok(Removed::Tombstone);
+        return Ok(());
     }
     let workspace = message.workspace_id;
     inbox::close::delete_of_message(c, id).await?;
@@ -418,7 +410,7 @@ pub async fn remove_imported(c: &mut Conn, id: MessageId, hub: &Hub) -> Result<R
             .run()
             .await?;
     }
-    Ok(Removed::Nothing)
+    Ok(())
 }
 
 /// Replaces each text that is `from`.

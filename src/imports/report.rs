@@ -104,10 +104,9 @@ impl ImportReport {
         self.kinds.values().map(|counts| counts.left_out).sum()
     }
 
-    /// Number of messages that the import stored.
-    pub(super) fn stored_messages(&self) -> i64 {
-        let messages = self.kinds.get(RecordKind::Messages.as_str());
-        messages.map_or(0, |counts| counts.imported)
+    /// Numbers of records of this kind.
+    pub(super) fn counts_of(&self, kind: RecordKind) -> ImportCounts {
+        self.kinds.get(kind.as_str()).copied().unwrap_or_default()
     }
 
     /// The report as Markdown.

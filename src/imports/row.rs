@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     archive::Piece,
     error::ImportError,
+    key::RecordKind,
     options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
     people::is_active_member,
     preview::ImportPreview,
@@ -681,7 +682,7 @@ pub async fn delete(
     if row.state != ImportState::Running {
         check_none_running(c, actor.workspace).await?;
     }
-    let total = row.report.0.stored_messages();
+    let total = row.report.0.counts_of(RecordKind::Messages).imported;
     c.q("update imports set state = 'undoing', phase = 'messages', position = 0, message = 0, done = 0, total = $3, problem = null, \
          finished_at = null, preview = null, options = $2 where id = $1")
         .bind(id)

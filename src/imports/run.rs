@@ -668,7 +668,7 @@ impl Importer {
             let is_here = |key: &str| files.contains_key(key) || stored.contains(key);
             translated.push(Some(Translated::of(source, &is_here)));
         }
-        let before_messages = messages_of(&before.report);
+        let before_messages = before.report.counts_of(RecordKind::Messages);
         let people = Arc::clone(&directory.people);
         let by_handle = Arc::clone(&directory.by_handle);
         let keys = before.keys.clone();
@@ -719,7 +719,7 @@ impl Importer {
             })
             .await?;
         failpoint!("importing");
-        count_records(before_messages, messages_of(&next.report));
+        count_records(before_messages, next.report.counts_of(RecordKind::Messages));
         if !strangers.is_empty() {
             Arc::make_mut(&mut directory.people).extend(strangers);
         }
@@ -852,11 +852,6 @@ struct Batch {
 enum Fetching {
     Off,
     On,
-}
-
-fn messages_of(report: &ImportReport) -> ImportCounts {
-    let counts = report.kinds.get(RecordKind::Messages.as_str());
-    counts.copied().unwrap_or_default()
 }
 
 /// Counts messages that were stored.
