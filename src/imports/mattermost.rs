@@ -16,16 +16,14 @@ use super::{
     archive::{Archive, ArchiveFault, parse_line, unknown},
     json::{array, first, number, string, strings},
     record::{
-        EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
-        SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
-        SourceReaction, SourceThread, SourceUnit, distinct_files,
+        EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
+        SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
+        SourceReaction, SourceThread, SourceUnit, distinct_files, is_linkable,
     },
 };
 
 /// Maximum size of a line.
 const LINE_BYTES_MAX: u64 = 16 << 20;
-/// Maximum number of people, and of channels.
-const LISTED_MAX: usize = 100_000;
 const PROBLEMS_MAX: usize = 100;
 const LINES: &str = "import.jsonl";
 const DATA: &str = "data/";
@@ -557,10 +555,9 @@ fn text(value: &Value, context: &PostContext<'_>) -> String {
     for attachment in array(props, "attachments") {
         let title = string(attachment, "title");
         let link = string(attachment, "title_link");
-        let is_link = link.starts_with("https://") && !link.contains(['<', '>', ' ', '\\']);
         let texts = [
             string(attachment, "pretext").to_owned(),
-            if is_link && !title.contains(['[', ']']) {
+            if is_linkable(link) && !title.contains(['[', ']']) {
                 format!("[{title}](<{link}>)")
             } else {
                 title.to_owned()
@@ -593,7 +590,7 @@ fn named(text: &str, context: &PostContext<'_>) -> String {
         let (before, found) = rest.split_at(at);
         out.push_str(before);
         let (sign, after) = found.split_at(1);
-        let is_start = !before.ends_with(|c: char| c.is_alphanumeric() || c == sign_of(sign));
+        let is_start = !before.ends_with(|c: char| c.is_alphanumeric() || sign.starts_with(c));
         let end = after
             .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')))
             .unwrap_or(after.len());
@@ -616,10 +613,6 @@ fn named(text: &str, context: &PostContext<'_>) -> String {
     }
     out.push_str(rest);
     out
-}
-
-fn sign_of(sign: &str) -> char {
-    if sign == "~" { '~' } else { '@' }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{
     key::{Keys, RecordKind},
     options::ImportGroup,
     people::{Known, store_author},
-    record::{SourceAuthor, SourceFile, SourceMessage, SourceReaction},
+    record::{SourceAuthor, SourceFile, SourceMessage, SourceReaction, is_linkable},
     report::{ImportReport, RecordOutcome},
 };
 use crate::{
@@ -136,7 +136,7 @@ fn content_of(source: &SourceMessage, linked: &[usize]) -> String {
             .name
             .replace(['[', ']', '\n', '\r', '<', '>', '`', '*', '_'], " ");
         parts.push(match &file.url {
-            Some(url) if url.starts_with("https://") && !url.contains(['<', '>', ' ', '\\']) => {
+            Some(url) if is_linkable(url) => {
                 format!("[{}](<{url}>)", name.trim())
             }
             _ => format!("({}, not in the export)", name.trim()),

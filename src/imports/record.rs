@@ -5,6 +5,9 @@ use std::{collections::HashMap, ops::ControlFlow};
 use super::archive::ArchiveFault;
 use crate::text_enum::text_enum;
 
+/// Maximum number of people, and of channels, that are read from an archive.
+pub(super) const LISTED_MAX: usize = 100_000;
+
 /// A person or a program of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourcePerson {
@@ -71,6 +74,11 @@ pub(super) fn distinct_files(files: impl Iterator<Item = SourceFile>) -> Vec<Sou
         }
     }
     distinct
+}
+
+/// Checks whether an address can be the target of a link in Markdown.
+pub(super) fn is_linkable(url: &str) -> bool {
+    url.starts_with("https://") && !url.contains(['<', '>', ' ', '\\'])
 }
 
 /// First message of a thread.

@@ -11,15 +11,13 @@ use super::{
     archive::{Archive, ArchiveFault, unknown},
     json::{array, first, flag, string, strings},
     record::{
-        EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
-        SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
+        EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
+        SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
         SourceReaction, SourceThread, SourceUnit, distinct_files,
     },
 };
 use crate::hooks;
 
-/// Maximum number of people, and of channels.
-const LISTED_MAX: usize = 100_000;
 const LISTS: [(&str, SourceChannelKind); 4] = [
     ("channels.json", SourceChannelKind::Public),
     ("groups.json", SourceChannelKind::Private),
