@@ -536,6 +536,16 @@ pub(super) async fn end(
     Ok(())
 }
 
+/// The preview of an import as it was stored; `None` until the archive was read, or after the import ended.
+async fn find_preview(c: &mut Conn, id: ImportId) -> Result<Option<ImportPreview>, DbError> {
+    let stored: Option<Json<ImportPreview>> = c
+        .q("select preview from imports where id = $1")
+        .bind(id)
+        .value()
+        .await?;
+    Ok(stored.map(|Json(preview)| preview))
+}
+
 /// The preview of an import.
 ///
 /// # Errors
@@ -546,12 +556,8 @@ pub async fn get_preview(
     id: ImportId,
 ) -> Result<ImportPreview, ImportError> {
     let row = get(c, actor, id).await?;
-    let stored: Option<Json<ImportPreview>> = c
-        .q("select preview from imports where id = $1")
-        .bind(id)
-        .value()
-        .await?;
-    let Json(mut preview) = stored.ok_or(ImportError::State(row.state.as_str()))?;
+    let preview = find_preview(c, id).await?;
+    let mut preview = preview.ok_or(ImportError::State(row.state.as_str()))?;
     preview
         .match_with(c, actor.workspace, &row.options.0)
         .await?;
@@ -583,12 +589,7 @@ pub async fn patch(
     options.group = patch.group.or(options.group);
     options.fetch = patch.fetch.unwrap_or(options.fetch);
     check_options(c, actor, &options).await?;
-    let stored: Option<Json<ImportPreview>> = c
-        .q("select preview from imports where id = $1")
-        .bind(id)
-        .value()
-        .await?;
-    if let Some(Json(preview)) = stored {
+    if let Some(preview) = find_preview(c, id).await? {
         preview.check(&options)?;
     }
     c.q("update imports set options = $2 where id = $1")

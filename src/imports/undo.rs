@@ -10,6 +10,7 @@ use super::{
     archive::ArchiveFault,
     error::ImportError,
     key::{Keys, RecordKind},
+    preview::kind_here,
     row::ImportRow,
     run::Importer,
 };
@@ -136,27 +137,21 @@ impl Importer {
             .await
     }
 
-    /// Removes channels that imports of the source created, and that nothing uses.
+    /// Removes channels that imports of the source created, and that nothing uses. Those that were here before are only forgotten.
     async fn remove_channels(&self, keys: &Keys) -> Result<(), ImportError> {
         let channels = keys
             .list(&mut self.db.read().await?, RecordKind::Channels)
             .await?;
         for (key, id) in channels {
-            if !keys.is_made(RecordKind::Channels, &key, id) {
-                self.forget(keys, RecordKind::Channels, key).await?;
-                continue;
-            }
+            let is_made = keys.is_made(RecordKind::Channels, &key, id);
             let keys = keys.clone();
             self.db
                 .write(keys.workspace.0, async move |c: &mut Conn| {
                     dialect::lock_workspace(c, keys.workspace.0).await?;
-                    let is_here: bool = c
-                        .q("select exists (select 1 from channels where id = $1 and workspace_id = $2)")
-                        .bind(id)
-                        .bind(keys.workspace)
-                        .value()
-                        .await?;
-                    if !is_here || remove_imported_channel(c, ChannelId(id)).await? {
+                    let is_used = is_made
+                        && kind_here(c, keys.workspace, id).await?.is_some()
+                        && !remove_imported_channel(c, ChannelId(id)).await?;
+                    if !is_used {
                         keys.forget(c, RecordKind::Channels, &key).await?;
                     }
                     Ok::<_, ImportError>(())
@@ -166,11 +161,12 @@ impl Importer {
         Ok(())
     }
 
-    async fn forget(&self, keys: &Keys, kind: RecordKind, key: String) -> Result<(), ImportError> {
+    /// Forgets a person who was here before the import.
+    async fn forget_matched(&self, keys: &Keys, key: String) -> Result<(), ImportError> {
         let keys = keys.clone();
         self.db
             .write(keys.workspace.0, async move |c: &mut Conn| {
-                Ok(keys.forget(c, kind, &key).await?)
+                Ok(keys.forget(c, RecordKind::People, &key).await?)
             })
             .await
     }
@@ -184,7 +180,7 @@ impl Importer {
             if keys.is_made(RecordKind::People, &key, id) {
                 unused.insert(id, key);
             } else {
-                self.forget(keys, RecordKind::People, key).await?;
+                self.forget_matched(keys, key).await?;
             }
         }
         for sql in NAMED {
