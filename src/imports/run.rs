@@ -24,7 +24,7 @@ use super::{
     preview::{self, ChannelFate, kind_here, would_show},
     record::{
         PlacedItem, SourceChannel, SourceChannelKind, SourceFile, SourceFiles, SourceIndex,
-        SourceItem, SourceMessage, SourceNames, SourcePerson, SourceUnit,
+        SourceItem, SourceNames, SourcePerson, SourceUnit,
     },
     report::{ImportCounts, ImportReport, RecordOutcome},
     row::{self, ImportPhase, ImportRow, ImportState},
@@ -580,6 +580,7 @@ impl Importer {
         let channels = Arc::new(std::mem::take(&mut directory.channels));
         let wanted: HashSet<String> = channels.keys().cloned().collect();
         let bytes_max = self.upload_bytes_max;
+        let fetch_from = row.options.0.fetch.then(|| archive.format());
         let reading = blocking::blocking((), move || {
             stream(archive, &names, &wanted, start, bytes_max, &send);
         });
@@ -623,12 +624,7 @@ impl Importer {
                         group,
                         files: std::mem::take(&mut files),
                         announced: announcer.due(),
-                        format: row.format.unwrap_or(ImportFormat::Slack),
-                        fetch: if row.options.0.fetch {
-                            Fetching::On
-                        } else {
-                            Fetching::Off
-                        },
+                        fetch_from,
                         failed: HashMap::new(),
                     };
                     progress = self
@@ -648,11 +644,15 @@ impl Importer {
         mut batch: Batch,
         directory: &mut Directory,
     ) -> Result<Progress, ImportError> {
-        if batch.fetch == Fetching::On {
-            self.fetch_files(&before.keys, &items, &mut batch).await?;
+        let stored = self
+            .stored_files(&before.keys, &items, &batch.channels)
+            .await?;
+        if let Some(format) = batch.fetch_from {
+            self.fetch_files(format, &items, &stored, &mut batch)
+                .await?;
         }
         let mut translated = Vec::with_capacity(items.len());
-        for item in &items {
+        for (item, stored) in items.iter().zip(&stored) {
             let SourceItem::Message(source) = &item.item else {
                 translated.push(None);
                 continue;
@@ -660,10 +660,6 @@ impl Importer {
             batch
                 .files
                 .extend(message::long_text(&self.blobs, source).await?);
-            let stored = match batch.channels.get(&item.folder) {
-                Some(place) => self.stored_files(&before.keys, place, source).await?,
-                None => HashSet::new(),
-            };
             let files = &batch.files;
             let is_here = |key: &str| files.contains_key(key) || stored.contains(key);
             translated.push(Some(Translated::of(source, &is_here)));
@@ -735,50 +731,53 @@ impl Importer {
         Ok(next)
     }
 
-    /// Keys of the files of a message that earlier runs stored.
+    /// Keys of the files of each entry that earlier runs stored.
     async fn stored_files(
         &self,
         keys: &Keys,
-        place: &ChannelPlace,
-        source: &SourceMessage,
-    ) -> Result<HashSet<String>, ImportError> {
-        let mut stored = HashSet::new();
-        let Some(id) =
-            message::message_id(keys, place, source).filter(|_| !source.files.is_empty())
-        else {
-            return Ok(stored);
-        };
+        items: &[PlacedItem],
+        channels: &HashMap<String, ChannelPlace>,
+    ) -> Result<Vec<HashSet<String>>, ImportError> {
         let mut c = self.db.read().await?;
-        for file in message::attachable(source) {
-            let id = message::file_id(keys, id, source.at_us, &file.key);
-            if files::find(&mut c, id).await?.is_some() {
-                stored.insert(file.key.clone());
+        let mut all = Vec::with_capacity(items.len());
+        for item in items {
+            let mut stored = HashSet::new();
+            if let SourceItem::Message(source) = &item.item
+                && let Some(place) = channels.get(&item.folder)
+                && let Some(id) = message::message_id(keys, place, source)
+            {
+                for file in message::attachable(source) {
+                    let id = message::file_id(keys, id, source.at_us, &file.key);
+                    if files::find(&mut c, id).await?.is_some() {
+                        stored.insert(file.key.clone());
+                    }
+                }
             }
+            all.push(stored);
         }
-        Ok(stored)
+        Ok(all)
     }
 
-    /// Fetches the files of a batch that are neither in the archive nor stored.
+    /// Fetches the files of a batch that are neither in the archive nor in `stored`, the keys by entry.
     async fn fetch_files(
         &self,
-        keys: &Keys,
+        format: ImportFormat,
         items: &[PlacedItem],
+        stored: &[HashSet<String>],
         batch: &mut Batch,
     ) -> Result<(), ImportError> {
         let mut wanted: HashMap<String, SourceFile> = HashMap::new();
-        for item in items {
+        for (item, stored) in items.iter().zip(stored) {
             let SourceItem::Message(source) = &item.item else {
                 continue;
             };
-            let Some(place) = batch.channels.get(&item.folder) else {
+            if !batch.channels.contains_key(&item.folder) {
                 continue;
-            };
-            let stored = self.stored_files(keys, place, source).await?;
+            }
             let missing = message::attachable(source)
                 .filter(|file| !stored.contains(&file.key) && !batch.files.contains_key(&file.key));
             wanted.extend(missing.map(|file| (file.key.clone(), file.clone())));
         }
-        let format = batch.format;
         let this = self;
         let fetched = futures::stream::iter(wanted.into_values()).map(|file| async move {
             let bytes_max = this.upload_bytes_max;
@@ -841,17 +840,10 @@ struct Batch {
     files: HashMap<String, NewImportedFile>,
     /// Channels to announce with the batch.
     announced: Vec<ChannelId>,
-    format: ImportFormat,
-    fetch: Fetching,
+    /// Source from which missing files are fetched, if they are.
+    fetch_from: Option<ImportFormat>,
     /// Reasons why files were not fetched, by key.
     failed: HashMap<String, &'static str>,
-}
-
-/// Whether files are fetched from the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fetching {
-    Off,
-    On,
 }
 
 /// Counts messages that were stored.
