@@ -72,7 +72,7 @@ impl Newcomer<'_> {
 }
 
 /// Selects members of workspace `$1` in a table of memberships; `$status` begins the statement, with the column `status`.
-macro_rules! members {
+macro_rules! member_sql {
     ($status:literal, $table:literal, $kept:literal, $tail:literal) => {
         concat!(
             $status,
@@ -84,17 +84,18 @@ macro_rules! members {
         )
     };
 }
+pub(super) use member_sql;
 
 /// The same for members with access, and placeholders.
 macro_rules! present {
     ($tail:literal) => {
-        members!("select m.status", "members", "", $tail)
+        member_sql!("select m.status", "members", "", $tail)
     };
 }
 
 macro_rules! suspended {
     ($tail:literal) => {
-        members!(
+        member_sql!(
             "select 'suspended' as status",
             "suspended_members",
             "",
@@ -107,7 +108,7 @@ macro_rules! suspended {
 macro_rules! of_both {
     ($tail:literal) => {
         [
-            members!(
+            member_sql!(
                 "select m.status",
                 "members",
                 "m.status <> 'placeholder' and ",

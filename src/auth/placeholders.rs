@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{
     Actor, AuthError, DisplayName, Member, MemberStatus, Role, Scope, get_member, handles,
-    look_alikes::Skeletons, mark_names_changed, shown_names,
+    look_alikes::Skeletons, mark_names_changed, members::member_sql, shown_names,
 };
 use crate::{
     cursor::PageRange,
@@ -127,6 +127,18 @@ pub async fn remove_placeholder(
     Ok(true)
 }
 
+/// Selects placeholders of workspace `$1`.
+macro_rules! listed {
+    ($tail:literal) => {
+        member_sql!(
+            "select m.status",
+            "members",
+            "m.status = 'placeholder' and ",
+            $tail
+        )
+    };
+}
+
 /// Placeholders of the workspace, oldest first, after `after` or before `before`.
 ///
 /// # Errors
@@ -142,33 +154,26 @@ pub async fn list_placeholders(
         Some(user) => Some(get_member(c, actor.workspace, user).await?),
         None => None,
     };
-    if let (Some(_), Some(mark)) = (page.before, &mark) {
-        let mut rows: Vec<Member> = c
-            .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.status, m.joined_at \
-                from members m join users u on u.id = m.user_id \
-                where m.workspace_id = $1 and m.status = 'placeholder' and (m.joined_at, m.user_id) < ($2, $3) \
-                order by m.joined_at desc, m.user_id desc limit $4")
-            .bind(actor.workspace)
-            .bind(mark.joined_at)
-            .bind(mark.user_id)
-            .bind(limit)
-            .all()
-            .await?;
-        rows.reverse();
-        return Ok(rows);
-    }
     let (joined_at, user) = mark.map_or((Timestamp::EPOCH, UserId(Uuid::nil())), |mark| {
         (mark.joined_at, mark.user_id)
     });
-    Ok(c
-        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.status, m.joined_at \
-            from members m join users u on u.id = m.user_id \
-            where m.workspace_id = $1 and m.status = 'placeholder' and (m.joined_at, m.user_id) > ($2, $3) \
-            order by m.joined_at, m.user_id limit $4")
+    let sql = if page.before.is_some() {
+        listed!(
+            "(m.joined_at, m.user_id) < ($2, $3) order by m.joined_at desc, m.user_id desc limit $4"
+        )
+    } else {
+        listed!("(m.joined_at, m.user_id) > ($2, $3) order by m.joined_at, m.user_id limit $4")
+    };
+    let mut rows: Vec<Member> = c
+        .q(sql)
         .bind(actor.workspace)
         .bind(joined_at)
         .bind(user)
         .bind(limit)
         .all()
-        .await?)
+        .await?;
+    if page.before.is_some() {
+        rows.reverse();
+    }
+    Ok(rows)
 }
