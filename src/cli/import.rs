@@ -124,23 +124,20 @@ fn read_map(path: &Path) -> anyhow::Result<HashMap<String, String>> {
         .collect()
 }
 
-async fn upload(server: &Server, id: &str, path: &Path) -> anyhow::Result<()> {
+async fn upload(server: &Server, import: &str, path: &Path) -> anyhow::Result<()> {
     let mut file =
         std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let total = file.metadata()?.len();
     ensure!(total > 0, "{} is empty", path.display());
-    let mut at = u64::try_from(number(
-        &server.get(&format!("/v1/imports/{id}")).await?,
-        "/received",
-    ))?;
+    let archive = format!("{import}/archive");
+    let mut at = 0;
     while at < total {
         let len = PIECE_BYTES.min(total - at);
         file.seek(SeekFrom::Start(at))?;
         let mut piece = vec![0; usize::try_from(len)?];
         file.read_exact(&mut piece)?;
         let range = format!("bytes {at}-{}/{total}", at + len - 1);
-        let path = format!("/v1/imports/{id}/archive");
-        let sent = server.call(Method::PUT, &path, |request| {
+        let sent = server.call(Method::PUT, &archive, |request| {
             request.header(CONTENT_RANGE, range).body(piece)
         });
         at = u64::try_from(number(&sent.await?, "/received"))?;
@@ -149,10 +146,10 @@ async fn upload(server: &Server, id: &str, path: &Path) -> anyhow::Result<()> {
 }
 
 /// Waits until an import has this state, and shows its progress.
-async fn wait_for(server: &Server, id: &str, wanted: &str) -> anyhow::Result<()> {
+async fn wait_for(server: &Server, import: &str, wanted: &str) -> anyhow::Result<()> {
     let mut shown = -1;
     loop {
-        let import = server.get(&format!("/v1/imports/{id}")).await?;
+        let import = server.get(import).await?;
         let state = string(&import, "state");
         if state == wanted {
             return Ok(());
@@ -234,49 +231,34 @@ fn is_confirmed() -> anyhow::Result<bool> {
 /// # Errors
 /// `HasProblems`, or what the server refused.
 pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
-    // Fails only if a provider was already installed in this process.
-    drop(rustls::crypto::ring::default_provider().install_default());
     let server = Server {
         client: trust::client_builder().timeout(TIMEOUT).build()?,
         base: command.url.trim_end_matches('/').to_owned(),
         key: command.key.clone(),
     };
-    let mut form = json!({});
-    if let Some(format) = &command.format {
-        form["format"] = json!(format);
-    }
-    form["options"] = json!({"fetch": command.fetch});
-    if let Some(group) = &command.group {
-        form["options"]["group"] = json!(group);
-    }
+    let form = json!({
+        "format": command.format,
+        "options": {"fetch": command.fetch, "group": command.group},
+    });
     let made = server.send(Method::POST, "/v1/imports", &form).await?;
-    let id = string(&made, "id").to_owned();
-    upload(&server, &id, &command.file).await?;
-    wait_for(&server, &id, "ready").await?;
+    let path = format!("/v1/imports/{}", string(&made, "id"));
+    upload(&server, &path, &command.file).await?;
+    wait_for(&server, &path, "ready").await?;
     if let Some(map) = &command.map {
         let people = json!({"people": read_map(map)?});
-        server
-            .send(Method::PATCH, &format!("/v1/imports/{id}"), &people)
-            .await?;
+        server.send(Method::PATCH, &path, &people).await?;
     }
-    show(&server.get(&format!("/v1/imports/{id}/preview")).await?);
+    show(&server.get(&format!("{path}/preview")).await?);
     if command.dry_run || !(command.yes || is_confirmed()?) {
         server
-            .call(Method::DELETE, &format!("/v1/imports/{id}"), |request| {
-                request
-            })
+            .call(Method::DELETE, &path, |request| request)
             .await?;
         return Ok(());
     }
-    server
-        .call(
-            Method::POST,
-            &format!("/v1/imports/{id}/start"),
-            |request| request,
-        )
-        .await?;
-    wait_for(&server, &id, "done").await?;
-    let report = server.get(&format!("/v1/imports/{id}/report")).await?;
+    let start = format!("{path}/start");
+    server.call(Method::POST, &start, |request| request).await?;
+    wait_for(&server, &path, "done").await?;
+    let report = server.get(&format!("{path}/report")).await?;
     for (kind, counts) in report["kinds"].as_object().into_iter().flatten() {
         say(&format!(
             "{kind}: {} read, {} imported, {} existing, {} merged, {} left out",
