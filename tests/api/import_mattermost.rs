@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::{
-    imports::{confirm, imported, ready, said, sums, threads, unlimited_team, zipped},
-    support::{Person, id, list, number, text},
+    imports::{
+        confirm, imported, messages, ready, said, sums, unlimited_team, with_content, zipped,
+    },
+    support::{id, list, number, text},
 };
 
 const AT: i64 = 1_620_000_000_000;
@@ -84,14 +86,6 @@ fn export(lines: &[Value], broken: &str) -> Vec<u8> {
     ])
 }
 
-async fn messages(by: &Person, channel: &str) -> Vec<Value> {
-    let mut messages = Vec::new();
-    for thread in threads(by, channel).await {
-        messages.extend(by.messages(&id(&thread)).await);
-    }
-    messages
-}
-
 #[tokio::test]
 async fn a_bulk_export_of_mattermost_becomes_people_channels_and_threads() {
     let t = unlimited_team().await;
@@ -121,12 +115,7 @@ async fn a_bulk_export_of_mattermost_becomes_people_channels_and_threads() {
         "{report}"
     );
     let all = messages(&t.bo, &t.general).await;
-    let of = |content: &str| {
-        let found = all.iter().find(|m| text(m, "/content").contains(content));
-        found
-            .unwrap_or_else(|| panic!("no {content}: {all:?}"))
-            .clone()
-    };
+    let of = |content: &str| with_content(&all, content);
     let root = of("Hello");
     assert!(text(&root, "/content").starts_with("Hello @bo, see #secret"));
     assert_eq!(root["mentions"][0]["id"], t.bo.id.as_str());

@@ -216,15 +216,32 @@ pub async fn placeholder(app: &TestApp, workspace: &str, name: &str) -> String {
     user.to_string()
 }
 
+/// Messages of a channel, in the order of their threads.
+pub async fn messages(by: &Person, channel: &str) -> Vec<Value> {
+    let mut messages = Vec::new();
+    for thread in threads(by, channel).await.iter().rev() {
+        messages.extend(by.messages(&id(thread)).await);
+    }
+    messages
+}
+
+/// The first message whose text contains `content`.
+pub fn with_content(messages: &[Value], content: &str) -> Value {
+    let found = messages
+        .iter()
+        .find(|message| text(message, "/content").contains(content));
+    found
+        .unwrap_or_else(|| panic!("no {content}: {messages:?}"))
+        .clone()
+}
+
 /// Messages of a channel: author, text.
 pub async fn said(by: &Person, channel: &str) -> Vec<(String, String)> {
-    let mut said = Vec::new();
-    for thread in threads(by, channel).await.iter().rev() {
-        for message in by.messages(&id(thread)).await {
-            said.push((text(&message, "/author/name"), text(&message, "/content")));
-        }
-    }
-    said
+    let messages = messages(by, channel).await;
+    let said = messages
+        .iter()
+        .map(|message| (text(message, "/author/name"), text(message, "/content")));
+    said.collect()
 }
 
 #[tokio::test]
@@ -275,17 +292,8 @@ async fn an_export_of_slack_becomes_people_channels_and_threads() {
     let everything = format!("{said:?}");
     assert!(!everything.contains("xoxe"), "{everything}");
 
-    let all = threads(&t.bo, &t.general).await;
-    let mut messages = Vec::new();
-    for thread in &all {
-        messages.extend(t.bo.messages(&id(thread)).await);
-    }
-    let message = |text: &str| {
-        let found = messages
-            .iter()
-            .find(|m| m["content"].as_str().unwrap().contains(text));
-        found.unwrap().clone()
-    };
+    let all = messages(&t.bo, &t.general).await;
+    let message = |content: &str| with_content(&all, content);
     let root = message("welcome");
     assert_eq!(root["mentions"][0]["id"], t.bo.id.as_str());
     assert_eq!(root["created_at"], "2021-05-03T00:00:01.000Z");
