@@ -183,7 +183,7 @@ impl<R: Read + Seek> Archive<R> {
             return Err(fault("the entry is encrypted".to_owned()));
         }
         if entry.is_symlink() || entry.is_dir() {
-            return Err(fault("the entry is no file".to_owned()));
+            return Err(fault("the entry is not a file".to_owned()));
         }
         let size = entry.size();
         if size > bytes_max {

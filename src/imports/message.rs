@@ -170,7 +170,7 @@ pub(super) fn attachable(source: &SourceMessage) -> impl Iterator<Item = &Source
 }
 
 impl Translated {
-    /// `here` tells which files have bytes.
+    /// `here` checks whether the bytes of a file are available.
     pub(super) fn of(source: &SourceMessage, here: &dyn Fn(&str) -> bool) -> Self {
         let linked: Vec<usize> = (0..source.files.len())
             .filter(|n| {

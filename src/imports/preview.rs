@@ -223,7 +223,7 @@ pub(super) async fn confirmed_members(
 }
 
 /// The public channel with this name.
-pub(super) async fn public_channel(
+async fn public_channel(
     c: &mut Conn,
     workspace: WorkspaceId,
     name: &str,

@@ -72,20 +72,18 @@ impl ImportReport {
     fn leave_out(&mut self, kind: RecordKind, reason: &str, place: &str) {
         let known = self
             .left_out
-            .iter_mut()
-            .find(|known| known.kind == kind.as_str() && known.reason == reason);
-        let entry = if let Some(known) = known {
-            known
-        } else {
+            .iter()
+            .position(|known| known.kind == kind.as_str() && known.reason == reason);
+        let n = known.unwrap_or(self.left_out.len());
+        if known.is_none() {
             self.left_out.push(ImportLeftOut {
                 kind: kind.to_string(),
                 reason: reason.to_owned(),
                 count: 0,
                 places: Vec::new(),
             });
-            let last = self.left_out.len() - 1;
-            &mut self.left_out[last]
-        };
+        }
+        let entry = &mut self.left_out[n];
         entry.count += 1;
         if entry.places.len() < PLACES_MAX {
             entry.places.push(place.to_owned());

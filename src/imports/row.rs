@@ -498,7 +498,7 @@ pub(super) async fn pieces(c: &mut Conn, id: ImportId) -> Result<Vec<Piece>, DbE
     Ok(rows.into_iter().map(piece).collect())
 }
 
-pub(super) async fn delete_pieces(c: &mut Conn, id: ImportId) -> Result<(), DbError> {
+async fn delete_pieces(c: &mut Conn, id: ImportId) -> Result<(), DbError> {
     c.q("delete from import_pieces where import_id = $1")
         .bind(id)
         .run()

@@ -243,7 +243,7 @@ impl Importer {
             Err(e) if is_of_storage(&e) => {
                 let count = errors.add(id, start);
                 let is_lasting = count >= ERRORS_MAX && is_of_database(&e);
-                // Unless the database fails for all.
+                // If nobody can write, the import is not the cause.
                 if !is_lasting || self.db.check_writers().await.is_err() {
                     return Err(e);
                 }
@@ -594,7 +594,7 @@ impl Importer {
             match next {
                 None => {
                     reading.await.map_err(stopped)?;
-                    // With the problems of the last days.
+                    // Stores the problems of the last units.
                     self.move_on(&progress, &progress).await?;
                     let due = announcer.all();
                     return self

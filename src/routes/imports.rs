@@ -79,8 +79,7 @@ async fn list_imports(
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
     let rows = imports::list(&mut c, &actor).await?;
-    let limit = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-    Ok(Json(List::new(rows, limit, false, |row| {
+    Ok(Json(List::new(rows, i64::MAX, false, |row| {
         row.id.to_string()
     })))
 }
@@ -231,7 +230,7 @@ async fn put_archive(
     }
     if len != range.len {
         let text = format!(
-            "the body has other than the {} bytes of `Content-Range`",
+            "the body does not have the {} bytes of `Content-Range`",
             range.len
         );
         return Err(ApiError::invalid(
