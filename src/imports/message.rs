@@ -261,7 +261,7 @@ impl Storing<'_> {
         if let Some(known) = author.and_then(|author| self.known(&author.key)) {
             return Ok(Some(known.clone()));
         }
-        self.stranger(c, source.author.as_ref()).await
+        self.stranger(c, author).await
     }
 
     async fn stranger(

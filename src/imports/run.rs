@@ -218,28 +218,14 @@ impl Importer {
             ImportState::Undoing => Box::pin(self.undo(&row)).await,
             _ => Box::pin(self.run(row)).await,
         };
-        match worked {
+        let (end, problem) = match worked {
             Ok(()) => {
                 errors.0.remove(&id);
-                Ok(true)
+                return Ok(true);
             }
-            Err(ImportError::Archive(ArchiveFault::Stopped) | ImportError::Db(_))
-                if self.shutdown.is_cancelled() =>
-            {
-                Ok(true)
-            }
-            Err(ImportError::Archive(ArchiveFault::Stopped)) => Ok(true),
-            Err(e) if is_full(&e) => {
-                self.end(
-                    workspace,
-                    id,
-                    state,
-                    ImportState::Paused,
-                    Some(STORAGE_FULL.to_owned()),
-                )
-                .await?;
-                Ok(true)
-            }
+            Err(ImportError::Archive(ArchiveFault::Stopped)) => return Ok(true),
+            Err(ImportError::Db(_)) if self.shutdown.is_cancelled() => return Ok(true),
+            Err(e) if is_full(&e) => (ImportState::Paused, STORAGE_FULL.to_owned()),
             Err(e) if is_of_storage(&e) => {
                 let count = errors.add(id, start);
                 let is_lasting = count >= ERRORS_MAX && is_of_database(&e);
@@ -248,23 +234,12 @@ impl Importer {
                     return Err(e);
                 }
                 tracing::warn!(error = %e, import = %id, "an import failed");
-                let problem = Some(DATABASE_FAILED.to_owned());
-                self.end(workspace, id, state, ImportState::Failed, problem)
-                    .await?;
-                Ok(true)
+                (ImportState::Failed, DATABASE_FAILED.to_owned())
             }
-            Err(e) => {
-                self.end(
-                    workspace,
-                    id,
-                    state,
-                    ImportState::Failed,
-                    Some(e.to_string()),
-                )
-                .await?;
-                Ok(true)
-            }
-        }
+            Err(e) => (ImportState::Failed, e.to_string()),
+        };
+        self.end(workspace, id, state, end, Some(problem)).await?;
+        Ok(true)
     }
 
     async fn merge(&self) -> Result<bool, ImportError> {
