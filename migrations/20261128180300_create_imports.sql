@@ -38,7 +38,7 @@ create table import_pieces (
 );
 create index import_pieces_hash on import_pieces (hash);
 
--- What the people and channels of a source became here.
+-- People, channels, and other objects of a source, and their objects here.
 create table imported (
     workspace_id uuid not null references workspaces (id) on delete cascade,
     source text not null,

@@ -6,7 +6,7 @@ export interface ProviderEdits {
   name: string;
   domains: string;
   second_factor: NonNullable<IdentityProvider['second_factor']>;
-  /** How people join the workspaces on screen. */
+  /** Ways to join the workspaces on screen. */
   entries: JoinEntry[];
 }
 
