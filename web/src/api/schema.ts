@@ -6002,7 +6002,7 @@ export interface components {
              *
              *     `reading`: The archive is being read for the preview.
              *
-             *     `undoing`: What the import stored is being removed.
+             *     `undoing`: The records that the import stored are being removed.
              * @enum {string}
              */
             state: "receiving" | "reading" | "ready" | "running" | "paused" | "done" | "failed" | "undoing" | "undone";
@@ -6034,7 +6034,7 @@ export interface components {
             left_out: number;
             /** Format: int64 */
             problems: number;
-            /** @description Why the import is paused or failed. */
+            /** @description Reason why the import is paused or failed. */
             problem: string | null;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
@@ -8271,7 +8271,7 @@ export interface components {
              */
             messages: number;
             /**
-             * @description What becomes of a channel.
+             * @description Fate of a channel of the archive.
              *
              *     `new`: A channel of its own.
              *
@@ -8419,12 +8419,12 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * @description How messages of direct channels become threads; one per day by default.
+             * @description Grouping of messages of direct channels into threads; one thread per day by default.
              * @default null
              */
             group?: ("day" | "message") | null;
             /**
-             * @description Whether files that are not in the archive are fetched from the source.
+             * @description Fetches files that are not in the archive from the source.
              * @default false
              */
             fetch?: boolean;
@@ -8452,7 +8452,7 @@ export interface components {
             is_bot: boolean;
             match_id: components["schemas"]["UserId"] | null;
         };
-        /** @description What an import would do. */
+        /** @description Preview of an import, before anything is stored. */
         ImportPreview: {
             /**
              * @description Such as `slack:T024BE7LD`. A later archive of the same source adds only what is new.
@@ -8482,7 +8482,7 @@ export interface components {
             /** @default [] */
             problems?: string[];
         };
-        /** @description What became of the records of an archive. */
+        /** @description Results of an import for the records of an archive. */
         ImportReport: {
             /** @default {} */
             kinds?: {
@@ -9666,7 +9666,7 @@ export interface components {
             avatar_url: string | null;
             role: components["schemas"]["Role"];
             /**
-             * @description Whether a membership gives access. A suspended one keeps its role and channels until it is restored; a placeholder is a person of an imported archive, who has no account.
+             * @description State of a membership. A suspended one gives no access, and keeps its role and channels until it is restored; a placeholder is a person of an imported archive, who has no account.
              * @enum {string}
              */
             status: "active" | "suspended" | "placeholder";
