@@ -1,7 +1,7 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► router ─► socket ─► routes ─► doctor ─► upkeep ─► server ─► nodes ─► personal, runs ─► forks, responses ─► replies
+//! cli ─► app ─► router ─► socket ─► routes ─► doctor ─► upkeep ─► server ─► nodes ─► exports, personal, runs ─► forks, responses ─► replies
 //!     ─► schedules ─► tools ─► memory ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks
 //!     ─► inbox ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► storage, telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
@@ -22,6 +22,7 @@ pub mod db;
 pub mod disk;
 pub mod doctor;
 pub mod environment;
+pub mod exports;
 pub mod failpoint;
 pub mod files;
 pub mod forks;

@@ -29,7 +29,8 @@ pub use super::{
     rows::message::{
         AuthorKind, Mention, MentionKind, Message, MessageAuthor, MessageKind, MessageMetadata,
         MessageSource, MessageState, Reaction, RootRange, RunStart, ShownAs, Unfurl, Window,
-        conversation_seq, find_message, get_message, list, list_roots, update_metadata,
+        conversation_seq, find_message, get_message, list, list_by_ids, list_roots,
+        update_metadata,
     },
     text::{ReplyText, Text},
 };

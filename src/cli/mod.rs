@@ -7,6 +7,7 @@ mod blobs;
 mod database;
 mod demo;
 mod doctor;
+mod export;
 mod import;
 mod install;
 mod nodes;
@@ -30,6 +31,7 @@ use self::{
     blobs::BlobsCommand,
     database::{index_messages, open, open_existing},
     doctor::DoctorCommand,
+    export::ExportCommand,
     import::{HAS_PROBLEMS, HasProblems, ImportCommand},
     install::{InstallCommand, UninstallCommand},
     post::{PostCommand, UNREACHABLE, Unreachable},
@@ -139,6 +141,8 @@ enum Command {
     Post(PostCommand),
     /// Import an archive of another product into a running server; ends with status 3 if there were problems
     Import(ImportCommand),
+    /// Write everything of a workspace to a file on the server's machine, also private channels, while the server runs
+    Export(ExportCommand),
     /// Manage accounts on the server's machine
     User {
         #[command(subcommand)]
@@ -253,6 +257,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             db.close().await;
             done
         }),
+        Command::Export(command) => {
+            with_config(others, async |config| export::run(config, command).await)
+        }
         Command::User { command } => {
             with_config(others, async |config| users::run(config, command).await)
         }

@@ -48,7 +48,7 @@ const LAYERS: &[&[&str]] = &[
     &["imports", "schedules"],
     &["replies"],
     &["forks", "responses"],
-    &["personal", "runs"],
+    &["exports", "personal", "runs"],
     &["nodes", "tls"],
     &["server"],
     &["upkeep"],

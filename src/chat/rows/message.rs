@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     auth::Caller,
     chat::{ChatError, emoji},
-    db::{Conn, DbError, Json},
+    db::{Conn, DbError, Json, dialect::hexadecimal_ids},
     files::{Attachment, File},
     ids::{AgentId, BotId, ChannelId, ForkId, ImportId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
+    sql_with_ids,
     text_enum::text_enum,
     time::Timestamp,
     workflows::run::RunCause,
@@ -413,6 +414,14 @@ pub(in crate::chat) use message_sql;
 pub async fn find_message(c: &mut Conn, id: MessageId) -> Result<Option<Message>, DbError> {
     let row: Option<Row> = c.q(message_sql!("where m.id = $1")).bind(id).opt().await?;
     Ok(row.map(Message::from))
+}
+
+/// Messages with these IDs, in any order.
+pub async fn list_by_ids(c: &mut Conn, ids: Vec<MessageId>) -> Result<Vec<Message>, DbError> {
+    let sql = sql_with_ids!(c, message_sql!("where m.id in"), 1, "");
+    let ids = hexadecimal_ids(ids.into_iter().map(|id| id.0));
+    let rows: Vec<Row> = c.q(sql).bind(ids).all().await?;
+    Ok(rows.into_iter().map(Message::from).collect())
 }
 
 /// # Errors

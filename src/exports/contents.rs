@@ -1,0 +1,87 @@
+//! The parts of an archive in our format, in a fixed order. A position is all that is needed to go on.
+
+use super::{
+    error::ExportError,
+    messages,
+    page::{Content, FilePage, Page, Position},
+    view::{FileBytes, View, is_exported},
+};
+use crate::{db::Conn, files::clean_name, ids::FileId, storage::Blob};
+
+/// Parts of an archive, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Messages,
+    Files,
+}
+
+const PARTS: [Part; 2] = [Part::Messages, Part::Files];
+
+/// The page after a position; `None` at the end.
+///
+/// # Errors
+/// `Db`.
+pub(super) async fn next(
+    c: &mut Conn,
+    view: &View,
+    position: &Position,
+) -> Result<Option<Page>, ExportError> {
+    let mut at = position.clone();
+    while let Some(part) = PARTS.get(at.part) {
+        let page = match part {
+            Part::Messages => messages::next(c, view, &at).await?,
+            Part::Files => next_file(c, view, &at).await?,
+        };
+        if page.is_some() {
+            return Ok(page);
+        }
+        at = Position {
+            part: at.part + 1,
+            ..Position::default()
+        };
+    }
+    Ok(None)
+}
+
+#[derive(sqlx::FromRow)]
+struct FileRow {
+    id: FileId,
+    name: String,
+    size_bytes: i64,
+    #[sqlx(flatten)]
+    blob: Blob,
+}
+
+/// The next file of a message that is not deleted.
+async fn next_file(c: &mut Conn, view: &View, at: &Position) -> Result<Option<Page>, ExportError> {
+    const SQL: &str = concat!(
+        "select f.id, f.name, f.size_bytes, b.hash, b.upload_id, b.store from files f join blobs b on b.hash = f.hash \
+         join messages m on m.id = f.message_id join channels ch on ch.id = m.channel_id \
+         where f.workspace_id = $1 and f.id > $2 and m.deleted_at is null and ",
+        is_exported!("ch"),
+        " order by f.id limit $3"
+    );
+    if view.files == FileBytes::LeftOut {
+        return Ok(None);
+    }
+    let row: Option<FileRow> = c
+        .q(SQL)
+        .bind(view.workspace)
+        .bind(at.after)
+        .bind(1_i64)
+        .bind(view.reader())
+        .bind(view.is_everything())
+        .opt()
+        .await?;
+    Ok(row.map(|row| Page {
+        content: Content::File(FilePage {
+            name: format!("files/{}/{}", row.id, clean_name(&row.name)),
+            size_bytes: row.size_bytes.unsigned_abs(),
+            blob: row.blob,
+        }),
+        next: Position {
+            after: row.id.0,
+            ..at.clone()
+        },
+    }))
+}
