@@ -2,6 +2,7 @@
 
 use super::{
     error::ExportError,
+    lists::{self, List},
     messages,
     page::{Content, FilePage, Page, Position},
     view::{FileBytes, View, is_exported},
@@ -11,16 +12,32 @@ use crate::{db::Conn, files::clean_name, ids::FileId, storage::Blob};
 /// Parts of an archive, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
+    List(List),
     Messages,
     Files,
 }
 
-const PARTS: [Part; 2] = [Part::Messages, Part::Files];
+const PARTS: [Part; 14] = [
+    Part::List(List::People),
+    Part::List(List::Bots),
+    Part::List(List::Hooks),
+    Part::List(List::Channels),
+    Part::List(List::Threads),
+    Part::List(List::Forks),
+    Part::List(List::Resolutions),
+    Part::List(List::ActionItems),
+    Part::List(List::Memories),
+    Part::List(List::Workflows),
+    Part::List(List::Schedules),
+    Part::List(List::Agents),
+    Part::Messages,
+    Part::Files,
+];
 
 /// The page after a position; `None` at the end.
 ///
 /// # Errors
-/// `Db`.
+/// `Db`, `Agent`.
 pub(super) async fn next(
     c: &mut Conn,
     view: &View,
@@ -29,6 +46,7 @@ pub(super) async fn next(
     let mut at = position.clone();
     while let Some(part) = PARTS.get(at.part) {
         let page = match part {
+            Part::List(list) => lists::next(c, view, *list, &at).await?,
             Part::Messages => messages::next(c, view, &at).await?,
             Part::Files => next_file(c, view, &at).await?,
         };

@@ -1,6 +1,6 @@
 //! Errors of exports.
 
-use crate::{db::DbError, files::FileError};
+use crate::{agents::AgentError, db::DbError, files::FileError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
@@ -8,6 +8,8 @@ pub enum ExportError {
     Stopped,
     #[error("the archive could not be written: {0}")]
     Io(#[from] std::io::Error),
+    #[error(transparent)]
+    Agent(#[from] AgentError),
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]

@@ -4,11 +4,12 @@
 //! contents (rows of one entry at a time, in a fixed order) ─► writer: entries of a zip ─► target: a file on the server
 //! ```
 //!
-//! `contents` is our format, with `messages`. The rights are those at the moment at which a page is read.
+//! `contents` is our format, with `lists` and `messages`. The rights are those at the moment at which a page is read.
 
 mod added;
 mod contents;
 mod error;
+mod lists;
 mod messages;
 mod page;
 mod target;

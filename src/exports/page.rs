@@ -17,6 +17,8 @@ pub(super) const PAGE: i64 = 100;
 pub(super) enum Shape {
     /// One JSON object per line. A large entry goes on in another one.
     Lines,
+    /// One JSON object.
+    Object,
 }
 
 /// Rows of an entry.
@@ -85,6 +87,17 @@ pub(super) struct Place {
     /// Name of the last entry, and how many entries have been made from it.
     pub(super) name: String,
     pub(super) number: u32,
+}
+
+/// Reads rows with the parameters `$1` workspace, `$2` last row, and `$3` number of rows.
+pub(super) async fn of_workspace<T: FromAnyRow>(
+    c: &mut Conn,
+    view: &View,
+    sql: &'static str,
+    after: Uuid,
+) -> Result<Vec<T>, ExportError> {
+    let rows = c.q(sql).bind(view.workspace).bind(after).bind(PAGE);
+    Ok(rows.all().await?)
 }
 
 /// Reads rows with the parameters `$1` workspace or another object, `$2` last row, `$3` number of rows, `$4` reader, and `$5` whether

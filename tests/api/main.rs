@@ -60,6 +60,7 @@ mod drafts;
 mod dry_run;
 mod event_log;
 mod events;
+mod exports;
 mod factors;
 mod failures;
 mod faults;

@@ -146,6 +146,7 @@ const RESULTS: &[(&str, Option<&str>)] = &[
     ("src/chat/inbox/following.rs", Some("FollowedKind")),
     ("src/chat/inbox/item.rs", Some("AuthorKind")),
     ("src/chat/inbox/rows.rs", None),
+    ("src/exports/lists.rs", Some("MemberStatus")),
     ("src/memory/settings.rs", None),
     ("src/nodes/lease.rs", None),
     ("src/personal/export.rs", Some("FactorKind")),
