@@ -31,6 +31,7 @@ use crate::{
     config::Config,
     db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
+    exports::{self, ExportErrors, Exporter},
     files::{self, Blobs, CleanupScope},
     forks::{collaborator::Collaborator, edit, resolver::Resolver},
     hooks,
@@ -133,6 +134,8 @@ const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
 const REMOVE_THREADS_EVERY: Duration = Duration::from_secs(10);
 /// Interval between checks whether an import waits.
 const IMPORT_EVERY: Duration = Duration::from_secs(1);
+/// Interval between checks whether an export waits.
+const EXPORT_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for inbox items that are due.
 const OPEN_DUE_ITEMS_EVERY: Duration = Duration::from_secs(10);
 /// Interval between checks for schedules that are due.
@@ -1058,6 +1061,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(open_due_items_forever(state.clone()));
     state.tracker.spawn(remove_threads_forever(state.clone()));
     state.tracker.spawn(import_forever(state.clone()));
+    state.tracker.spawn(export_forever(state.clone()));
     state.tracker.spawn(send_mails_forever(state.clone()));
     state.tracker.spawn(notify_forever(state.clone()));
     state.tracker.spawn(send_pushes_forever(state.clone()));
@@ -1322,6 +1326,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     revocations::delete_expired(&state.db).await?;
     mail::queue::delete_old(&state.db).await?;
     Importer::delete_old(&state.db).await?;
+    exports::delete_old(&state.db).await?;
     push::queue::delete_old(&state.db).await?;
     state
         .db
@@ -1515,6 +1520,24 @@ async fn import_forever(state: State) {
         }
         if !matches!(worked, Ok(true)) {
             let pause = tokio::time::sleep(IMPORT_EVERY);
+            if state.shutdown.run_until_cancelled(pause).await.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// Writes archives of workspaces, on one node at a time.
+async fn export_forever(state: State) {
+    let exporter = Exporter::from(&state);
+    let mut errors = ExportErrors::default();
+    while wait_for_jobs(&state).await.is_some() {
+        let worked = Box::pin(exporter.work(&mut errors)).await;
+        if let Err(e) = &worked {
+            tracing::warn!(error = %e, "an export was interrupted; retrying");
+        }
+        if !matches!(worked, Ok(true)) {
+            let pause = tokio::time::sleep(EXPORT_EVERY);
             if state.shutdown.run_until_cancelled(pause).await.is_none() {
                 return;
             }

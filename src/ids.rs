@@ -72,7 +72,7 @@ const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
     "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request", "device",
-    "idp", "identity", "scim", "group", "imp",
+    "idp", "identity", "scim", "group", "imp", "exp",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -212,6 +212,7 @@ ids! {
     HookRequestId = "request", "a request to a webhook";
     DeviceId = "device", "a browser that gets notifications";
     ImportId = "imp", "an import";
+    ExportId = "exp", "an export";
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::schedules::router())
         .merge(routes::hooks::router())
         .merge(routes::imports::router())
+        .merge(routes::exports::router())
         .merge(routes::push::router())
         .merge(routes::responses::router())
         .merge(routes::chat_completions::router())

@@ -88,6 +88,7 @@ text_enum! {
         ImportResumed = "import.resumed",
         ImportUndone = "import.undone",
         ImportDeleted = "import.deleted",
+        ExportCreated = "export.created",
         HookCreated = "hook.created",
         HookUpdated = "hook.updated",
         HookRotated = "hook.rotated",

@@ -280,7 +280,7 @@ impl Writer {
             end,
         });
         let bytes = std::mem::take(&mut self.buffer);
-        self.target.store(&bytes, added).await?;
+        self.target.store(&bytes, self.start, added).await?;
         self.start = size_bytes;
         Ok(())
     }

@@ -38,6 +38,14 @@ impl Method {
             Self::Deflated => 8,
         }
     }
+
+    pub(super) fn of_code(code: i64) -> Self {
+        if code == 0 {
+            Self::Stored
+        } else {
+            Self::Deflated
+        }
+    }
 }
 
 /// An entry of the directory.

@@ -217,10 +217,20 @@ pub async fn begin(
         .run()
         .await?;
     imports::forget_person(c, actor.workspace, user, alias).await?;
+    delete_exports(c, actor.workspace).await?;
     let action = auth::AuditAction::MemberErasureStarted;
     let none = serde_json::json!({});
     auth::record_audit(c, actor, action, user.to_string(), none).await?;
     Ok(id)
+}
+
+/// Deletes the archives of the workspace, which contain what people have written.
+async fn delete_exports(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
+    c.q("delete from exports where workspace_id = $1")
+        .bind(workspace)
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// Erasures that were started by a process that died before finishing them.
@@ -1058,6 +1068,8 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
             .await?;
     }
     rename_in_workflows(c, e).await?;
+    // Those that were written in the meantime contain parts of the person's data.
+    delete_exports(c, workspace).await?;
     c.q("update channels set direct_key = replace(direct_key, $2, $3) where workspace_id = $1 and direct_key like $4")
         .bind(workspace)
         .bind(user.to_string())

@@ -330,6 +330,16 @@ struct ExportedHook {
 }
 
 /// An import that the user created.
+/// An archive of the workspace that the user asked for.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedArchive {
+    id: crate::ids::ExportId,
+    scope: String,
+    format: String,
+    created_at: Timestamp,
+    finished_at: Option<Timestamp>,
+}
+
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedImport {
     id: ImportId,
@@ -639,6 +649,13 @@ async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &imports).await?;
+    let exports = Part::<ExportedArchive> {
+        name: "exports",
+        sql: "select id, scope, format, created_at, finished_at from exports \
+              where workspace_id = $1 and created_by = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &exports).await?;
     runs(db, out, who).await?;
     let calls = Part::<ModelCall> {
         name: "model_calls",

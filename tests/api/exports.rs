@@ -1,33 +1,88 @@
-//! Archives of workspaces.
+//! Exports of workspaces, from the request to the archive.
 
 use std::{
     collections::BTreeMap,
     io::{Cursor, Read},
     process::Output,
+    time::Duration,
 };
 
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
 use crate::{
+    faults::prepared,
     imports::unlimited_team,
-    support::{Team, command, id},
+    support::{Person, Team, TestProcess, command, id, list, number, text, within},
 };
 
-/// Entries of an archive by name.
-type Entries = BTreeMap<String, Vec<u8>>;
+const POLL: Duration = Duration::from_millis(50);
 
-fn entries(archive: &[u8]) -> Entries {
+/// Entries of an archive by name.
+pub type Entries = BTreeMap<String, Vec<u8>>;
+
+pub fn entries(archive: &[u8]) -> Entries {
     let mut zip = ZipArchive::new(Cursor::new(archive)).unwrap();
     let mut entries = Entries::new();
     for n in 0..zip.len() {
         let mut entry = zip.by_index(n).unwrap();
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes).unwrap();
-        let name = entry.name().to_owned();
+        let name = entry.name().unwrap().into_owned();
         assert!(entries.insert(name.clone(), bytes).is_none(), "{name}");
     }
     entries
+}
+
+/// Requests an export; returns its ID.
+pub async fn requested(by: &Person, form: Value) -> String {
+    id(&by.post("/v1/exports", form).await.is(202))
+}
+
+pub async fn ended(by: &Person, export: &str) -> Value {
+    within("the export", async {
+        loop {
+            let export = by.get(&format!("/v1/exports/{export}")).await.ok();
+            if export["state"] != "running" {
+                return export;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    })
+    .await
+}
+
+/// An export that is done; returns its ID.
+pub async fn done(by: &Person) -> String {
+    let export = requested(by, json!({})).await;
+    assert_eq!(ended(by, &export).await["state"], "done");
+    export
+}
+
+pub async fn archive(by: &Person, form: Value) -> Vec<u8> {
+    let export = requested(by, form).await;
+    let ended = ended(by, &export).await;
+    assert_eq!(ended["state"], "done", "{ended}");
+    let path = format!("/v1/exports/{export}/file");
+    let bytes = by.stream(&path).await.bytes().await.unwrap();
+    assert_eq!(number(&ended, "/size_bytes"), count(bytes.len()));
+    bytes.to_vec()
+}
+
+/// Objects of all entries whose names begin like this, one per line.
+pub fn lines(entries: &Entries, begin: &str) -> Vec<Value> {
+    let found = entries.iter().filter(|(name, _)| name.starts_with(begin));
+    let texts = found.map(|(_, bytes)| std::str::from_utf8(bytes).unwrap());
+    texts
+        .flat_map(str::lines)
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap()
 }
 
 fn all_text(entries: &Entries) -> String {
@@ -60,6 +115,161 @@ async fn talkative() -> Team {
     t
 }
 
+#[tokio::test]
+async fn an_export_has_everything_of_public_channels() {
+    let t = talkative().await;
+    let archive = archive(&t.ada, json!({})).await;
+    let entries = entries(&archive);
+    let people = lines(&entries, "people.jsonl");
+    assert_eq!(people.len(), 2);
+    assert!(people.iter().any(|p| p["user_id"] == t.bo.id.as_str()));
+    let channels = lines(&entries, "channels.jsonl");
+    assert!(channels.iter().all(|channel| channel["kind"] == "public"));
+    let general = channels.iter().find(|c| c["id"] == t.general.as_str());
+    assert_eq!(list(general.unwrap(), "/member_ids").len(), 2);
+    let messages = lines(&entries, "messages/");
+    let of = |content: &str| {
+        let found = messages.iter().find(|m| m["content"] == content);
+        found.unwrap_or_else(|| panic!("no {content}")).clone()
+    };
+    let root = of("Hello **everyone**");
+    let reply = of("Hello Ada");
+    assert_eq!(root["root"]["id"], root["id"]);
+    assert_eq!(reply["root"]["id"], root["id"]);
+    assert_eq!(reply["author"]["id"], t.bo.id.as_str());
+    assert_eq!(reply["reactions"][0]["user_ids"][0], t.ada.id.as_str());
+    // A deep dive is in entries of its own.
+    assert!(of("Monday suits everybody.")["root"].is_null());
+    assert!(entries.keys().any(|name| name.contains("/deep-dives/")));
+    assert_eq!(lines(&entries, "forks.jsonl")[0]["title"], "The day");
+    assert_eq!(
+        lines(&entries, "resolutions.jsonl")[0]["headline"],
+        "Monday it is"
+    );
+    let file = entries.keys().find(|name| name.ends_with("/plan.txt"));
+    assert_eq!(entries[file.unwrap()], b"The plan");
+    assert!(entries.contains_key("agents/vibe.json"));
+    let everything = all_text(&entries);
+    for foreign in ["Hidden words", "Between us", "hushhush"] {
+        assert!(!everything.contains(foreign), "{foreign}");
+    }
+
+    let manifest: Value = serde_json::from_slice(&entries["manifest.json"]).unwrap();
+    assert_eq!(manifest["format"], "openvibe");
+    assert_eq!(manifest["workspace"]["id"], t.ada.workspace.as_str());
+    assert_eq!(number(&manifest, "/counts/messages"), count(messages.len()));
+    let listed = list(&manifest, "/entries");
+    assert_eq!(listed.len(), entries.len() - 1);
+    for entry in listed {
+        let hash = hex::encode(Sha256::digest(&entries[&text(&entry, "/name")]));
+        assert_eq!(text(&entry, "/sha256"), hash);
+    }
+}
+
+#[tokio::test]
+async fn a_person_exports_only_channels_that_they_can_read() {
+    let t = talkative().await;
+    let own = archive(&t.ada, json!({"scope": "mine", "files": false})).await;
+    let entries = entries(&own);
+    let everything = all_text(&entries);
+    assert!(everything.contains("Between us"));
+    assert!(!everything.contains("Hidden words"));
+    assert!(!entries.keys().any(|name| name.starts_with("files/")));
+    // Another admin cannot download it, a member can do nothing at all.
+    let export = requested(&t.ada, json!({"scope": "mine"})).await;
+    ended(&t.ada, &export).await;
+    let path = format!("/v1/exports/{export}");
+    let eve = t.app.join(&t.ada, "Eve", "admin").await;
+    eve.get(&path).await.ok();
+    eve.get(&format!("{path}/file")).await.refused(404);
+    t.bo.get(&path).await.refused(403);
+    t.bo.post("/v1/exports", json!({})).await.refused(403);
+    t.ada
+        .post("/v1/exports", json!({"scope": "everything"}))
+        .await
+        .refused(400);
+}
+
+#[tokio::test]
+async fn an_archive_can_be_downloaded_in_parts_and_expires() {
+    let t = talkative().await;
+    let export = done(&t.ada).await;
+    let path = format!("/v1/exports/{export}/file");
+    let whole = t.ada.stream(&path).await.bytes().await.unwrap();
+    let range = format!("bytes={}-", whole.len() - 22);
+    let part = t
+        .ada
+        .send(Method::GET, &path, &[("range", &range)], None)
+        .await;
+    assert_eq!(part.status, 206);
+    assert!(part.text.starts_with("PK\u{5}\u{6}"), "{:?}", part.text);
+    let beyond = format!("bytes={}-", whole.len());
+    let part = t
+        .ada
+        .send(Method::GET, &path, &[("range", &beyond)], None)
+        .await;
+    assert_eq!(part.status, 416);
+    t.app
+        .place
+        .run(&["update exports set expires_at = created_at"])
+        .await;
+    t.ada.get(&path).await.refused(404);
+}
+
+#[tokio::test]
+async fn an_export_ends_when_the_person_is_no_admin_any_longer() {
+    let t = talkative().await;
+    let eve = t.app.join(&t.ada, "Eve", "admin").await;
+    let export = done(&eve).await;
+    let member = format!("/v1/members/{}", eve.id);
+    t.ada.patch(&member, json!({"role": "member"})).await.ok();
+    // The export goes on as if its end had not been written.
+    let again = "update exports set state = 'running', finished_at = null, expires_at = null";
+    t.app.place.run(&[again]).await;
+    let ended = ended(&t.ada, &export).await;
+    assert_eq!(ended["state"], "failed");
+    assert_eq!(ended["problem"], "Only admins can export a workspace.");
+    assert_eq!(t.app.place.count("export_pieces").await, 0);
+    eve.get(&format!("/v1/exports/{export}/file"))
+        .await
+        .refused(403);
+}
+
+#[tokio::test]
+async fn an_export_has_no_secrets() {
+    let t = talkative().await;
+    let (robot, _) = t.ada.make_key(&["chat:read"]).await;
+    let key = robot.key.unwrap();
+    let hook = t
+        .ada
+        .post(
+            "/v1/hooks",
+            json!({"name": "Robot", "channel_id": t.general}),
+        )
+        .await
+        .is(201);
+    let archive = archive(&t.ada, json!({"scope": "mine"})).await;
+    let entries = entries(&archive);
+    assert_eq!(lines(&entries, "hooks.jsonl")[0]["id"], hook["id"]);
+    let everything = all_text(&entries);
+    let url = text(&hook, "/url");
+    let secret = url.rsplit('/').next().unwrap();
+    for hidden in [secret, key.as_str(), "argon2", "secret_hash"] {
+        assert!(!everything.contains(hidden), "{hidden}");
+    }
+}
+
+#[tokio::test]
+async fn erasing_a_person_deletes_the_archives_of_the_workspace() {
+    let t = talkative().await;
+    let export = done(&t.ada).await;
+    t.ada.erase(&t.bo).await;
+    t.ada
+        .get(&format!("/v1/exports/{export}"))
+        .await
+        .refused(404);
+}
+
 async fn run(t: &Team, arguments: &[&str]) -> Output {
     let mut command = command(&t.app.place, &t.app.model, &[]);
     command.args(arguments);
@@ -89,6 +299,28 @@ async fn the_command_writes_everything_also_what_is_private() {
     let refused = run(&t, &arguments).await;
     assert!(!refused.status.success());
     assert!(!other.exists());
+}
+
+#[tokio::test]
+async fn an_export_goes_on_after_a_crash() {
+    let p = prepared().await;
+    let settings = [("RATE_LIMITS", "off"), ("FAILPOINT", "exporting:1")];
+    let crashing = TestProcess::start(&p.place, &p.model, &settings).await;
+    let ada = p.ada.at(&crashing.base);
+    ada.tell(&p.thread, "Before the crash").await;
+    let export = requested(&ada, json!({})).await;
+    within("the crash", crashing.exited()).await;
+    let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
+    let ended = ended(&ada, &export).await;
+    assert_eq!(ended["state"], "done", "{ended}");
+    let path = format!("/v1/exports/{export}/file");
+    let bytes = ada.stream(&path).await.bytes().await.unwrap();
+    let entries = entries(&bytes);
+    let said = lines(&entries, "messages/");
+    let found = said.iter().filter(|m| m["content"] == "Before the crash");
+    assert_eq!(found.count(), 1);
+    let manifest: Value = serde_json::from_slice(&entries["manifest.json"]).unwrap();
+    assert_eq!(number(&manifest, "/counts/messages"), count(said.len()));
 }
 
 /// Tables whose rows, or the newest of them, are in an export with everything.
@@ -245,6 +477,9 @@ const LEFT_OUT: [(&str, &[&str]); 10] = [
             "blob_chunks",
             "client_ids",
             "erasures",
+            "export_entries",
+            "export_pieces",
+            "exports",
             "hook_requests",
             "hook_threads",
             "import_pieces",

@@ -62,6 +62,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
         &[("kind", "DeliveryKind"), ("state", "DeliveryState")],
     ),
     ("mails", &[("purpose", "MailPurpose")]),
+    ("exports", &[("state", "ExportState")]),
     (
         "imports",
         &[("phase", "ImportPhase"), ("state", "ImportState")],

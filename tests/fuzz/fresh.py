@@ -158,6 +158,7 @@ FRESH = {
     "DELETE /v1/bots/{id}/keys/{key_id}": lambda t: t.robot_key(),
     "PUT /v1/channels/{id}/bots/{bot_id}": lambda t: {"id": t.channel(), "bot_id": t.robot()},
     "DELETE /v1/channels/{id}/bots/{bot_id}": lambda t: t.robot_in_channel(),
+    "POST /v1/exports": lambda t: {"body": {"files": False}},
     "POST /v1/imports": lambda t: {"body": {}},
     "POST /v1/hooks": lambda t: {"body": {"name": t.word("robot"), "channel_id": t.channel()}},
     "PATCH /v1/hooks/{id}": _of("hook"),

@@ -66,6 +66,8 @@ NEEDS_SURROUNDINGS = {
     "POST /v1/imports/{id}/pause",
     "POST /v1/imports/{id}/resume",
     "GET /v1/imports/{id}/report",
+    "GET /v1/exports/{id}",
+    "GET /v1/exports/{id}/file",
     "POST /v1/server/certificate",
     "POST /v1/server/mail-test",
     "POST /v1/mail/confirmation",

@@ -37,7 +37,8 @@ impl Blobs {
             .read()
             .await?
             .q("select b.hash from blobs b where not exists (select 1 from files f where f.hash = b.hash) \
-                and not exists (select 1 from import_pieces p where p.hash = b.hash) order by b.hash limit $1")
+                and not exists (select 1 from import_pieces p where p.hash = b.hash) \
+                and not exists (select 1 from export_pieces e where e.hash = b.hash) order by b.hash limit $1")
             .bind(at_once)
             .all()
             .await?;
@@ -54,6 +55,7 @@ impl Blobs {
                 let gone: Option<Removed> = c
                     .q("delete from blobs where hash = $1 and not exists (select 1 from files f where f.hash = $1) \
                         and not exists (select 1 from import_pieces p where p.hash = $1) \
+                        and not exists (select 1 from export_pieces e where e.hash = $1) \
                         returning hash, upload_id, store, size_bytes")
                     .bind(hash.clone())
                     .opt()

@@ -335,6 +335,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "bots" => "bot",
         "hooks" => "hook",
         "imports" => "import",
+        "exports" => "export",
         "workspaces" => "workspace",
         "agents" => "agent",
         "invites" => "invite",

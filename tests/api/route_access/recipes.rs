@@ -18,6 +18,7 @@ use super::{
     },
 };
 use crate::{
+    exports,
     factors::{self, Authenticator},
     imports,
     support::{MULTIPART, PASSWORD, Person, id, list, multipart, sign_up, text, within},
@@ -206,6 +207,17 @@ async fn imports_ended(w: &AccessFixture) {
             w.ada.delete(&format!("/v1/imports/{old}")).await;
         }
     }
+}
+
+/// A workspace can have only some running exports at a time.
+async fn exports_ended(w: &AccessFixture) {
+    let running = ["select count(*) from exports where state = 'running'".to_owned()];
+    within("the exports to end", async {
+        while w.app.place.numbers(&running).await[0] > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 /// Returns a row's request, with objects created by `by`, which is the caller if the variant starts with `own`, and otherwise Olu.
@@ -679,6 +691,11 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             imports_ended(w).await;
             Call::get(at(&imports::ready(&w.ada, &imports::export(&[])).await))
         }
+        ("POST /v1/exports", _) => {
+            exports_ended(w).await;
+            Call::post(path, json!({"files": false}))
+        }
+        ("GET /v1/exports/{id}/file", _) => Call::get(at(&exports::done(&w.ada).await)),
         ("POST /v1/hooks", _) => Call::post(
             path,
             json!({"name": format!("Robot {n}"), "channel_id": general}),
@@ -994,6 +1011,9 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "import" => {
             imports_ended(w).await;
             imports::created(&w.ada).await
+        "export" => {
+            exports_ended(w).await;
+            exports::requested(&w.ada, json!({})).await
         }
         "bot" => hook(&w.ada, general).await.1,
         "task" => w.failed_task(by).await,

@@ -395,6 +395,7 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("response", kept_response(by).await),
         ("bot", a_bot(by).await),
         ("import", crate::imports::created(by).await),
+        ("export", crate::exports::requested(by, json!({})).await),
     ])
 }
 

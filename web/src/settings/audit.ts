@@ -370,6 +370,7 @@ export const ACTIONS: Record<AuditAction, Action> = {
   'import.updated': {
     name: 'Import changed',
     describe: () => 'changed the choices of an import',
+    describe: () => 'changed an import',
   },
   'import.started': {
     name: 'Import started',
@@ -390,6 +391,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
   'import.deleted': {
     name: 'Import deleted',
     describe: () => 'deleted an import',
+  },
+  'export.created': {
+    name: 'Exported',
+    describe: () => 'created an export',
   },
   'bot.updated': {
     name: 'Bot changed',
