@@ -5,7 +5,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
-    io::{BufRead, BufReader, Read, Seek},
+    io::{Read, Seek},
     ops::ControlFlow,
     path::Path,
 };
@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{
     archive::{Archive, ArchiveFault, parse_line, unknown},
     json::{array, first, number, string, strings},
+    lines::{Line, each_line},
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
         SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
@@ -22,8 +23,6 @@ use super::{
     },
 };
 
-/// Maximum size of a line.
-const LINE_BYTES_MAX: u64 = 16 << 20;
 const PROBLEMS_MAX: usize = 100;
 const LINES: &str = "import.jsonl";
 const DATA: &str = "data/";
@@ -226,42 +225,6 @@ impl Lists {
             problems,
         }
     }
-}
-
-/// A line, or the reason why it cannot be read.
-type Line<'a> = Result<&'a [u8], String>;
-
-/// Calls `each` with every line and its number, from 1 on, until it breaks.
-fn each_line(
-    reader: &mut dyn Read,
-    each: &mut dyn FnMut(i64, Line<'_>) -> ControlFlow<()>,
-) -> Result<(), String> {
-    let mut reader = BufReader::with_capacity(256 * 1024, reader);
-    let mut line = Vec::new();
-    for n in 1.. {
-        line.clear();
-        let mut bounded = (&mut reader).take(LINE_BYTES_MAX);
-        let len = bounded
-            .read_until(b'\n', &mut line)
-            .map_err(|e| e.to_string())?;
-        if len == 0 {
-            break;
-        }
-        let is_cut = len as u64 == LINE_BYTES_MAX && line.last() != Some(&b'\n');
-        let read = if is_cut {
-            reader.skip_until(b'\n').map_err(|e| e.to_string())?;
-            Err(format!("line {n} is larger than {LINE_BYTES_MAX} bytes"))
-        } else {
-            Ok(line.trim_ascii())
-        };
-        if matches!(read, Ok([])) {
-            continue;
-        }
-        if each(n, read).is_break() {
-            break;
-        }
-    }
-    Ok(())
 }
 
 fn is_post(line: &[u8]) -> bool {
@@ -653,23 +616,6 @@ mod tests {
         let all: Vec<String> = (0..3).map(|_| keys.key("acme/dev", &post)).collect();
         assert_eq!(all, ["5:ada", "5:ada:1", "5:ada:2"]);
         assert_eq!(keys.key("acme/qa", &post), "5:ada");
-    }
-
-    #[test]
-    fn a_line_that_is_too_long_is_skipped() {
-        let long = "x".repeat(usize::try_from(LINE_BYTES_MAX).unwrap() + 10);
-        let text = format!("one\n\n{long}\ntwo");
-        let mut lines = Vec::new();
-        each_line(&mut text.as_bytes(), &mut |n, line| {
-            lines.push((n, line.map(<[u8]>::len)));
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-        assert_eq!(
-            (lines.len(), &lines[0], &lines[2]),
-            (3, &(1, Ok(3)), &(4, Ok(3)))
-        );
-        assert!(lines[1].1.is_err());
     }
 
     #[test]

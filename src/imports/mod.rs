@@ -1,7 +1,7 @@
 //! Imports: history of other products.
 //!
 //! ```text
-//! pieces ─► archive (a zip within bounds) ─► source (slack, mattermost): records in one format ─► preview
+//! pieces ─► archive (a zip within bounds) ─► source (slack, mattermost, openvibe): records in one format ─► preview
 //!                                                                                            └─► run: people, channels, units ─► chat::imported
 //! ```
 //!
@@ -14,9 +14,11 @@ mod error;
 mod fetch;
 mod json;
 mod key;
+mod lines;
 mod mattermost;
 mod merge;
 mod message;
+mod openvibe;
 mod options;
 mod people;
 mod preview;

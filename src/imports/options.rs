@@ -14,6 +14,8 @@ text_enum! {
     pub enum ImportFormat {
         Slack = "slack",
         Mattermost = "mattermost",
+        /// An export of this program.
+        OpenVibe = "openvibe",
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{Read, Seek};
 use super::{
     archive::{Archive, ArchiveFault, unknown},
     mattermost::MattermostArchive,
+    openvibe::OpenVibeArchive,
     options::ImportFormat,
     record::{EachUnit, SourceIndex, SourceNames},
     slack::SlackArchive,
@@ -17,6 +18,7 @@ const SOURCE_CHARS_MAX: usize = 100;
 pub(super) enum SourceArchive<R> {
     Slack(SlackArchive<R>),
     Mattermost(MattermostArchive<R>),
+    OpenVibe(OpenVibeArchive<R>),
 }
 
 impl<R: Read + Seek> SourceArchive<R> {
@@ -31,7 +33,9 @@ impl<R: Read + Seek> SourceArchive<R> {
     ) -> Result<Self, ArchiveFault> {
         let archive = Archive::open(open(), archive_bytes_max)?;
         let format = format.or_else(|| {
-            if SlackArchive::is_in(&archive) {
+            if OpenVibeArchive::is_in(&archive) {
+                Some(ImportFormat::OpenVibe)
+            } else if SlackArchive::is_in(&archive) {
                 Some(ImportFormat::Slack)
             } else if MattermostArchive::is_in(&archive) {
                 Some(ImportFormat::Mattermost)
@@ -45,6 +49,10 @@ impl<R: Read + Seek> SourceArchive<R> {
                 let files = Archive::open(open(), archive_bytes_max)?;
                 MattermostArchive::open(archive, files).map(Self::Mattermost)
             }
+            Some(ImportFormat::OpenVibe) => {
+                let files = Archive::open(open(), archive_bytes_max)?;
+                OpenVibeArchive::open(archive, files).map(Self::OpenVibe)
+            }
             None => Err(unknown(&archive)),
         }
     }
@@ -53,6 +61,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         match self {
             Self::Slack(_) => ImportFormat::Slack,
             Self::Mattermost(_) => ImportFormat::Mattermost,
+            Self::OpenVibe(_) => ImportFormat::OpenVibe,
         }
     }
 
@@ -61,6 +70,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         let mut index = match self {
             Self::Slack(archive) => archive.index(),
             Self::Mattermost(archive) => archive.index(),
+            Self::OpenVibe(archive) => archive.index(),
         };
         index.source = index.source.chars().take(SOURCE_CHARS_MAX).collect();
         index
@@ -71,6 +81,8 @@ impl<R: Read + Seek> SourceArchive<R> {
         match self {
             Self::Slack(archive) => archive.units(names, from, each),
             Self::Mattermost(archive) => archive.units(names, from, each),
+            // Texts have the names already.
+            Self::OpenVibe(archive) => archive.units(from, each),
         }
     }
 }

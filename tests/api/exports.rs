@@ -91,7 +91,7 @@ fn all_text(entries: &Entries) -> String {
 }
 
 /// A team with messages in a public, a private, and a direct channel, a file, a reaction, and a result. The private channel is Bo's.
-async fn talkative() -> Team {
+pub async fn talkative() -> Team {
     let t = unlimited_team().await;
     let thread = t.ada.thread(&t.general, "Hello **everyone**").await;
     let reply = t.bo.tell(&thread, "Hello Ada").await;

@@ -60,6 +60,7 @@ mod drafts;
 mod dry_run;
 mod event_log;
 mod events;
+mod export_import;
 mod exports;
 mod factors;
 mod failures;

@@ -1011,6 +1011,7 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "import" => {
             imports_ended(w).await;
             imports::created(&w.ada).await
+        }
         "export" => {
             exports_ended(w).await;
             exports::requested(&w.ada, json!({})).await

@@ -1,0 +1,456 @@
+//! Reads an export of this program (docs/export-format.md): lists of people and channels, and the messages of each channel by month.
+//!
+//! Deep dives, results, memories, workflows, schedules, and agents are left out: an agent is a bot here.
+
+use std::{
+    collections::HashMap,
+    io::{BufReader, Read, Seek},
+    ops::ControlFlow,
+};
+
+use chrono::DateTime;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    archive::{Archive, ArchiveFault, parse_line, unknown},
+    json::{array, first, string, strings},
+    lines::{Line, each_line},
+    record::{
+        EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
+        SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourcePerson,
+        SourceReaction, SourceThread, SourceUnit, distinct_files,
+    },
+};
+use crate::chat::messages::emoji_name;
+
+/// Maximum size of an entry with lines.
+const ENTRY_BYTES_MAX: u64 = 256 << 20;
+/// Number of messages of a unit.
+const UNIT_MAX: usize = 500;
+const PROBLEMS_MAX: usize = 100;
+/// Version of the format.
+const VERSION: i64 = 1;
+const FORMAT: &str = "openvibe";
+const MANIFEST: &str = "manifest.json";
+const CHANNELS: &str = "channels.jsonl";
+const MESSAGES: &str = "messages/";
+const FILES: &str = "files/";
+/// Entries that are not imported.
+const LEFT_OUT: [&str; 8] = [
+    "agents/",
+    "action_items.",
+    "forks.",
+    "hooks.",
+    "memories.",
+    "resolutions.",
+    "schedules.",
+    "workflows.",
+];
+
+#[derive(Deserialize)]
+struct ExportManifest {
+    format: String,
+    version: i64,
+    workspace: ExportOrigin,
+}
+
+#[derive(Deserialize)]
+struct ExportOrigin {
+    id: String,
+}
+
+/// An entry with the messages of a channel, in the order in which the entries are read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Month {
+    /// `YYYY-MM`.
+    month: String,
+    channel: String,
+    /// Entries of a month are numbered.
+    number: u32,
+    index: usize,
+}
+
+/// An export of this program.
+pub(super) struct OpenVibeArchive<R> {
+    lines: Archive<R>,
+    files: Archive<R>,
+    manifest: ExportManifest,
+    months: Vec<Month>,
+    /// Entries of files by ID.
+    uploads: HashMap<String, usize>,
+}
+
+/// Month and number of an entry, such as `2026-11.2.jsonl`.
+fn month_of(file: &str) -> Option<(&str, u32)> {
+    let name = file.strip_suffix(".jsonl")?;
+    let (month, number) = match name.split_once('.') {
+        Some((month, number)) => (month, number.parse().ok()?),
+        None => (name, 1),
+    };
+    let is_month = month.len() == 7
+        && month.bytes().enumerate().all(|(n, b)| match n {
+            4 => b == b'-',
+            _ => b.is_ascii_digit(),
+        });
+    is_month.then_some((month, number))
+}
+
+fn months_of<R>(archive: &Archive<R>) -> Vec<Month> {
+    let months = archive.names.iter().enumerate();
+    let months = months.filter_map(|(index, name)| {
+        let (channel, file) = name.strip_prefix(MESSAGES)?.split_once('/')?;
+        let (month, number) = month_of(file)?;
+        Some(Month {
+            month: month.to_owned(),
+            channel: channel.to_owned(),
+            number,
+            index,
+        })
+    });
+    let mut months: Vec<Month> = months.collect();
+    months.sort_unstable();
+    months
+}
+
+/// Entries of files by ID.
+fn uploads_of<R>(archive: &Archive<R>) -> HashMap<String, usize> {
+    let files = archive.names.iter().enumerate();
+    let files = files.filter_map(|(index, name)| {
+        let (id, file) = name.strip_prefix(FILES)?.split_once('/')?;
+        (!file.is_empty()).then(|| (id.to_owned(), index))
+    });
+    files.collect()
+}
+
+fn microseconds(text: &str) -> Option<i64> {
+    let at = DateTime::parse_from_rfc3339(text).ok()?;
+    Some(at.timestamp_micros())
+}
+
+fn person(value: &Value, key: &str) -> Option<SourcePerson> {
+    let key = first([string(value, key)])?;
+    let name = first([string(value, "name"), string(value, "handle"), key]);
+    Some(SourcePerson {
+        key: key.to_owned(),
+        name: name.unwrap_or(key).to_owned(),
+        email: first([string(value, "email")]).map(str::to_lowercase),
+        is_bot: false,
+    })
+}
+
+fn channel(value: &Value) -> Option<SourceChannel> {
+    let key = first([string(value, "id")])?;
+    let kind = string(value, "kind").parse::<SourceChannelKind>();
+    let created_us = microseconds(string(value, "created_at")).unwrap_or(0);
+    Some(SourceChannel {
+        key: key.to_owned(),
+        kind: kind.unwrap_or(SourceChannelKind::Private),
+        name: first([string(value, "name"), key])
+            .unwrap_or(key)
+            .to_owned(),
+        topic: first([string(value, "topic")]).map(str::to_owned),
+        is_archived: !string(value, "archived_at").is_empty(),
+        created_ms: created_us.max(0) / 1000,
+        creator: first([string(value, "created_by")]).map(str::to_owned),
+        members: strings(value, "member_ids"),
+        folder: key.to_owned(),
+    })
+}
+
+impl<R: Read + Seek> OpenVibeArchive<R> {
+    /// Checks whether this is an export of this program.
+    pub(super) fn is_in(archive: &Archive<R>) -> bool {
+        [MANIFEST, CHANNELS]
+            .iter()
+            .all(|name| archive.index_of(name).is_some())
+    }
+
+    /// `lines` and `files` are the same archive, opened twice.
+    ///
+    /// # Errors
+    /// `Unknown` if this is no export of this program, or one of a later version.
+    pub(super) fn open(mut lines: Archive<R>, files: Archive<R>) -> Result<Self, ArchiveFault> {
+        let Some(index) = lines.index_of(MANIFEST) else {
+            return Err(unknown(&lines));
+        };
+        let read = lines.with_entry(index, ENTRY_BYTES_MAX, |reader| {
+            let reader = BufReader::new(reader);
+            serde_json::from_reader::<_, ExportManifest>(reader).map_err(|e| e.to_string())
+        });
+        let Some(manifest) = read.ok().filter(|manifest| manifest.format == FORMAT) else {
+            return Err(unknown(&lines));
+        };
+        if manifest.version > VERSION {
+            let text = format!(
+                "This export has version {} of the format, and this server reads version {VERSION}: update it.",
+                manifest.version
+            );
+            return Err(ArchiveFault::Unknown(text));
+        }
+        Ok(Self {
+            months: months_of(&lines),
+            uploads: uploads_of(&files),
+            lines,
+            files,
+            manifest,
+        })
+    }
+
+    /// Calls `each` with the objects of a list.
+    fn list(&mut self, name: &str, problems: &mut Vec<String>, each: &mut dyn FnMut(&Value)) {
+        let names = self.lines.names.iter().enumerate();
+        let entries = names.filter(|(_, entry)| {
+            let rest = entry.strip_prefix(name);
+            let rest = rest.and_then(|rest| rest.strip_suffix(".jsonl"));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        let entries: Vec<(usize, String)> = entries
+            .map(|(index, entry)| (index, entry.clone()))
+            .collect();
+        for (index, entry) in entries {
+            let read = self.lines.with_entry(index, ENTRY_BYTES_MAX, |reader| {
+                each_line(reader, &mut |n, line| {
+                    match line.and_then(parse_line) {
+                        Ok(value) => each(&value),
+                        Err(e) if problems.len() < PROBLEMS_MAX => {
+                            problems.push(format!("{entry} line {n}: {e}"));
+                        }
+                        Err(_) => {}
+                    }
+                    ControlFlow::Continue(())
+                })
+            });
+            problems.extend(read.err().map(|fault| fault.to_string()));
+        }
+    }
+
+    pub(super) fn index(&mut self) -> SourceIndex {
+        let (mut people, mut channels) = (Vec::new(), Vec::new());
+        let mut problems = Vec::new();
+        self.list("people", &mut problems, &mut |value| {
+            people.extend(person(value, "user_id"));
+            people.truncate(LISTED_MAX);
+        });
+        self.list("bots", &mut problems, &mut |value| {
+            let bot = person(value, "id");
+            people.extend(bot.map(|bot| SourcePerson {
+                is_bot: true,
+                ..bot
+            }));
+            people.truncate(LISTED_MAX);
+        });
+        self.list("channels", &mut problems, &mut |value| {
+            channels.extend(channel(value));
+            channels.truncate(LISTED_MAX);
+        });
+        let left_out: Vec<&str> = LEFT_OUT
+            .into_iter()
+            .filter(|begin| self.lines.names.iter().any(|name| name.starts_with(*begin)))
+            .map(|begin| begin.trim_end_matches(['.', '/']))
+            .collect();
+        if !left_out.is_empty() {
+            problems.push(format!("left out: {}", left_out.join(", ")));
+        }
+        SourceIndex {
+            source: format!("{FORMAT}:{}", self.manifest.workspace.id),
+            people,
+            channels,
+            problems,
+        }
+    }
+
+    /// Calls `each` with the messages from unit `from` on, by month.
+    pub(super) fn units(&mut self, from: i64, each: EachUnit<'_>) {
+        let Self {
+            lines,
+            files,
+            months,
+            uploads,
+            ..
+        } = self;
+        let mut sender = UnitSender {
+            each,
+            files: ExportFiles {
+                archive: files,
+                uploads,
+            },
+            number: 0,
+            from,
+        };
+        for month in &*months {
+            let place = format!("{}/{}", month.channel, month.month);
+            let (mut unit, mut is_over) = (SourceUnit::default(), false);
+            let read = lines.with_entry(month.index, ENTRY_BYTES_MAX, |reader| {
+                each_line(reader, &mut |n, line| {
+                    add(&mut unit, &month.channel, &format!("{place} {n}"), line);
+                    if unit.items.len() < UNIT_MAX {
+                        return ControlFlow::Continue(());
+                    }
+                    let sent = sender.send(std::mem::take(&mut unit));
+                    is_over = sent.is_break();
+                    sent
+                })
+            });
+            if let Err(fault) = read {
+                unit.problems.push(fault.to_string());
+            }
+            if is_over || sender.send(unit).is_break() {
+                return;
+            }
+        }
+    }
+}
+
+/// Files of the archive.
+struct ExportFiles<'a, R> {
+    archive: &'a mut Archive<R>,
+    uploads: &'a HashMap<String, usize>,
+}
+
+impl<R: Read + Seek> SourceFiles for ExportFiles<'_, R> {
+    fn has_file(&self, key: &str) -> bool {
+        self.uploads.contains_key(key)
+    }
+
+    fn file(&mut self, key: &str, bytes_max: u64) -> Option<Result<Vec<u8>, ArchiveFault>> {
+        let index = *self.uploads.get(key)?;
+        Some(self.archive.bytes(index, bytes_max))
+    }
+}
+
+/// Numbers the units, and sends them from number `from` on.
+struct UnitSender<'e, 'f, R> {
+    each: EachUnit<'e>,
+    files: ExportFiles<'f, R>,
+    number: i64,
+    from: i64,
+}
+
+impl<R: Read + Seek> UnitSender<'_, '_, R> {
+    fn send(&mut self, unit: SourceUnit) -> ControlFlow<()> {
+        let number = self.number;
+        self.number += 1;
+        if number < self.from {
+            return ControlFlow::Continue(());
+        }
+        (self.each)(SourceUnit { number, ..unit }, &mut self.files)
+    }
+}
+
+/// Adds the message of a line to a unit.
+fn add(unit: &mut SourceUnit, channel: &str, place: &str, line: Line<'_>) {
+    match line.and_then(parse_line) {
+        Ok(value) => unit.items.push(PlacedItem {
+            folder: channel.to_owned(),
+            at_us: microseconds(string(&value, "created_at")).unwrap_or(0),
+            place: place.to_owned(),
+            item: item(&value),
+        }),
+        Err(e) => unit.problems.push(format!("{place}: {e}")),
+    }
+}
+
+fn item(value: &Value) -> SourceItem {
+    if !string(value, "deleted_at").is_empty() {
+        return SourceItem::LeftOut("deleted");
+    }
+    if string(value, "kind") == "notice" {
+        return SourceItem::LeftOut("notice of the server");
+    }
+    let (key, at) = (string(value, "id"), string(value, "created_at"));
+    let Some(at_us) = microseconds(at).filter(|_| !key.is_empty()) else {
+        return SourceItem::LeftOut("no time");
+    };
+    let files = distinct_files(array(value, "attachments").iter().filter_map(file));
+    let text = string(value, "content").to_owned();
+    if text.trim().is_empty() && files.is_empty() {
+        return SourceItem::LeftOut("empty");
+    }
+    let root = value.get("root").unwrap_or(&Value::Null);
+    let thread = microseconds(string(root, "created_at")).map(|at_us| SourceThread {
+        key: string(root, "id").to_owned(),
+        at_us,
+    });
+    SourceItem::Message(Box::new(SourceMessage {
+        key: key.to_owned(),
+        at_us,
+        edited_us: microseconds(string(value, "edited_at")),
+        thread: thread.filter(|thread| !thread.key.is_empty()),
+        author: author(value),
+        text,
+        reactions: array(value, "reactions").iter().map(reaction).collect(),
+        files,
+    }))
+}
+
+fn author(value: &Value) -> Option<SourceAuthor> {
+    let author = value.get("author")?;
+    let shown = value.pointer("/metadata/shown_as/name");
+    Some(SourceAuthor {
+        key: first([string(author, "id")])?.to_owned(),
+        name: first([string(author, "name")]).map(str::to_owned),
+        is_bot: string(author, "type") != "human",
+        shown_as: shown.and_then(Value::as_str).map(str::to_owned),
+    })
+}
+
+fn file(value: &Value) -> Option<SourceFile> {
+    let key = first([string(value, "id")])?;
+    Some(SourceFile {
+        key: key.to_owned(),
+        name: first([string(value, "name")]).unwrap_or("file").to_owned(),
+        url: None,
+        fetch_url: None,
+        left_out: None,
+    })
+}
+
+/// Name of an emoji, such as `clap::skin-tone-2`.
+fn name_of(emoji: &str) -> String {
+    const TONES: std::ops::RangeInclusive<u32> = 0x1f3fb..=0x1f3ff;
+    let tone = emoji.chars().next_back().map(u32::from);
+    if let Some(tone) = tone.filter(|tone| TONES.contains(tone)) {
+        let base = emoji.trim_end_matches(|c| TONES.contains(&u32::from(c)));
+        if let Some(name) = emoji_name(base) {
+            return format!("{name}::skin-tone-{}", tone - 0x1f3f9);
+        }
+    }
+    let name = emoji_name(emoji).unwrap_or(emoji);
+    name.trim_matches(':').to_owned()
+}
+
+/// Reactions of people and bots. Agents are bots here only if they wrote something.
+fn reaction(value: &Value) -> SourceReaction {
+    let mut people = strings(value, "user_ids");
+    people.extend(strings(value, "bot_ids"));
+    SourceReaction {
+        name: name_of(string(value, "emoji")),
+        people,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_have_a_month_and_a_number() {
+        assert_eq!(month_of("2026-11.jsonl"), Some(("2026-11", 1)));
+        assert_eq!(month_of("2026-11.12.jsonl"), Some(("2026-11", 12)));
+        for other in [
+            "2026-11.json",
+            "2026.jsonl",
+            "2026-11.x.jsonl",
+            "deep-dives/2026-11.jsonl",
+        ] {
+            assert_eq!(month_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn emoji_have_names() {
+        assert_eq!(name_of("👏🏻"), "clap::skin-tone-2");
+        assert_eq!(name_of(":party_parrot:"), "party_parrot");
+    }
+}

@@ -1,0 +1,145 @@
+//! An export of one server, imported into another one, and exported again.
+
+use serde_json::{Value, json};
+
+use crate::{
+    exports::{Entries, archive, entries, lines, talkative},
+    imports::{OFF, imported, ready, sums},
+    support::{Person, TestApp, command, id, list, text},
+};
+
+/// What people wrote: channel, first message of the thread, author, text, time, reactions with names, and files.
+type Said = (
+    String,
+    String,
+    String,
+    String,
+    String,
+    Vec<String>,
+    Vec<String>,
+);
+
+fn names(entries: &Entries, list: &str, key: &str) -> Vec<(String, String)> {
+    lines(entries, list)
+        .iter()
+        .map(|line| (text(line, key), text(line, "/name")))
+        .collect()
+}
+
+fn name_of(names: &[(String, String)], id: &str) -> String {
+    let found = names.iter().find(|(known, _)| known == id);
+    found.map_or_else(|| id.to_owned(), |(_, name)| name.clone())
+}
+
+/// Messages outside of deep dives, with names instead of IDs.
+fn said(entries: &Entries) -> Vec<Said> {
+    let people = names(entries, "people.jsonl", "/user_id");
+    let channels: Vec<(String, String)> = lines(entries, "channels.jsonl")
+        .iter()
+        .map(|c| {
+            let name = c["name"].as_str().unwrap_or("direct");
+            (id(c), format!("{} {name}", text(c, "/kind")))
+        })
+        .collect();
+    let messages: Vec<Value> = lines(entries, "messages/")
+        .into_iter()
+        .filter(|m| !m["root"].is_null() && m["kind"] != "notice")
+        .collect();
+    let content_of = |wanted: &Value| {
+        let found = messages.iter().find(|m| m["id"] == *wanted).unwrap();
+        text(found, "/content").trim_end().to_owned()
+    };
+    let mut said: Vec<Said> = messages
+        .iter()
+        .map(|m| {
+            let reactions = list(m, "/reactions").into_iter().map(|reaction| {
+                let users = list(&reaction, "/user_ids").into_iter();
+                let mut users: Vec<String> = users
+                    .map(|user| name_of(&people, user.as_str().unwrap()))
+                    .collect();
+                users.sort();
+                format!("{} {}", text(&reaction, "/emoji"), users.join(" "))
+            });
+            let files = list(m, "/attachments").into_iter();
+            (
+                name_of(&channels, &text(m, "/channel_id")),
+                content_of(&m["root"]["id"]),
+                text(m, "/author/name"),
+                text(m, "/content").trim_end().to_owned(),
+                text(m, "/created_at"),
+                reactions.collect(),
+                files.map(|file| text(&file, "/name")).collect(),
+            )
+        })
+        .collect();
+    said.sort();
+    said
+}
+
+/// Exports everything with the command.
+async fn everything(app: &TestApp) -> Vec<u8> {
+    let file = app.place.dir.join("everything.zip");
+    let mut command = command(&app.place, &app.model, &[]);
+    command.args(["export", file.to_str().unwrap()]);
+    let output = openvibe::blocking::blocking((), move || command.output());
+    let output = output.await.unwrap().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    bytes
+}
+
+async fn other_server() -> (TestApp, Person) {
+    let app = TestApp::with(&[OFF]).await;
+    let zoe = app.founder("Zoe").await;
+    (app, zoe)
+}
+
+#[tokio::test]
+async fn what_was_exported_imported_and_exported_again_is_equal() {
+    let t = talkative().await;
+    let first = everything(&t.app).await;
+    let before = said(&entries(&first));
+    assert!(before.iter().any(|m| m.5 == ["👍 Ada"]), "{before:?}");
+    assert!(before.iter().any(|m| m.6 == ["plan.txt"]), "{before:?}");
+    let (app, zoe) = other_server().await;
+    let report = imported(&zoe, &first).await;
+    sums(&report);
+    assert!(report["problems"].to_string().contains("forks"), "{report}");
+    let again = everything(&app).await;
+    assert_eq!(said(&entries(&again)), before);
+    // Importing it once more changes nothing.
+    let report = imported(&zoe, &first).await;
+    sums(&report);
+    for kind in ["people", "channels", "messages", "files"] {
+        assert_eq!(report["kinds"][kind]["imported"], 0, "{report}");
+    }
+    assert_eq!(said(&entries(&everything(&app).await)), before);
+}
+
+#[tokio::test]
+async fn an_imported_export_shows_nobody_more_than_before() {
+    let t = talkative().await;
+    let (_app, zoe) = other_server().await;
+    imported(&zoe, &everything(&t.app).await).await;
+    let channels = zoe.get("/v1/channels?limit=100").await.ok().to_string();
+    assert!(!channels.contains("hushhush"), "{channels}");
+    for hidden in ["hidden", "between"] {
+        let found = zoe.get(&format!("/v1/search?q={hidden}")).await.ok();
+        assert_eq!(list(&found, "/data").len(), 0, "{found}");
+    }
+    let shown = zoe.get("/v1/search?q=everyone").await.ok();
+    assert_eq!(list(&shown, "/data").len(), 1, "{shown}");
+}
+
+#[tokio::test]
+async fn the_format_of_an_export_is_detected() {
+    let t = talkative().await;
+    let archive = archive(&t.ada, json!({})).await;
+    let (_app, zoe) = other_server().await;
+    let import = ready(&zoe, &archive).await;
+    let import = zoe.get(&format!("/v1/imports/{import}")).await.ok();
+    assert_eq!(import["format"], "openvibe");
+    let source = format!("openvibe:{}", t.ada.workspace);
+    assert_eq!(import["source"], source.as_str());
+}
