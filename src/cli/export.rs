@@ -26,7 +26,7 @@ pub(super) struct ExportCommand {
     /// Short name of the workspace, as in its address [default: the only one]
     #[arg(long)]
     workspace: Option<String>,
-    /// Format of the archive
+    /// Format of the archive: `openvibe`, or `slack` for other products
     #[arg(long, default_value_t = ExportFormat::OpenVibe)]
     format: ExportFormat,
 }
@@ -61,6 +61,7 @@ async fn write(
         db: db.clone(),
         blobs,
         shutdown: CancellationToken::new(),
+        public_url: config.public_url.clone().unwrap_or_default(),
     };
     let path: &Path = &command.file;
     let view = View {

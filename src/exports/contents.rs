@@ -48,7 +48,10 @@ pub(super) async fn next(
         let page = match part {
             Part::List(list) => lists::next(c, view, *list, &at).await?,
             Part::Messages => messages::next(c, view, &at).await?,
-            Part::Files => next_file(c, view, &at).await?,
+            Part::Files => {
+                let named = |id: FileId, name: &str| format!("files/{id}/{name}");
+                next_file(c, view, &at, named).await?
+            }
         };
         if page.is_some() {
             return Ok(page);
@@ -70,8 +73,13 @@ struct FileRow {
     blob: Blob,
 }
 
-/// The next file of a message that is not deleted.
-async fn next_file(c: &mut Conn, view: &View, at: &Position) -> Result<Option<Page>, ExportError> {
+/// The next file of a message that is not deleted. `named` returns the name of its entry.
+pub(super) async fn next_file(
+    c: &mut Conn,
+    view: &View,
+    at: &Position,
+    named: impl Fn(FileId, &str) -> String,
+) -> Result<Option<Page>, ExportError> {
     const SQL: &str = concat!(
         "select f.id, f.name, f.size_bytes, b.hash, b.upload_id, b.store from files f join blobs b on b.hash = f.hash \
          join messages m on m.id = f.message_id join channels ch on ch.id = m.channel_id \
@@ -93,7 +101,7 @@ async fn next_file(c: &mut Conn, view: &View, at: &Position) -> Result<Option<Pa
         .await?;
     Ok(row.map(|row| Page {
         content: Content::File(FilePage {
-            name: format!("files/{}/{}", row.id, clean_name(&row.name)),
+            name: named(row.id, &clean_name(&row.name)),
             size_bytes: row.size_bytes.unsigned_abs(),
             blob: row.blob,
         }),

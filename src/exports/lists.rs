@@ -12,6 +12,7 @@ use super::{
 use crate::{
     agents::{AgentError, transfer},
     auth::{Actor, Role, members::MemberStatus},
+    chat::channels::ChannelKind,
     db::{Conn, Json, is_in_visible_channel},
     ids::{
         ActionItemId, AgentId, BotId, ChannelId, ForkId, HookId, MemoryId, MessageId, ResolutionId,
@@ -62,19 +63,20 @@ impl List {
 }
 
 #[derive(Serialize, sqlx::FromRow)]
-struct ExportedPerson {
-    user_id: UserId,
-    name: String,
-    handle: String,
+pub(super) struct ExportedPerson {
+    pub(super) user_id: UserId,
+    pub(super) name: String,
+    pub(super) handle: String,
     /// Null for a placeholder, who has no address.
-    email: Option<String>,
-    avatar_url: Option<String>,
-    role: Role,
-    status: MemberStatus,
-    joined_at: Timestamp,
+    pub(super) email: Option<String>,
+    pub(super) avatar_url: Option<String>,
+    pub(super) role: Role,
+    pub(super) status: MemberStatus,
+    pub(super) joined_at: Timestamp,
 }
 
-const PEOPLE: &str = "select p.user_id, u.name, p.handle, case when p.status = 'placeholder' then null else u.email end as email, u.avatar_url, \
+/// Members, without the addresses of placeholders, which are not theirs.
+pub(super) const PEOPLE: &str = "select p.user_id, u.name, p.handle, case when p.status = 'placeholder' then null else u.email end as email, u.avatar_url, \
     p.role, p.status, p.joined_at from (select workspace_id, user_id, role, handle, joined_at, status from members union all \
     select workspace_id, user_id, role, handle, joined_at, 'suspended' from suspended_members) p join users u on u.id = p.user_id \
     where p.workspace_id = $1 and p.user_id > $2 order by p.user_id limit $3";
@@ -117,20 +119,20 @@ const HOOKS: &str = concat!(
 );
 
 #[derive(Serialize, sqlx::FromRow)]
-struct ExportedChannel {
-    id: ChannelId,
-    kind: String,
-    name: Option<String>,
-    topic: Option<String>,
-    agent_id: Option<AgentId>,
-    created_by: Option<UserId>,
-    created_at: Timestamp,
-    archived_at: Option<Timestamp>,
+pub(super) struct ExportedChannel {
+    pub(super) id: ChannelId,
+    pub(super) kind: ChannelKind,
+    pub(super) name: Option<String>,
+    pub(super) topic: Option<String>,
+    pub(super) agent_id: Option<AgentId>,
+    pub(super) created_by: Option<UserId>,
+    pub(super) created_at: Timestamp,
+    pub(super) archived_at: Option<Timestamp>,
     #[sqlx(skip)]
-    member_ids: Vec<UserId>,
+    pub(super) member_ids: Vec<UserId>,
 }
 
-const CHANNELS: &str = concat!(
+pub(super) const CHANNELS: &str = concat!(
     "select ch.id, ch.kind, ch.name, ch.topic, ch.agent_id, ch.created_by, ch.created_at, ch.archived_at from channels ch \
      where ch.workspace_id = $1 and ch.id > $2 and ",
     is_exported!("ch"),
@@ -355,7 +357,7 @@ fn page<T: Serialize>(
         content: Content::Rows(Rows {
             name: format!("{}.jsonl", list.name()),
             shape: Shape::Lines,
-            kind: list.name(),
+            kind: Some(list.name()),
             rows: lines.collect(),
         }),
         next: Position {
@@ -488,7 +490,7 @@ async fn next_agent(c: &mut Conn, view: &View, at: &Position) -> Result<Option<P
             content: Content::Rows(Rows {
                 name: format!("agents/{name}.json"),
                 shape: Shape::Object,
-                kind: List::Agents.name(),
+                kind: Some(List::Agents.name()),
                 rows: vec![agent.to_string()],
             }),
             next: Position {

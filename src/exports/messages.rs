@@ -15,6 +15,7 @@ use super::{
 use crate::{
     chat::messages::{Message, list_by_ids},
     db::Conn,
+    hooks,
     ids::{ChannelId, MessageId},
     time::Timestamp,
 };
@@ -29,11 +30,13 @@ struct Key {
     conversation: Uuid,
     seq: i64,
     id: MessageId,
-    /// First message of the thread and its time; `None` in a deep dive.
+    /// First message of the thread, its time, and its sequence number; `None` in a deep dive.
     #[sqlx(default)]
     root_id: Option<MessageId>,
     #[sqlx(default)]
     root_at: Option<Timestamp>,
+    #[sqlx(default)]
+    root_seq: Option<i64>,
 }
 
 /// The first message of a thread.
@@ -41,6 +44,15 @@ struct Key {
 pub(super) struct Root {
     pub(super) id: MessageId,
     pub(super) created_at: Timestamp,
+    #[serde(skip)]
+    seq: i64,
+}
+
+impl Root {
+    /// Slack's ID of the message.
+    pub(super) fn ts(&self) -> String {
+        hooks::slack_ts_of(self.id, self.seq)
+    }
 }
 
 /// A message as the API shows it, with the first message of its thread; null in a deep dive.
@@ -53,7 +65,7 @@ struct ExportedMessage<'a> {
 
 /// Further messages of a thread: `$1` is the thread, `$2` the sequence number.
 const REST_OF_THREAD: &str = concat!(
-    "select t.root_message_id as root, t.id as conversation, m.seq, m.id, r.id as root_id, r.created_at as root_at \
+    "select t.root_message_id as root, t.id as conversation, m.seq, m.id, r.id as root_id, r.created_at as root_at, r.seq as root_seq \
      from messages m join threads t on t.id = m.conversation_id join messages r on r.id = t.root_message_id \
      join channels ch on ch.id = t.channel_id \
      where m.conversation_id = $1 and m.seq > $2 and m.state <> 'streaming' and ",
@@ -62,7 +74,7 @@ const REST_OF_THREAD: &str = concat!(
 );
 /// Messages of later threads: `$1` is the channel, `$2` the first message of the last thread.
 const NEXT_THREADS: &str = concat!(
-    "select t.root_message_id as root, t.id as conversation, m.seq, m.id, r.id as root_id, r.created_at as root_at \
+    "select t.root_message_id as root, t.id as conversation, m.seq, m.id, r.id as root_id, r.created_at as root_at, r.seq as root_seq \
      from threads t join messages r on r.id = t.root_message_id join messages m on m.conversation_id = t.id \
      join channels ch on ch.id = t.channel_id \
      where t.channel_id = $1 and t.root_message_id > $2 and m.state <> 'streaming' and ",
@@ -213,8 +225,12 @@ async fn read(c: &mut Conn, keys: Vec<Key>) -> Result<Vec<(Message, Option<Root>
         .map(|message| (message.id, message))
         .collect();
     let with_root = |key: Key| {
-        let root = key.root_id.zip(key.root_at);
-        let root = root.map(|(id, created_at)| Root { id, created_at });
+        let root = key.root_id.zip(key.root_at).zip(key.root_seq);
+        let root = root.map(|((id, created_at), seq)| Root {
+            id,
+            created_at,
+            seq,
+        });
         Some((found.remove(&key.id)?, root))
     };
     Ok(keys.into_iter().filter_map(with_root).collect())
@@ -247,7 +263,7 @@ pub(super) async fn next(
         content: Content::Rows(Rows {
             name: format!("messages/{}/{forks}{}.jsonl", page.channel, page.date),
             shape: Shape::Lines,
-            kind: KIND,
+            kind: Some(KIND),
             rows: rows.collect(),
         }),
         next: page.next,

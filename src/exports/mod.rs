@@ -4,8 +4,8 @@
 //! contents (rows of one entry at a time, in a fixed order) ─► writer: entries of a zip ─► target: pieces (blobs), or a file on the server
 //! ```
 //!
-//! `contents` is our format (docs/export-format.md), with `lists` and `messages`. An export that was interrupted
-//! goes on after its last stored entry. The rights are those at the moment at which a page is read, and whoever asked for
+//! `contents` is our format (docs/export-format.md), with `lists` and `messages`; `slack` is the layout of Slack's exports. An export that
+//! was interrupted goes on after its last stored entry. The rights are those at the moment at which a page is read, and whoever asked for
 //! the export must still be an admin when its pieces are stored.
 
 mod added;
@@ -16,6 +16,7 @@ mod messages;
 mod page;
 mod row;
 mod run;
+mod slack;
 mod target;
 mod view;
 mod writer;

@@ -19,6 +19,8 @@ pub(super) enum Shape {
     Lines,
     /// One JSON object.
     Object,
+    /// A JSON array, which is never divided: its packed bytes are in memory until its end.
+    Array,
 }
 
 /// Rows of an entry.
@@ -27,8 +29,8 @@ pub(super) struct Rows {
     /// Name of the entry; the rows of one name follow each other.
     pub(super) name: String,
     pub(super) shape: Shape,
-    /// Under which the rows are counted.
-    pub(super) kind: &'static str,
+    /// Under which the rows are counted, if they are.
+    pub(super) kind: Option<&'static str>,
     pub(super) rows: Vec<String>,
 }
 

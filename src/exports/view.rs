@@ -21,6 +21,8 @@ text_enum! {
     pub enum ExportFormat {
         /// That of docs/export-format.md.
         OpenVibe = "openvibe",
+        /// That of Slack's exports.
+        Slack = "slack",
     }
 }
 

@@ -13,13 +13,14 @@ use super::{
     contents,
     error::ExportError,
     page::{Content, FilePage, Page, Place, Position, Rows, Shape},
+    slack,
     target::Target,
-    view::{ExportScope, FileBytes, Sight, View},
+    view::{ExportFormat, ExportScope, FileBytes, Sight, View},
     zip::{self, Body, Method, ZipEntry},
 };
 use crate::{
     blocking,
-    db::{Db, DbError, now},
+    db::{Conn, Db, DbError, now},
     files::{Blobs, FileError},
 };
 
@@ -43,6 +44,8 @@ pub struct Exporter {
     pub db: Db,
     pub blobs: Blobs,
     pub shutdown: CancellationToken,
+    /// Address of the server.
+    pub public_url: String,
 }
 
 /// Writes an archive to a new file on this machine. Returns the number of records by kind.
@@ -75,6 +78,7 @@ struct OpenEntry {
     shape: Shape,
     body: Body,
     size_bytes: u64,
+    rows: u64,
 }
 
 /// Name of the `number`th entry of a name.
@@ -123,7 +127,10 @@ impl Writer {
                         content: Content::Rows(rows),
                         ..
                     }),
-                ) => open.name == rows.name && open.size_bytes < ENTRY_BYTES_MAX,
+                ) => {
+                    let has_room = open.shape == Shape::Array || open.size_bytes < ENTRY_BYTES_MAX;
+                    open.name == rows.name && has_room
+                }
                 _ => false,
             };
             if !goes_on && let Some(done) = open.take() {
@@ -152,7 +159,7 @@ impl Writer {
         let mut tries = 0;
         loop {
             let read = match self.exporter.db.scan(self.view.share()).await {
-                Ok(mut c) => contents::next(&mut c, &self.view, position).await,
+                Ok(mut c) => self.read(&mut c, position).await,
                 Err(e) => Err(e.into()),
             };
             match read {
@@ -163,6 +170,15 @@ impl Writer {
                     paused.ok_or(ExportError::Stopped)?;
                 }
                 read => return read,
+            }
+        }
+    }
+
+    async fn read(&self, c: &mut Conn, position: &Position) -> Result<Option<Page>, ExportError> {
+        match self.view.format {
+            ExportFormat::OpenVibe => contents::next(c, &self.view, position).await,
+            ExportFormat::Slack => {
+                slack::next(c, &self.view, &self.exporter.public_url, position).await
             }
         }
     }
@@ -180,23 +196,33 @@ impl Writer {
             shape: rows.shape,
             body: Body::new(),
             size_bytes: 0,
+            rows: 0,
         }
     }
 
     /// Adds rows to an entry.
     async fn add(&mut self, entry: OpenEntry, rows: Rows) -> Result<OpenEntry, ExportError> {
         let count = i64::try_from(rows.rows.len()).unwrap_or(0);
-        *self.counts.entry(rows.kind.to_owned()).or_default() += count;
+        if let Some(kind) = rows.kind {
+            *self.counts.entry(kind.to_owned()).or_default() += count;
+        }
         let OpenEntry {
             name,
             shape,
             mut body,
             mut size_bytes,
+            rows: mut written,
         } = entry;
         let mut text = String::new();
         for row in rows.rows {
-            text.push_str(&row);
-            text.push('\n');
+            if shape == Shape::Array {
+                text.push_str(if written == 0 { "[\n" } else { ",\n" });
+                text.push_str(&row);
+            } else {
+                text.push_str(&row);
+                text.push('\n');
+            }
+            written += 1;
         }
         size_bytes += text.len() as u64;
         let packed = blocking::blocking((), move || {
@@ -209,13 +235,24 @@ impl Writer {
             shape,
             body,
             size_bytes,
+            rows: written,
         })
     }
 
     /// Completes an entry; the next one begins at `next`.
     async fn close(&mut self, entry: OpenEntry, next: Position) -> Result<(), ExportError> {
         let name = numbered(&entry.name, self.place.number);
-        let (entry, packed) = entry.body.finish(name, self.at())?;
+        let OpenEntry {
+            mut body,
+            shape,
+            rows,
+            ..
+        } = entry;
+        if shape == Shape::Array {
+            let end: &[u8] = if rows == 0 { b"[]\n" } else { b"\n]\n" };
+            body.write(end)?;
+        }
+        let (entry, packed) = body.finish(name, self.at())?;
         self.buffer.extend(entry.header());
         self.buffer.extend(packed);
         self.entries.push(entry);
@@ -288,12 +325,14 @@ impl Writer {
     /// Writes the manifest and the directory.
     async fn end(&mut self) -> Result<(), ExportError> {
         self.flush(Some(ArchiveEnd::Open)).await?;
-        let (manifest, packed) = self
-            .manifest()
-            .await?
-            .finish(MANIFEST.to_owned(), self.at())?;
-        self.buffer.extend(manifest.header());
-        self.buffer.extend(packed);
+        if self.view.format == ExportFormat::OpenVibe {
+            let manifest = self.manifest().await?;
+            let (manifest, packed) = manifest.finish(MANIFEST.to_owned(), self.at())?;
+            self.buffer.extend(manifest.header());
+            self.buffer.extend(packed);
+            self.entries.push(manifest);
+        }
+        let last = std::mem::take(&mut self.entries);
         let start = self.at();
         let mut count = 0;
         loop {
@@ -309,10 +348,12 @@ impl Writer {
                 self.flush(None).await?;
             }
         }
-        self.buffer.extend(manifest.directory_entry());
-        let size_bytes = self.at() - start;
+        for entry in &last {
+            self.buffer.extend(entry.directory_entry());
+        }
+        let (entries, size_bytes) = (count + last.len(), self.at() - start);
         self.buffer
-            .extend(zip::end(count as u64 + 1, start, size_bytes));
+            .extend(zip::end(entries as u64, start, size_bytes));
         self.flush(Some(ArchiveEnd::Complete)).await
     }
 

@@ -29,7 +29,9 @@ pub use object::{
     HookObject, HookPatch, HookSecretForm, NewBotKey, NewHook,
 };
 pub use products::event_headers;
-pub use receive::{Delivered, FoundHook, Post, PostedBy, delete_old_threads, find, post, slack_ts};
+pub use receive::{
+    Delivered, FoundHook, Post, PostedBy, delete_old_threads, find, post, slack_ts, slack_ts_of,
+};
 pub use rendered::fenced;
 pub use requests::{
     HookRequest, ReceivedRequest, RequestOutcome, delete_old_requests, get_request, get_sent,

@@ -16,7 +16,7 @@ use crate::{
         threads::ThreadStatus,
     },
     db::{Conn, Db, DbError, Json, dialect, now},
-    ids::{BotId, ChannelId, HookId, HookRequestId, ThreadId, UserId, WorkspaceId},
+    ids::{BotId, ChannelId, HookId, HookRequestId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
 /// Time for which messages with the same key are posted in one thread.
@@ -47,9 +47,13 @@ pub async fn find(c: &mut Conn, secret: &str) -> Result<Option<FoundHook>, DbErr
 
 /// Slack's ID of a message: seconds and milliseconds of its creation, and three digits of its sequence number.
 pub fn slack_ts(message: &Message) -> String {
-    let ms = message.id.0.as_u128() >> 80;
-    // Imported messages have negative numbers.
-    let number = message.seq.rem_euclid(1000);
+    slack_ts_of(message.id, message.seq)
+}
+
+/// The same for a message with this ID and sequence number. Imported messages have negative numbers.
+pub fn slack_ts_of(id: MessageId, seq: i64) -> String {
+    let ms = id.0.as_u128() >> 80;
+    let number = seq.rem_euclid(1000);
     format!("{}.{:03}{number:03}", ms / 1000, ms % 1000)
 }
 

@@ -184,6 +184,7 @@ impl From<&State> for Exporter {
             db: state.db.clone(),
             blobs: state.blobs.clone(),
             shutdown: state.shutdown.clone(),
+            public_url: state.public_url.clone(),
         }
     }
 }

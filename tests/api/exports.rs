@@ -14,8 +14,8 @@ use zip::ZipArchive;
 
 use crate::{
     faults::prepared,
-    imports::unlimited_team,
-    support::{Person, Team, TestProcess, command, id, list, number, text, within},
+    imports::{OFF, imported, said, sums, unlimited_team},
+    support::{Person, Team, TestApp, TestProcess, command, id, list, number, text, within},
 };
 
 const POLL: Duration = Duration::from_millis(50);
@@ -321,6 +321,63 @@ async fn an_export_goes_on_after_a_crash() {
     assert_eq!(found.count(), 1);
     let manifest: Value = serde_json::from_slice(&entries["manifest.json"]).unwrap();
     assert_eq!(number(&manifest, "/counts/messages"), count(said.len()));
+}
+
+#[tokio::test]
+async fn the_layout_of_slack_is_read_by_programs_for_it() {
+    let t = talkative().await;
+    let form = json!({"scope": "mine", "format": "slack"});
+    let bytes = archive(&t.ada, form).await;
+    let entries = entries(&bytes);
+    let read = |name: &str| -> Vec<Value> { serde_json::from_slice(&entries[name]).unwrap() };
+    let users = read("users.json");
+    let bo = users.iter().find(|user| user["real_name"] == "Bo").unwrap();
+    assert!(users.iter().any(|user| user["is_bot"] == true));
+    let channels = read("channels.json");
+    assert!(channels.iter().any(|channel| channel["name"] == "general"));
+    assert!(read("groups.json").is_empty());
+    let direct = &read("dms.json")[0];
+    assert_eq!(list(direct, "/members").len(), 2);
+    let day = entries.keys().find(|name| name.starts_with("general/"));
+    let messages = read(day.unwrap());
+    let of = |content: &str| {
+        let found = messages.iter().find(|m| m["text"] == content);
+        let found = found.unwrap_or_else(|| panic!("no {content}: {messages:?}"));
+        found.clone()
+    };
+    let (root, reply) = (of("Hello *everyone*"), of("Hello Ada"));
+    assert_eq!(reply["thread_ts"], root["ts"]);
+    assert_eq!(reply["user"], bo["id"]);
+    assert_eq!(reply["reactions"][0]["count"], 1);
+    let file = &of("See the plan")["files"][0];
+    let upload = format!("__uploads/{}/plan.txt", text(file, "/id"));
+    assert_eq!(entries[&upload], b"The plan");
+    let mut times: Vec<&Value> = messages.iter().map(|m| &m["ts"]).collect();
+    times.dedup();
+    assert_eq!(times.len(), messages.len());
+    // Results are messages; deep dives are only named.
+    let everything = all_text(&entries);
+    assert!(everything.contains("Monday it is"));
+    assert!(!everything.contains("Monday suits everybody."));
+    let readme = String::from_utf8_lossy(&entries["README.txt"]).into_owned();
+    assert!(readme.contains("general: The day"), "{readme}");
+    assert!(!everything.contains("Hidden words"));
+
+    let other = TestApp::with(&[OFF]).await;
+    let zoe = other.founder("Zoe").await;
+    let report = imported(&zoe, &bytes).await;
+    sums(&report);
+    assert_eq!(report["problems"], json!([]));
+    let general = id(&zoe.channel("general").await);
+    let said = said(&zoe, &general).await;
+    for (author, text) in [
+        ("Ada", "Hello **everyone**"),
+        ("Bo", "Hello Ada"),
+        ("Bo", "See the plan"),
+    ] {
+        let is_there = said.iter().any(|(a, t)| a == author && t == text);
+        assert!(is_there, "{author}: {text} in {said:?}");
+    }
 }
 
 /// Tables whose rows, or the newest of them, are in an export with everything.
