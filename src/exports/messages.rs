@@ -21,6 +21,15 @@ use crate::{
 };
 
 const KIND: &str = "messages";
+/// Number of channels that are looked through at once, so that a read ends well before its deadline even if they are empty.
+const CHANNELS_AT_ONCE: usize = 50;
+
+/// Whether messages of deep dives are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DeepDives {
+    Included,
+    LeftOut,
+}
 
 /// Position of a message.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -157,7 +166,7 @@ async fn rest_of(
     Ok(keys.all().await?)
 }
 
-/// Messages, each with the first message of its thread, and the position after them.
+/// Messages, each with the first message of its thread, and the position after them. There can be none.
 pub(super) struct MessagePage {
     pub(super) channel: ChannelId,
     pub(super) line: Line,
@@ -175,10 +184,11 @@ pub(super) async fn next_messages(
     c: &mut Conn,
     view: &View,
     position: &Position,
+    dives: DeepDives,
     format: &str,
 ) -> Result<Option<MessagePage>, ExportError> {
     let mut at = position.clone();
-    loop {
+    for _ in 0..CHANNELS_AT_ONCE {
         let keys = if at.channel.is_nil() {
             Vec::new()
         } else {
@@ -194,7 +204,8 @@ pub(super) async fn next_messages(
                 next: at,
             }));
         }
-        if !at.channel.is_nil() && at.line == Line::Threads {
+        let has_dives = !at.channel.is_nil() && at.line == Line::Threads;
+        if has_dives && dives == DeepDives::Included {
             at = Position {
                 line: Line::Forks,
                 root: Uuid::nil(),
@@ -214,6 +225,13 @@ pub(super) async fn next_messages(
             ..Position::default()
         };
     }
+    Ok(Some(MessagePage {
+        channel: ChannelId(at.channel),
+        line: at.line,
+        date: String::new(),
+        messages: Vec::new(),
+        next: at,
+    }))
 }
 
 /// The messages at these positions, except those that were removed since.
@@ -245,9 +263,16 @@ pub(super) async fn next(
     view: &View,
     at: &Position,
 ) -> Result<Option<Page>, ExportError> {
-    let Some(page) = next_messages(c, view, at, "%Y-%m").await? else {
+    let page = next_messages(c, view, at, DeepDives::Included, "%Y-%m").await?;
+    let Some(page) = page else {
         return Ok(None);
     };
+    if page.messages.is_empty() {
+        return Ok(Some(Page {
+            content: Content::Nothing,
+            next: page.next,
+        }));
+    }
     let forks = match page.line {
         Line::Threads => "",
         Line::Forks => "deep-dives/",

@@ -46,6 +46,8 @@ pub(super) struct FilePage {
 pub(super) enum Content {
     Rows(Rows),
     File(FilePage),
+    /// Nothing up to the next position.
+    Nothing,
 }
 
 /// What is written next, and the position after it.

@@ -11,8 +11,8 @@ use super::{
     contents::next_file,
     error::ExportError,
     lists::{CHANNELS, ExportedChannel, ExportedPerson, PEOPLE, list_members},
-    messages::next_messages,
-    page::{Content, Line, Page, Position, Rows, Shape, exported, of_workspace},
+    messages::{DeepDives, next_messages},
+    page::{Content, Page, Position, Rows, Shape, exported, of_workspace},
     view::{View, is_exported},
 };
 use crate::{
@@ -318,31 +318,33 @@ async fn next_day(
     c: &mut Conn,
     view: &View,
     public_url: &str,
-    position: &Position,
+    at: &Position,
 ) -> Result<Option<Page>, ExportError> {
-    let mut at = position.clone();
-    while let Some(page) = next_messages(c, view, &at, "%Y-%m-%d").await? {
-        at = page.next.clone();
-        if page.line == Line::Forks {
-            continue;
-        }
-        let folder = folder(c, page.channel).await?;
-        let shown = page
-            .messages
-            .iter()
-            .filter(|(message, _)| is_shown(message));
-        let rows = shown.map(|(message, root)| {
+    let page = next_messages(c, view, at, DeepDives::LeftOut, "%Y-%m-%d").await?;
+    let Some(page) = page else {
+        return Ok(None);
+    };
+    let shown = page
+        .messages
+        .iter()
+        .filter(|(message, _)| is_shown(message));
+    let rows: Vec<Value> = shown
+        .map(|(message, root)| {
             let facts = ThreadFacts {
                 thread_ts: root.map(|root| root.ts()),
                 reply_count: None,
             };
             slack::message(message, &facts, public_url)
-        });
-        let name = format!("{folder}/{}.json", page.date);
-        return Ok(Some(Page {
-            content: Content::Rows(list(&name, "messages", rows)),
-            next: page.next,
-        }));
-    }
-    Ok(None)
+        })
+        .collect();
+    let content = if rows.is_empty() {
+        Content::Nothing
+    } else {
+        let name = format!("{}/{}.json", folder(c, page.channel).await?, page.date);
+        Content::Rows(list(&name, "messages", rows.into_iter()))
+    };
+    Ok(Some(Page {
+        content,
+        next: page.next,
+    }))
 }

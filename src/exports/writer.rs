@@ -131,6 +131,13 @@ impl Writer {
                     let has_room = open.shape == Shape::Array || open.size_bytes < ENTRY_BYTES_MAX;
                     open.name == rows.name && has_room
                 }
+                (
+                    _,
+                    Some(Page {
+                        content: Content::Nothing,
+                        ..
+                    }),
+                ) => true,
                 _ => false,
             };
             if !goes_on && let Some(done) = open.take() {
@@ -148,6 +155,7 @@ impl Writer {
                     open = Some(self.add(entry, rows).await?);
                 }
                 Content::File(file) => self.file(file, next.clone()).await?,
+                Content::Nothing => {}
             }
             position = next;
         }
