@@ -54,6 +54,8 @@ pub struct ImportedMessage {
     pub import: ImportId,
     pub channel: ChannelId,
     pub thread: ThreadId,
+    /// Title of the thread that the message starts.
+    pub title: Option<String>,
     pub place: ImportedPlace,
     pub author_type: AuthorKind,
     pub author: Uuid,
@@ -188,7 +190,7 @@ pub async fn insert_imported(
     };
     thread::count_imported(c, &message).await?;
     let root = match new.place {
-        ImportedPlace::Root => ThreadRoot::Thread(None),
+        ImportedPlace::Root => ThreadRoot::Thread(new.title.as_deref()),
         ImportedPlace::Reply => ThreadRoot::Nothing,
     };
     index::add(c, &message, &new.search_document, root).await?;
@@ -201,7 +203,7 @@ async fn insert_thread(
     new: &ImportedMessage,
 ) -> Result<(), DbError> {
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
-         last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, null, 'open', -1, $5, $6, $7, 'on', $8, $7) \
+         last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $9, 'open', -1, $5, $6, $7, 'on', $8, $7) \
          on conflict (id) do nothing")
         .bind(new.thread)
         .bind(workspace)
@@ -211,6 +213,7 @@ async fn insert_thread(
         .bind(crate::ids::BEFORE_ALL_SEQS)
         .bind(new.created_at)
         .bind(UserId(new.author))
+        .bind(new.title.clone())
         .run()
         .await?;
     Ok(())

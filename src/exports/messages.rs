@@ -39,20 +39,24 @@ struct Key {
     conversation: Uuid,
     seq: i64,
     id: MessageId,
-    /// First message of the thread, its time, and its sequence number; `None` in a deep dive.
+    /// First message of the thread, its time, and its sequence number; `None` in a deep dive. Then the title of the thread.
     #[sqlx(default)]
     root_id: Option<MessageId>,
     #[sqlx(default)]
     root_at: Option<Timestamp>,
     #[sqlx(default)]
     root_seq: Option<i64>,
+    #[sqlx(default)]
+    root_title: Option<String>,
 }
 
 /// The first message of a thread.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Root {
     pub(super) id: MessageId,
     pub(super) created_at: Timestamp,
+    /// Title of the thread.
+    title: Option<String>,
     #[serde(skip)]
     seq: i64,
 }
@@ -74,7 +78,7 @@ struct ExportedMessage<'a> {
 
 /// Further messages of a thread: `$1` is the thread, `$2` the sequence number.
 const REST_OF_THREAD: &str = concat!(
-    "select t.root_message_id as root, t.id as conversation, m.seq, m.id, r.id as root_id, r.created_at as root_at, r.seq as root_seq \
+    "select t.root_message_id as root, t.id as conversation, m.seq, m.id, r.id as root_id, r.created_at as root_at, r.seq as root_seq, t.title as root_title \
      from messages m join threads t on t.id = m.conversation_id join messages r on r.id = t.root_message_id \
      join channels ch on ch.id = t.channel_id \
      where m.conversation_id = $1 and m.seq > $2 and m.state <> 'streaming' and ",
@@ -83,7 +87,7 @@ const REST_OF_THREAD: &str = concat!(
 );
 /// Messages of later threads: `$1` is the channel, `$2` the first message of the last thread.
 const NEXT_THREADS: &str = concat!(
-    "select t.root_message_id as root, t.id as conversation, m.seq, m.id, r.id as root_id, r.created_at as root_at, r.seq as root_seq \
+    "select t.root_message_id as root, t.id as conversation, m.seq, m.id, r.id as root_id, r.created_at as root_at, r.seq as root_seq, t.title as root_title \
      from threads t join messages r on r.id = t.root_message_id join messages m on m.conversation_id = t.id \
      join channels ch on ch.id = t.channel_id \
      where t.channel_id = $1 and t.root_message_id > $2 and m.state <> 'streaming' and ",
@@ -244,9 +248,11 @@ async fn read(c: &mut Conn, keys: Vec<Key>) -> Result<Vec<(Message, Option<Root>
         .collect();
     let with_root = |key: Key| {
         let root = key.root_id.zip(key.root_at).zip(key.root_seq);
+        let title = key.root_title;
         let root = root.map(|((id, created_at), seq)| Root {
             id,
             created_at,
+            title,
             seq,
         });
         Some((found.remove(&key.id)?, root))

@@ -11,7 +11,7 @@ use super::{
     contents::next_file,
     error::ExportError,
     lists::{CHANNELS, ExportedChannel, ExportedPerson, PEOPLE, list_members},
-    messages::{DeepDives, next_messages},
+    messages::{DeepDives, Root, next_messages},
     page::{Content, Page, Position, Rows, Shape, exported, of_workspace},
     view::{View, is_exported},
 };
@@ -331,7 +331,7 @@ async fn next_day(
     let rows: Vec<Value> = shown
         .map(|(message, root)| {
             let facts = ThreadFacts {
-                thread_ts: root.map(|root| root.ts()),
+                thread_ts: root.as_ref().map(Root::ts),
                 reply_count: None,
             };
             slack::message(message, &facts, public_url)

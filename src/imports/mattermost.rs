@@ -349,6 +349,7 @@ fn unit(n: i64, line: Line<'_>, names: &SourceNames, keys: &mut PostKeys) -> Opt
     let thread = (!replies.is_empty()).then_some(SourceThread {
         key: key.clone(),
         at_us,
+        title: None,
     });
     let place = |at: i64| format!("line {n} {at}");
     let mut push = |value: &Value, key: String| {

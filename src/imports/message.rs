@@ -21,6 +21,7 @@ use crate::{
         mentions::{self, RawMention},
         messages::{imported_emoji, parse_emoji},
         plain::to_plain,
+        post::parse_title,
         search::index::SearchDocument,
     },
     db::Conn,
@@ -144,6 +145,13 @@ fn content_of(source: &SourceMessage, linked: &[usize]) -> String {
     }
     parts.retain(|part| !part.trim().is_empty());
     parts.join("\n\n").replace('\0', "")
+}
+
+/// Title of the thread that a message starts.
+fn title_of(source: &SourceMessage) -> Option<String> {
+    let thread = source.thread.as_ref().filter(|t| t.key == source.key)?;
+    // A title that people could not give is left out.
+    parse_title(thread.title.as_deref()).ok().flatten()
 }
 
 /// ID of a message.
@@ -326,6 +334,7 @@ impl Storing<'_> {
             import: self.import,
             channel: channel.id,
             thread,
+            title: title_of(source),
             place: position,
             author_type,
             author: author_id,
@@ -406,6 +415,7 @@ impl Storing<'_> {
             import: self.import,
             channel: channel.id,
             thread,
+            title: None,
             place: ImportedPlace::Root,
             author_type: ImportedAuthorKind::Human,
             author: author.0,

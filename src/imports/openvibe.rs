@@ -371,6 +371,7 @@ fn item(value: &Value) -> SourceItem {
     let thread = microseconds(string(root, "created_at")).map(|at_us| SourceThread {
         key: string(root, "id").to_owned(),
         at_us,
+        title: first([string(root, "title")]).map(str::to_owned),
     });
     SourceItem::Message(Box::new(SourceMessage {
         key: key.to_owned(),

@@ -86,6 +86,8 @@ pub(super) fn is_linkable(url: &str) -> bool {
 pub(super) struct SourceThread {
     pub(super) key: String,
     pub(super) at_us: i64,
+    /// Title that someone has given to the thread.
+    pub(super) title: Option<String>,
 }
 
 /// A reaction, by name of the emoji, and keys of people.

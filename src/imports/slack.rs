@@ -325,6 +325,7 @@ fn item(value: &Value, names: &SourceNames) -> SourceItem {
             Some(SourceThread {
                 key: ts.to_owned(),
                 at_us: microseconds(ts)?,
+                title: None,
             })
         }),
         author: author(value),

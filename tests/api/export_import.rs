@@ -8,7 +8,7 @@ use crate::{
     support::{Person, TestApp, command, id, list, text},
 };
 
-/// What people wrote: channel, first message of the thread, author, text, time, reactions with names, and files.
+/// What people wrote: channel, title and first message of the thread, author, text, time, reactions with names, and files.
 type Said = (
     String,
     String,
@@ -63,7 +63,7 @@ fn said(entries: &Entries) -> Vec<Said> {
             let files = list(m, "/attachments").into_iter();
             (
                 name_of(&channels, &text(m, "/channel_id")),
-                content_of(&m["root"]["id"]),
+                format!("{} {}", m["root"]["title"], content_of(&m["root"]["id"])),
                 text(m, "/author/name"),
                 text(m, "/content").trim_end().to_owned(),
                 text(m, "/created_at"),

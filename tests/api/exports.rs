@@ -94,6 +94,11 @@ fn all_text(entries: &Entries) -> String {
 pub async fn talkative() -> Team {
     let t = unlimited_team().await;
     let thread = t.ada.thread(&t.general, "Hello **everyone**").await;
+    let titled = json!({"title": "Greetings"});
+    t.ada
+        .patch(&format!("/v1/threads/{thread}"), titled)
+        .await
+        .ok();
     let reply = t.bo.tell(&thread, "Hello Ada").await;
     t.ada
         .put(&format!("/v1/messages/{reply}/reactions/👍"), json!({}))
@@ -135,6 +140,7 @@ async fn an_export_has_everything_of_public_channels() {
     let root = of("Hello **everyone**");
     let reply = of("Hello Ada");
     assert_eq!(root["root"]["id"], root["id"]);
+    assert_eq!(root["root"]["title"], "Greetings");
     assert_eq!(reply["root"]["id"], root["id"]);
     assert_eq!(reply["author"]["id"], t.bo.id.as_str());
     assert_eq!(reply["reactions"][0]["user_ids"][0], t.ada.id.as_str());

@@ -43,6 +43,7 @@ async fn import(t: &Team, messages: &[(ThreadId, &Person, i64, &str)]) -> Vec<St
             import,
             channel,
             thread: *thread,
+            title: None,
             place,
             author_type: ImportedAuthorKind::Human,
             author: author.0,
