@@ -72,7 +72,7 @@ const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
     "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request", "device",
-    "idp", "identity", "scim", "group", "imp", "exp",
+    "idp", "identity", "scim", "group", "imp", "exp", "delivery",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -210,6 +210,7 @@ ids! {
     BotId = "bot", "a bot";
     HookId = "hook", "an incoming webhook";
     HookRequestId = "request", "a request to a webhook";
+    BotDeliveryId = "delivery", "an event that is sent to a bot";
     DeviceId = "device", "a browser that gets notifications";
     ImportId = "imp", "an import";
     ExportId = "exp", "an export";

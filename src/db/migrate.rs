@@ -106,6 +106,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_128_180_300, "create_imports"),
     common!(20_261_128_180_400, "create_member_merges"),
     common!(20_261_129_010_100, "create_exports"),
+    common!(20_261_129_020_100, "create_bot_subscriptions"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -3,6 +3,7 @@
 use super::{
     error::HookError,
     object::{Bot, BotForm, BotKey, BotWithKeys},
+    pause::{find_subscription, remove_subscription},
     row::{
         add_channels, check_channel, check_domains, check_scopes, get_bot, insert_bot, parse_about,
     },
@@ -29,7 +30,7 @@ async fn get_shown(c: &mut Conn, actor: &Actor<'_>, id: BotId) -> Result<Bot, Ho
     Ok(bot)
 }
 
-/// A bot; with its keys for admins.
+/// A bot; with its keys and subscription for admins.
 ///
 /// # Errors
 /// `BotNotFound`, or an error from `Actor::require`.
@@ -40,16 +41,25 @@ pub async fn get_with_keys(
 ) -> Result<BotWithKeys, HookError> {
     actor.require(Scope::ChatRead)?;
     let bot = get_shown(c, actor, id).await?;
-    let keys = if actor.scopes.has(Scope::WorkspaceAdmin) {
-        c.q("select id, name, created_by, created_at, last_used_at from bot_keys where bot_id = $1 order by id limit $2")
-            .bind(id)
-            .bind(KEYS_MAX)
-            .all()
-            .await?
-    } else {
-        Vec::new()
-    };
-    Ok(BotWithKeys { bot, keys })
+    if !actor.scopes.has(Scope::WorkspaceAdmin) {
+        return Ok(BotWithKeys {
+            bot,
+            keys: Vec::new(),
+            subscription: None,
+        });
+    }
+    let keys = c
+        .q("select id, name, created_by, created_at, last_used_at from bot_keys where bot_id = $1 order by id limit $2")
+        .bind(id)
+        .bind(KEYS_MAX)
+        .all()
+        .await?;
+    let subscription = find_subscription(c, id).await?;
+    Ok(BotWithKeys {
+        bot,
+        keys,
+        subscription,
+    })
 }
 
 /// Creates a bot without a webhook.
@@ -114,6 +124,7 @@ pub async fn delete_bot(
     for (hook,) in hooks {
         secrets::delete(c, &hook.to_string()).await?;
     }
+    remove_subscription(c, actor.workspace, id).await?;
     handles::release(c, actor.workspace, id.0).await?;
     c.q("delete from bots where id = $1").bind(id).run().await?;
     if bot.last_used_at.is_none() {

@@ -32,6 +32,12 @@ pub enum HookError {
     TooManyKeys(i64),
     #[error("the key does not exist")]
     KeyNotFound,
+    #[error("the bot has no subscription")]
+    NoSubscription,
+    #[error("the event does not exist, or was deleted after a week")]
+    DeliveryNotFound,
+    #[error("the address did not confirm that it takes events: {0}")]
+    NotVerified(String),
     #[error("the bot has changed since it was read")]
     Stale(Box<Bot>),
     #[error("{0}")]
@@ -56,6 +62,12 @@ impl From<HookError> for ApiError {
             E::RequestCut => make(StatusCode::CONFLICT, ErrorCode::RequestCut),
             E::Refused(_) => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue),
             E::TooManyKeys(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyKeys),
+            E::NoSubscription | E::DeliveryNotFound => {
+                make(StatusCode::NOT_FOUND, ErrorCode::NotFound)
+            }
+            E::NotVerified(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotVerified).param("url")
+            }
             E::KeyNotFound => make(StatusCode::NOT_FOUND, ErrorCode::NotFound),
             E::TooMany(_) | E::TooManyBots(_) => {
                 make(StatusCode::CONFLICT, ErrorCode::TooManyHooks)

@@ -3,12 +3,15 @@
 //! `body` reads what a program sends: with `slack` for the format of Slack, whose markup `mrkdwn` translates, and with the `template` of
 //! the webhook or of one of the `products`. `row` stores bots and webhooks (`object`), `receive` posts the message, and `requests` keeps
 //! what was received. `signature` checks who sent it. `bots` manages the channels and keys with which programs act as a bot.
+//! `events` has the events that bots get, and `subscription` the settings of who gets which; `pause` ends and resumes them.
 
 mod body;
 mod bots;
 mod error;
+mod events;
 mod mrkdwn;
 mod object;
+mod pause;
 mod products;
 mod receive;
 mod rendered;
@@ -16,6 +19,7 @@ mod requests;
 mod row;
 mod signature;
 mod slack;
+mod subscription;
 mod template;
 
 pub use body::{BodyHead, HookQuery, Incoming};
@@ -24,10 +28,16 @@ pub use bots::{
     remove_from_channel,
 };
 pub use error::{HookError, HookFault};
+pub use events::{
+    BotDelivery, BotDeliveryState, BotEventFormat, BotEventKind, BotSubscription,
+    BotSubscriptionForm, BotSubscriptionWithSecret, BotTransport, SubscriptionPause,
+    SubscriptionStatus,
+};
 pub use object::{
     Bot, BotForm, BotKey, BotKeyForm, BotObject, BotPatch, BotStatus, BotWithKeys, Hook, HookForm,
     HookObject, HookPatch, HookSecretForm, NewBotKey, NewHook,
 };
+pub use pause::{find_subscription, pause_subscription, previous_secret_owner, secret_owner};
 pub use products::event_headers;
 pub use receive::{
     Delivered, FoundHook, Post, PostedBy, delete_old_threads, find, post, slack_ts, slack_ts_of,
@@ -43,4 +53,9 @@ pub use row::{
 };
 pub use signature::{Proofs, StandardProof};
 pub use slack::archived_text;
+pub use subscription::{
+    SubscriptionSettings, check_subscriber, delete_subscription, get_subscription, list_deliveries,
+    new_signing_secret, put_subscription, replay_delivery, replay_subscription,
+    rotate_signing_secret,
+};
 pub use template::HookTemplate;

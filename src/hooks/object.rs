@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::template::HookTemplate;
+use super::{events::BotSubscription, template::HookTemplate};
 use crate::{
     auth::{Scope, Scopes},
     chat::post::MentionLimit,
@@ -89,6 +89,8 @@ pub struct BotWithKeys {
     pub bot: Bot,
     /// Keys of the bot, oldest first; empty unless the caller is an admin.
     pub keys: Vec<BotKey>,
+    /// Events that the bot gets; null if it gets none, and unless the caller is an admin.
+    pub subscription: Option<BotSubscription>,
 }
 
 /// Access of a program as a bot.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::{
     error::HookError,
     object::{Bot, BotPatch, BotStatus, Hook, HookForm, HookObject, HookPatch},
+    pause::resume_subscription,
     template::HookTemplate,
 };
 use crate::{
@@ -526,7 +527,8 @@ pub async fn delete(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<(), H
     let is_unused: bool = c
         .q(
             "select exists (select 1 from bots b where b.id = $1 and b.last_used_at is null \
-            and not exists (select 1 from hooks h where h.bot_id = b.id) and not exists (select 1 from imported i where i.id = b.id))",
+            and not exists (select 1 from hooks h where h.bot_id = b.id) and not exists (select 1 from imported i where i.id = b.id) \
+            and not exists (select 1 from bot_subscriptions s where s.bot_id = b.id))",
         )
         .bind(hook.bot_id)
         .value()
@@ -632,6 +634,9 @@ pub async fn patch_bot(
         .bind(domains)
         .run()
         .await?;
+    if patch.status == Some(BotStatus::Active) {
+        resume_subscription(c, actor.workspace, id).await?;
+    }
     let mut changed = get_bot(c, actor.workspace, id).await?;
     add_channels(c, actor, std::slice::from_mut(&mut changed)).await?;
     let data = serde_json::json!({

@@ -158,6 +158,7 @@ text_enum! {
         NotShared = "not_shared",
         NotSignedIn = "not_signed_in",
         NotTried = "not_tried",
+        NotVerified = "not_verified",
         NotVisibleThere = "not_visible_there",
         NotYourApproval = "not_your_approval",
         NotYours = "not_yours",

@@ -64,6 +64,8 @@ text_enum! {
         Workflow = "workflow",
         Tool = "tool",
         Budget = "budget",
+        /// The bot's subscription is paused.
+        Bot = "bot",
     }
 }
 

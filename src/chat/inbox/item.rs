@@ -17,8 +17,8 @@ use crate::{
     },
     db::{Conn, DbError, dialect::hexadecimal_ids},
     ids::{
-        ActionId, ActionItemId, ChannelId, ForkId, InboxItemId, MessageId, RunId, ScheduleId,
-        ThreadId, ToolId, WorkflowId,
+        ActionId, ActionItemId, BotId, ChannelId, ForkId, InboxItemId, MessageId, RunId,
+        ScheduleId, ThreadId, ToolId, WorkflowId,
     },
     inbox::{InboxReason, InboxState, InboxSubjectKind},
     sql_with_ids,
@@ -276,6 +276,7 @@ fn subject_text(kind: InboxSubjectKind, id: Uuid) -> Option<String> {
         InboxSubjectKind::Schedule => ScheduleId(id).to_string(),
         InboxSubjectKind::Workflow => WorkflowId(id).to_string(),
         InboxSubjectKind::Tool => ToolId(id).to_string(),
+        InboxSubjectKind::Bot => BotId(id).to_string(),
         InboxSubjectKind::Budget => return None,
     })
 }

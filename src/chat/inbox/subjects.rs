@@ -116,6 +116,16 @@ pub(super) async fn load(c: &mut Conn, rows: &[Row]) -> Result<SubjectTexts, DbE
                 );
                 read(c, sql, &ids).await?
             }
+            (_, InboxSubjectKind::Bot) => {
+                let sql = sql_with_ids!(
+                    c,
+                    "select s.bot_id, u.name, case when s.paused_reason = 'gone' then 'Paused: its address is gone.' \
+                     else 'Paused: no answer for 3 days.' end as text from bot_subscriptions s join users u on u.id = s.bot_id where s.bot_id in",
+                    1,
+                    ""
+                );
+                read(c, sql, &ids).await?
+            }
             (_, InboxSubjectKind::Budget) => {
                 let sql = sql_with_ids!(
                     c,

@@ -1,0 +1,136 @@
+//! Pauses, and the end, of subscriptions.
+
+use super::events::{BotDeliveryState, BotSubscription, SubscriptionPause, SubscriptionStatus};
+use crate::{
+    db::{Conn, DbError, now},
+    ids::{BotId, UserId, WorkspaceId},
+    inbox::{
+        InboxSubject, InboxSubjectKind,
+        notice::{self, Notice},
+    },
+    secrets,
+};
+
+/// Owner of a subscription's secret in `secrets`.
+pub fn secret_owner(id: BotId) -> String {
+    id.to_string()
+}
+
+/// Owner of the secret before the last rotation.
+pub fn previous_secret_owner(id: BotId) -> String {
+    format!("{id}:previous")
+}
+
+macro_rules! subscription_sql {
+    ($tail:literal) => {
+        concat!(
+            "select s.transport, s.url, s.format, s.events, s.channel_ids, s.with_bots, s.status, s.paused_reason, s.missed, s.created_at \
+             from bot_subscriptions s ",
+            $tail
+        )
+    };
+}
+
+/// The subscription of a bot, if it has one.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_subscription(
+    c: &mut Conn,
+    id: BotId,
+) -> Result<Option<BotSubscription>, DbError> {
+    c.q(subscription_sql!("where s.bot_id = $1"))
+        .bind(id)
+        .opt()
+        .await
+}
+
+async fn delete_secrets(c: &mut Conn, id: BotId) -> Result<(), DbError> {
+    secrets::delete(c, &secret_owner(id)).await?;
+    secrets::delete(c, &previous_secret_owner(id)).await
+}
+
+/// Deletes the subscription of a bot, if it has one.
+///
+/// # Errors
+/// Only database errors.
+pub(super) async fn remove_subscription(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: BotId,
+) -> Result<(), DbError> {
+    notice::close_notice(c, workspace, id.0, None).await?;
+    delete_secrets(c, id).await?;
+    c.q("delete from bot_subscriptions where bot_id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Ends the pause of a subscription. What waits, and what had failed for good, is sent at once.
+///
+/// # Errors
+/// Only database errors.
+pub(super) async fn resume_subscription(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: BotId,
+) -> Result<(), DbError> {
+    let resumed = c
+        .q("update bot_subscriptions set status = $2, paused_reason = null, failing_since = null, version = version + 1 \
+            where bot_id = $1 and status <> $2")
+        .bind(id)
+        .bind(SubscriptionStatus::Active)
+        .run()
+        .await?;
+    if resumed > 0 {
+        c.q("update bot_deliveries set state = $2, attempt = 0, due_at = $3 where bot_id = $1 and (due_at is not null or state = $4)")
+            .bind(id)
+            .bind(BotDeliveryState::Queued)
+            .bind(now())
+            .bind(BotDeliveryState::Dead)
+            .run()
+            .await?;
+        notice::close_notice(c, workspace, id.0, None).await?;
+    }
+    Ok(())
+}
+
+/// Pauses a subscription, and opens notices for the bot's creator and the admins.
+///
+/// # Errors
+/// Only database errors.
+pub async fn pause_subscription(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: BotId,
+    reason: SubscriptionPause,
+) -> Result<(), DbError> {
+    let paused = c
+        .q("update bot_subscriptions set status = $2, paused_reason = $3, version = version + 1 where bot_id = $1 and status <> $2")
+        .bind(id)
+        .bind(SubscriptionStatus::Paused)
+        .bind(reason)
+        .run()
+        .await?;
+    if paused == 0 {
+        return Ok(());
+    }
+    let notice = Notice {
+        workspace,
+        subject: InboxSubject::new(InboxSubjectKind::Bot, id.0),
+        actor: None,
+        channel: None,
+    };
+    notice::open_for_admins(c, &notice).await?;
+    let creator: Option<(UserId,)> = c
+        .q("select m.user_id from bots b join members m on m.workspace_id = b.workspace_id and m.user_id = b.created_by where b.id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    if let Some((creator,)) = creator {
+        notice::open_notice(c, creator, &notice).await?;
+    }
+    Ok(())
+}
