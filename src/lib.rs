@@ -40,6 +40,7 @@ pub mod networks;
 pub mod nodes;
 pub mod openapi;
 pub mod outbound;
+pub mod outgoing;
 pub mod patch;
 pub mod permissions;
 pub mod personal;

@@ -45,7 +45,7 @@ const LAYERS: &[&[&str]] = &[
     &["chat"],
     &["hooks", "memory", "push"],
     &["slack", "tools"],
-    &["imports", "schedules"],
+    &["imports", "outgoing", "schedules"],
     &["replies"],
     &["forks", "responses"],
     &["exports", "personal", "runs"],

@@ -1,0 +1,152 @@
+//! Deliveries: one row for each event that a bot gets. They are kept for a week.
+
+use std::time::Duration;
+
+use crate::{
+    db::{Conn, Db, DbError, now},
+    hooks::{BotDeliveryState, BotEventKind},
+    ids::{BotDeliveryId, BotId},
+    time::Timestamp,
+};
+
+/// Time after which a delivery that is being sent is sent again, because its process died.
+const SENT_WITHIN: Duration = Duration::from_secs(15);
+/// Delays before the next attempts.
+const DELAYS: [Duration; 7] = [
+    Duration::from_secs(10),
+    Duration::from_mins(1),
+    Duration::from_mins(5),
+    Duration::from_mins(30),
+    Duration::from_hours(2),
+    Duration::from_hours(6),
+    Duration::from_hours(12),
+];
+/// Time for which the outcome of a delivery is known.
+const KEPT: Duration = Duration::from_hours(7 * 24);
+/// Maximum number of servers that are looked at in one round.
+const ORIGINS_MAX: i64 = 1000;
+
+/// An event for a bot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewBotDelivery {
+    pub(super) seq: i64,
+    pub(super) kind: BotEventKind,
+}
+
+/// Inserts a delivery, unless the bot has one for the event.
+pub(super) async fn insert(c: &mut Conn, bot: BotId, new: &NewBotDelivery) -> Result<(), DbError> {
+    let at = now();
+    c.q("insert into bot_deliveries (id, bot_id, seq, event, state, attempt, due_at, created_at) values ($1, $2, $3, $4, $5, 0, $6, $6) \
+         on conflict (bot_id, seq, event) do nothing")
+        .bind(BotDeliveryId::new())
+        .bind(bot)
+        .bind(new.seq)
+        .bind(new.kind)
+        .bind(BotDeliveryState::Queued)
+        .bind(at)
+        .run()
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn has_subscriptions(c: &mut Conn) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from bot_subscriptions)")
+        .value()
+        .await
+}
+
+/// A delivery that is being sent.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(super) struct DueBotDelivery {
+    pub(super) id: BotDeliveryId,
+    pub(super) bot_id: BotId,
+    pub(super) seq: i64,
+    pub(super) event: BotEventKind,
+    pub(super) attempt: i64,
+}
+
+/// Servers for which deliveries are due, longest first.
+pub(super) async fn list_due_origins(c: &mut Conn) -> Result<Vec<String>, DbError> {
+    let rows: Vec<(String,)> = c
+        .q("select s.origin from bot_deliveries d join bot_subscriptions s on s.bot_id = d.bot_id join bots b on b.id = s.bot_id \
+            where d.due_at <= $1 and s.transport = 'http' and s.origin is not null and s.status = 'active' and b.status = 'active' \
+            group by s.origin order by min(d.due_at) limit $2")
+        .bind(now())
+        .bind(ORIGINS_MAX)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|(origin,)| origin).collect())
+}
+
+/// Takes deliveries for a server. They are due again if this process dies before it stores the outcome.
+pub(super) async fn take_due(
+    c: &mut Conn,
+    origin: &str,
+    max: i64,
+) -> Result<Vec<DueBotDelivery>, DbError> {
+    let at = now();
+    c.q("update bot_deliveries set state = $5, due_at = $4 where id in (select d.id from bot_deliveries d \
+         join bot_subscriptions s on s.bot_id = d.bot_id join bots b on b.id = s.bot_id \
+         where d.due_at <= $2 and s.transport = 'http' and s.origin = $1 and s.status = 'active' and b.status = 'active' \
+         order by d.due_at, d.id limit $3) and due_at <= $2 returning id, bot_id, seq, event, attempt")
+        .bind(origin.to_owned())
+        .bind(at)
+        .bind(max)
+        .bind(at + SENT_WITHIN)
+        .bind(BotDeliveryState::Sending)
+        .all()
+        .await
+}
+
+/// Outcome of an attempt.
+#[derive(Debug, Clone)]
+pub(super) struct AttemptOutcome {
+    pub(super) state: BotDeliveryState,
+    /// Time of the next attempt.
+    pub(super) due_at: Option<Timestamp>,
+    pub(super) status: Option<u16>,
+    pub(super) answer: Option<String>,
+    pub(super) failures: i64,
+}
+
+/// Stores the outcome of an attempt. Does nothing if the delivery was started again or deleted in the meantime.
+pub(super) async fn settle(
+    c: &mut Conn,
+    delivery: BotDeliveryId,
+    outcome: &AttemptOutcome,
+) -> Result<(), DbError> {
+    c.q("update bot_deliveries set state = $2, status = $3, answer = $4, due_at = $5, attempt = attempt + $6 where id = $1 and state = $7")
+        .bind(delivery)
+        .bind(outcome.state)
+        .bind(outcome.status.map(i64::from))
+        .bind(outcome.answer.clone())
+        .bind(outcome.due_at)
+        .bind(outcome.failures)
+        .bind(BotDeliveryState::Sending)
+        .run()
+        .await?;
+    Ok(())
+}
+
+impl DueBotDelivery {
+    /// Time of the next attempt after a failed one, at the earliest after `wait`; `None` if it was the last.
+    pub(super) fn next_attempt(&self, wait: Duration) -> Option<Timestamp> {
+        let failures = usize::try_from(self.attempt).unwrap_or(usize::MAX);
+        DELAYS.get(failures).map(|delay| now() + wait.max(*delay))
+    }
+}
+
+/// Deletes deliveries from more than a week ago.
+///
+/// # Errors
+/// Only database errors.
+pub async fn delete_old(db: &Db) -> Result<(), DbError> {
+    db.delete_expired(
+        now() - KEPT,
+        "select exists (select 1 from bot_deliveries where created_at < $1 and due_at is null)",
+        "delete from bot_deliveries where id in (select id from bot_deliveries where created_at < $1 and due_at is null \
+         order by created_at, id limit $2)",
+    )
+    .await?;
+    Ok(())
+}
