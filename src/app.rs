@@ -48,6 +48,7 @@ use crate::{
     memory, model,
     nodes::{self, Lease, LeaseEnd, Links, Node, bus::Bus},
     outbound::{OwnServer, Rules},
+    outgoing::{self, Collector, EventSender, Round},
     permissions,
     personal::{self, Eraser, PersonalTurns},
     providers::{self, PerWorkspace, Providers},
@@ -140,6 +141,9 @@ const EXPORT_EVERY: Duration = Duration::from_secs(1);
 const OPEN_DUE_ITEMS_EVERY: Duration = Duration::from_secs(10);
 /// Interval between checks for schedules that are due.
 const FIRE_SCHEDULES_EVERY: Duration = Duration::from_secs(1);
+/// Interval at which the event log is read for bots, and at which it is checked whether a bot has a subscription.
+const EVENTS_READ_EVERY: Duration = Duration::from_millis(100);
+const UNUSED_CHECKED_EVERY: Duration = Duration::from_secs(1);
 /// Interval at which a node that does not run the jobs checks whether it has to.
 const FIND_JOBS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for agents that are out of date with their base.
@@ -720,6 +724,15 @@ async fn state(
     let mailer = Mailer::new(sending, Arc::clone(&keyring));
     let own = OwnServer::new(address, &public_url);
     let pusher = pusher(&config, &public_url, &keyring, &links.hub, own.clone());
+    let events = EventSender::new(
+        Arc::clone(&keyring),
+        Rules {
+            exempt: config.hook_allow.clone(),
+            own: own.clone(),
+            ports: None,
+        },
+        &public_url,
+    );
     let oidc = ProviderClient::new(Rules {
         exempt: config.model_allow.clone(),
         own: own.clone(),
@@ -761,6 +774,7 @@ async fn state(
         oidc,
         mailer,
         pusher,
+        events,
         registry,
         disk: DiskSpace::new(data_directories(&config)),
         blobs,
@@ -1065,6 +1079,8 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(send_mails_forever(state.clone()));
     state.tracker.spawn(notify_forever(state.clone()));
     state.tracker.spawn(send_pushes_forever(state.clone()));
+    state.tracker.spawn(collect_events_forever(state.clone()));
+    state.tracker.spawn(send_events_forever(state.clone()));
     state.tracker.spawn(broadcast_presence_loop(state.clone()));
     state.tracker.spawn(broadcast_activity_loop(state.clone()));
     state
@@ -1328,6 +1344,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     Importer::delete_old(&state.db).await?;
     exports::delete_old(&state.db).await?;
     push::queue::delete_old(&state.db).await?;
+    outgoing::delete_old(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {
@@ -1643,6 +1660,65 @@ async fn send_pushes(state: &State) -> Result<(), push::PushError> {
     }
     let may_continue = || state.nodes.node.runs_jobs();
     state.pusher.send_due(&state.db, may_continue).await
+}
+
+/// Reads the event log for the subscriptions of bots. A restored copy reads nothing until somebody starts it.
+async fn collect_events_forever(state: State) {
+    if state.config.is_quiet {
+        return;
+    }
+    let mut collector = Collector::default();
+    while wait_for_jobs(&state).await.is_some() {
+        let round = async {
+            if asleep::is_asleep(&mut state.db.read().await?).await? {
+                return Ok(Round::Unused);
+            }
+            collector.round(&state.db).await
+        };
+        let round = state.shutdown.run_until_cancelled(Box::pin(round)).await;
+        let pause = match round {
+            None => return,
+            Some(Ok(Round::Unused)) => UNUSED_CHECKED_EVERY,
+            Some(Ok(Round::Idle)) => EVENTS_READ_EVERY,
+            Some(Ok(Round::Inserted)) => {
+                state.events.wake();
+                EVENTS_READ_EVERY
+            }
+            Some(Err(e)) => {
+                tracing::warn!(error = %e, "could not read events for bots; retrying");
+                UNUSED_CHECKED_EVERY
+            }
+        };
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Sends events to the programs of bots. A restored copy sends none until somebody starts it.
+async fn send_events_forever(state: State) {
+    if state.config.is_quiet {
+        return;
+    }
+    while wait_for_jobs(&state).await.is_some() {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = state.events.wait() => {}
+        }
+        let sending = Box::pin(async {
+            if asleep::is_asleep(&mut state.db.read().await?).await? {
+                return Ok(());
+            }
+            let may_continue = || state.nodes.node.runs_jobs();
+            state.events.send_due(&state.db, may_continue).await
+        });
+        match state.shutdown.run_until_cancelled(sending).await {
+            None => return,
+            Some(Ok(())) => {}
+            Some(Err(e)) => tracing::warn!(error = %e, "could not send events to bots; retrying"),
+        }
+    }
 }
 
 /// Fires the schedules that are due.

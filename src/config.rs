@@ -207,6 +207,8 @@ pub struct Config {
     pub push_subject: Option<String>,
     /// Push services that are allowed even if they are local or use HTTP.
     pub push_allow: Vec<Exemption>,
+    /// Addresses of bots' programs that are allowed even if they are local or use HTTP.
+    pub hook_allow: Vec<Exemption>,
     /// Times of notifications. Not a setting, but shorter in tests.
     pub notify_pace: NotifyPace,
     /// Public URL without a trailing slash; `None` derives the URL from the bound address.
@@ -371,6 +373,7 @@ const NAMES: &[&str] = &[
     "MAIL_FROM",
     "PUSH_SUBJECT",
     "PUSH_ALLOW",
+    "HOOK_ALLOW",
     "PUBLIC_URL",
     "SETUP_TOKEN",
     "TRUSTED_PROXIES",
@@ -850,6 +853,7 @@ impl Config {
             mail_from: s.parsed("MAIL_FROM", None, mail::settings::parse_sender)?,
             push_subject: s.parsed("PUSH_SUBJECT", None, parse_subject)?,
             push_allow: s.list("PUSH_ALLOW", Exemption::parse_list)?,
+            hook_allow: s.list("HOOK_ALLOW", Exemption::parse_list)?,
             notify_pace: NotifyPace::default(),
             public_url: s.public_url()?,
             setup_token: s.parsed("SETUP_TOKEN", None, parse_setup_token)?,

@@ -46,6 +46,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::tools::router())
         .merge(routes::schedules::router())
         .merge(routes::hooks::router())
+        .merge(routes::subscriptions::router())
         .merge(routes::imports::router())
         .merge(routes::exports::router())
         .merge(routes::push::router())

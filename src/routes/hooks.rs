@@ -146,7 +146,7 @@ async fn create_bot(
 }
 
 /// Returns the caller as a member of the workspace of a bot.
-async fn member_of_bot(
+pub(super) async fn member_of_bot(
     state: &State,
     caller: Caller,
     id: BotId,
@@ -155,7 +155,7 @@ async fn member_of_bot(
     Ok(member_in(caller, workspace, HookError::BotNotFound)?)
 }
 
-fn hide_bot(error: HookError) -> HookError {
+pub(super) fn hide_bot(error: HookError) -> HookError {
     hide(error, HookError::BotNotFound)
 }
 

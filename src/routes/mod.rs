@@ -21,6 +21,7 @@ pub mod schedules;
 pub mod scim;
 pub mod server;
 pub mod slack;
+pub mod subscriptions;
 pub mod tools;
 
 use crate::{

@@ -15,6 +15,7 @@ use crate::{
     ids::{UserId, WorkspaceId},
     mail::Mailer,
     nodes::Links,
+    outgoing::EventSender,
     personal::PersonalTurns,
     providers::Providers,
     push::Pusher,
@@ -52,6 +53,8 @@ pub struct Inner {
     pub oidc: ProviderClient,
     pub mailer: Mailer,
     pub pusher: Pusher,
+    /// Sender of events to bots.
+    pub events: EventSender,
     /// Registered tools of all workspaces.
     pub registry: Arc<Registry>,
     /// Functions that agents can call.

@@ -136,6 +136,14 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(&[&["posted"]]),
     metric(
+        "openvibe_hook_deliveries_total",
+        &["outcome"],
+        Kind::Counter,
+        Unit::Count,
+        "attempts to send an event to a bot; `later`: tried again; `dead`: the last attempt failed; `skipped`: no longer visible to the bot",
+    )
+    .there_from_start(&[&["sent"], &["later"], &["dead"], &["skipped"]]),
+    metric(
         "openvibe_import_records_total",
         &["result"],
         Kind::Counter,

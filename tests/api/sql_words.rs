@@ -38,13 +38,8 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ("channel_agents", &[("mode", "ChannelAgentMode")]),
     ("bots", &[("status", "BotStatus")]),
     (
-        "bot_deliveries",
-        &[("event", "BotEventKind"), ("state", "BotDeliveryState")],
-    ),
-    (
         "bot_subscriptions",
         &[
-            ("format", "BotEventFormat"),
             ("paused_reason", "SubscriptionPause"),
             ("status", "SubscriptionStatus"),
             ("transport", "BotTransport"),
