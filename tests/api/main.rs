@@ -160,6 +160,7 @@ mod socket;
 mod sources;
 mod sql_words;
 mod streams;
+mod subscriptions;
 mod support;
 mod task_trees;
 mod tasks;

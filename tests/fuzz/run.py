@@ -57,6 +57,8 @@ NEEDS_MODEL = {
 # the operator, an authenticator app, a passkey, or a push service.
 NEEDS_SURROUNDINGS = {
     "POST /v1/members/{user_id}/merge",
+    "POST /v1/bots/{id}/subscription/test",
+    "POST /v1/bots/{id}/subscription/deliveries/{delivery_id}/replay",
     "GET /v1/imports/{id}",
     "PATCH /v1/imports/{id}",
     "DELETE /v1/imports/{id}",

@@ -351,6 +351,12 @@ class Things:
         """A bot without a webhook. A workspace can have 1,000."""
         return self.post("/v1/bots", {"name": self.word("robot")})["id"]
 
+    def subscriber(self):
+        """A bot that gets events."""
+        robot = self.robot()
+        self.call("PUT", f"/v1/bots/{robot}/subscription", {"transport": "socket"})
+        return robot
+
     def robot_key(self):
         """A bot with a key."""
         robot = self.robot()

@@ -15,6 +15,7 @@ use crate::{
     support::{Person, TestProcess, setting, within},
 };
 
+mod events;
 mod exports;
 mod imports;
 mod run;

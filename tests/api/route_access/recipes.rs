@@ -3,7 +3,7 @@
 use openvibe::{
     auth::operator,
     db::{Conn, Json, now},
-    ids::{ActionId, IdentityId, IdentityProviderId, ScimTokenId, UserId},
+    ids::{ActionId, BotDeliveryId, BotId, IdentityId, IdentityProviderId, ScimTokenId, UserId},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -660,6 +660,28 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let key = w.ada.post(&keys, json!({"name": "CI"})).await.is(201);
             Call::delete(at(&bot).replace("{key_id}", &id(&key)))
         }
+        ("PUT /v1/bots/{id}/subscription", _) => Call::put(
+            at(&made_bot(&w.ada, n).await),
+            json!({"transport": "socket", "events": ["message.created"]}),
+        ),
+        ("DELETE /v1/bots/{id}/subscription", _) => {
+            Call::delete(at(&subscribed_bot(&w.ada, n).await))
+        }
+        ("POST /v1/bots/{id}/subscription/secret" | "POST /v1/bots/{id}/subscription/test", _) => {
+            Call::act(at(&subscribed_bot(&w.ada, n).await))
+        }
+        ("POST /v1/bots/{id}/subscription/replay", _) => Call::post(
+            at(&subscribed_bot(&w.ada, n).await),
+            json!({"since": "2026-11-29T08:00:00.000Z"}),
+        ),
+        ("GET /v1/bots/{id}/subscription/deliveries", _) => {
+            Call::get(at(&subscribed_bot(&w.ada, n).await))
+        }
+        ("POST /v1/bots/{id}/subscription/deliveries/{delivery_id}/replay", _) => {
+            let bot = subscribed_bot(&w.ada, n).await;
+            let delivery = sent_event(w, &bot).await;
+            Call::act(at(&bot).replace("{delivery_id}", &delivery))
+        }
         ("PUT /v1/channels/{id}/bots/{bot_id}", _) => {
             let bot = made_bot(&w.ada, n).await;
             Call::put(at(general).replace("{bot_id}", &bot), json!({}))
@@ -1276,4 +1298,28 @@ async fn identity(w: &AccessFixture, of: &Person) -> String {
 async fn made_bot(by: &Person, n: u64) -> String {
     let form = json!({"name": format!("Robot {n} of its own")});
     id(&by.post("/v1/bots", form).await.is(201))
+}
+
+/// Creates a bot whose events go to an address where nobody listens; returns its ID.
+async fn subscribed_bot(by: &Person, n: u64) -> String {
+    let bot = made_bot(by, n).await;
+    let form = json!({"url": "http://127.0.0.1:1/events", "events": ["message.created"]});
+    let path = format!("/v1/bots/{bot}/subscription");
+    by.put(&path, form).await.is(200);
+    bot
+}
+
+/// Stores an event that was sent to a bot; returns the ID of the delivery.
+async fn sent_event(w: &AccessFixture, bot: &str) -> String {
+    let (id, bot): (BotDeliveryId, BotId) = (BotDeliveryId::new(), bot.parse().unwrap());
+    let insert = async move |c: &mut Conn| {
+        c.q("insert into bot_deliveries (id, bot_id, seq, event, state, attempt, created_at) values ($1, $2, 1, 'message.created', 'sent', 0, $3)")
+            .bind(id)
+            .bind(bot)
+            .bind(now())
+            .run()
+            .await
+    };
+    w.app.db().write(Uuid::nil(), insert).await.unwrap();
+    id.to_string()
 }

@@ -128,6 +128,8 @@ impl Row {
             "POST /v1/server/certificate",
             "PUT /v1/imports/{id}/archive",
             "POST /v1/hooks/{id}/requests/{request_id}/post",
+            "POST /v1/bots/{id}/subscription/test",
+            "POST /v1/bots/{id}/subscription/deliveries/{delivery_id}/replay",
             "POST /v1/tools/{id}/refresh",
         ];
         let changes = self.changes()

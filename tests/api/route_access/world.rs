@@ -29,6 +29,7 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("MODEL_API_KEY", ""),
     ("MCP_ALLOW", "127.0.0.1"),
     ("PUSH_ALLOW", "127.0.0.1"),
+    ("HOOK_ALLOW", "127.0.0.1"),
     ("SECRET_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
     // Permits the model server, because the second workspace uses it, too.
     ("MODEL_ALLOW", "127.0.0.1"),

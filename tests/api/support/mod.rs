@@ -16,6 +16,7 @@ mod oidc_server;
 mod pebble;
 mod person;
 mod process;
+mod program_server;
 mod push_server;
 mod relay;
 mod s3_server;
@@ -41,6 +42,7 @@ pub use person::{
     visitor,
 };
 pub use process::{Hold, TestProcess, command, in_own_mounts, refusal};
+pub use program_server::{ProgramAnswer, ProgramServer, ReceivedEvent};
 pub use push_server::{PushAnswer, PushServer};
 pub use relay::{Relay, Target};
 pub use s3_server::S3;

@@ -1,0 +1,471 @@
+//! Events for bots: what they get, signatures, retries, pauses, and loops.
+
+use std::time::Duration;
+
+use openvibe::{
+    db::{Conn, now},
+    hooks::{Proofs, StandardProof},
+};
+use ring::hmac::{self, HMAC_SHA256, Key};
+use serde_json::{Value, json};
+
+use crate::support::{
+    DEADLINE, Person, ProgramAnswer, ProgramServer, ReceivedEvent, SECRET_KEY, Team, id, list,
+    number, team_with, text, visitor,
+};
+
+/// A team whose bots have programs.
+struct Programs {
+    t: Team,
+    server: ProgramServer,
+}
+
+/// A bot in #general, with a key.
+struct Robot {
+    id: String,
+    program: Person,
+}
+
+async fn programs() -> Programs {
+    let server = ProgramServer::start().await;
+    let t = team_with(&[("HOOK_ALLOW", server.host()), ("SECRET_KEY", SECRET_KEY)]).await;
+    Programs { t, server }
+}
+
+impl Programs {
+    async fn robot(&self, name: &str) -> Robot {
+        let form = json!({"name": name, "channel_ids": [self.t.general]});
+        let bot = id(&self.t.ada.post("/v1/bots", form).await.is(201));
+        let path = format!("/v1/bots/{bot}/keys");
+        let key = self.t.ada.post(&path, json!({"name": "Key"})).await.is(201);
+        Robot {
+            program: visitor(&self.t.app.base).with_key(&text(&key, "/key")),
+            id: bot,
+        }
+    }
+
+    fn path(bot: &Robot) -> String {
+        format!("/v1/bots/{}/subscription", bot.id)
+    }
+
+    /// Subscribes a bot, whose program has the name `name`, to messages. Returns the secret.
+    async fn subscribe(&self, bot: &Robot, name: &str, fields: Value) -> String {
+        let mut form = json!({"url": self.server.url(name),
+            "events": ["message.created", "message.updated", "message.deleted"]});
+        form.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        let made = self.t.ada.put(&Self::path(bot), form).await.is(200);
+        text(&made, "/secret")
+    }
+
+    async fn until(&self, what: &str, is_true: impl AsyncFn(&Self) -> bool) {
+        let waiting = async {
+            while !is_true(self).await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, waiting).await.expect(what);
+    }
+
+    async fn count(&self, what: &str) -> i64 {
+        self.t.app.place.count(what).await
+    }
+
+    /// Makes all deliveries that wait due.
+    async fn hurry(&self) {
+        let act = async move |c: &mut Conn| {
+            c.q("update bot_deliveries set due_at = $1 where due_at is not null and state = 'queued'")
+                .bind(now() - Duration::from_secs(1))
+                .run()
+                .await
+        };
+        self.t.app.db().write(uuid::Uuid::nil(), act).await.unwrap();
+    }
+
+    /// Events of a bot, newest first.
+    async fn deliveries(&self, bot: &Robot) -> Vec<Value> {
+        let path = format!("{}/deliveries", Self::path(bot));
+        list(&self.t.ada.get(&path).await.ok(), "/data")
+    }
+
+    async fn subscription(&self, bot: &Robot) -> Value {
+        let path = format!("/v1/bots/{}", bot.id);
+        self.t.ada.get(&path).await.ok()["subscription"].clone()
+    }
+}
+
+fn fits(event: &ReceivedEvent, secret: &str) -> bool {
+    let header = |name: &str| event.headers[name].clone();
+    let proofs = Proofs {
+        standard: Some(StandardProof {
+            id: header("webhook-id"),
+            timestamp: header("webhook-timestamp"),
+            signatures: header("webhook-signature"),
+        }),
+        ..Proofs::default()
+    };
+    proofs.fit(secret, &event.body, now())
+}
+
+/// Types and contents of message events, in alphabetical order.
+fn contents(events: &[ReceivedEvent]) -> Vec<String> {
+    let mut all: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let event = event.json();
+            let content = event["data"]["message"]["content"]
+                .as_str()
+                .unwrap_or_default();
+            format!("{} {content}", text(&event, "/type"))
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[tokio::test]
+async fn a_bot_gets_signed_events_of_its_channels_except_its_own() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    let secret = p.subscribe(&bot, "deploy", json!({})).await;
+    let hidden = p.t.ada.private_channel("hidden", &[]).await;
+    p.t.ada.thread(&hidden, "Unseen").await;
+    let path = format!("/v1/channels/{}/threads", p.t.general);
+    bot.program
+        .post(&path, json!({"content": "Own"}))
+        .await
+        .is(201);
+    let other = p.robot("Other").await;
+    other
+        .program
+        .post(&path, json!({"content": "Of another bot"}))
+        .await
+        .is(201);
+    let posted = p.t.bo.start(&p.t.general, "Hello").await;
+    let message = format!("/v1/messages/{}", text(&posted, "/message/id"));
+    // A reaction of a bot and a preview change the message, but are no edits.
+    let reaction = format!("{message}/reactions/%F0%9F%91%8D");
+    other.program.put(&reaction, json!({})).await.is(200);
+    p.t.bo
+        .patch(&message, json!({"content": "Hello all"}))
+        .await
+        .is(200);
+    let events = p.server.events("deploy", 2).await;
+    assert_eq!(
+        contents(&events),
+        ["message.created Hello", "message.updated Hello all"]
+    );
+    for event in &events {
+        assert!(fits(event, &secret), "{event:?}");
+        assert!(!fits(event, "whsec_AAAA"));
+    }
+    let created = events.iter().map(ReceivedEvent::json);
+    let created = created.filter(|event| event["type"] == "message.created");
+    let created: Vec<Value> = created.collect();
+    assert_eq!(created[0]["data"]["channel_id"], json!(p.t.general));
+    assert_eq!(
+        created[0]["data"]["thread_id"],
+        posted["message"]["thread_id"]
+    );
+    assert_eq!(p.count("bot_deliveries").await, 2);
+    let bots = p.t.bo.get(&format!("/v1/bots/{}", bot.id)).await.ok();
+    assert_eq!(
+        bots["subscription"],
+        Value::Null,
+        "only admins see addresses"
+    );
+}
+
+#[tokio::test]
+async fn a_bot_gets_an_agents_reply_once_when_it_is_complete() {
+    let p = programs().await;
+    let bot = p.robot("Log").await;
+    p.subscribe(&bot, "log", json!({})).await;
+    let thread = p.t.bo.thread(&p.t.general, "A question").await;
+    let task = p.t.bo.ask(&thread, "@vibe what now?").await;
+    p.t.bo.completed(&task).await;
+    let events = p.server.events("log", 3).await;
+    let of_agent: Vec<Value> = events
+        .iter()
+        .map(ReceivedEvent::json)
+        .filter(|event| event["data"]["message"]["author"]["type"] == "agent")
+        .collect();
+    assert_eq!(of_agent.len(), 1);
+    assert_eq!(of_agent[0]["type"], "message.created");
+    assert_eq!(of_agent[0]["data"]["message"]["state"], "complete");
+    p.t.settled().await;
+    assert_eq!(p.count("bot_deliveries").await, 3);
+}
+
+#[tokio::test]
+async fn what_a_paused_bot_missed_is_sent_without_deleted_texts() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    p.subscribe(&bot, "deploy", json!({})).await;
+    let path = format!("/v1/bots/{}", bot.id);
+    p.t.ada
+        .patch(&path, json!({"status": "paused"}))
+        .await
+        .is(200);
+    let secret = p.t.bo.start(&p.t.general, "A secret").await;
+    let message = text(&secret, "/message/id");
+    p.t.bo
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    p.t.bo.start(&p.t.general, "Later").await;
+    p.t.ada
+        .patch(&path, json!({"status": "active"}))
+        .await
+        .is(200);
+    let events = p.server.events("deploy", 2).await;
+    assert_eq!(
+        contents(&events),
+        ["message.created Later", "message.deleted "]
+    );
+    p.until("the deleted message", async |p: &Programs| {
+        p.count("bot_deliveries where state = 'skipped'").await == 1
+    })
+    .await;
+    // Nor does a bot get what it can no longer see.
+    p.server.answer("deploy", [ProgramAnswer::Status(500)]);
+    p.t.bo.start(&p.t.general, "Too late").await;
+    p.until("a failed attempt", async |p: &Programs| {
+        p.count("bot_deliveries where attempt = 1").await == 1
+    })
+    .await;
+    let membership = format!("/v1/channels/{}/bots/{}", p.t.general, bot.id);
+    p.t.ada.delete(&membership).await.is(204);
+    p.hurry().await;
+    p.until("the end of the delivery", async |p: &Programs| {
+        p.count("bot_deliveries where state = 'skipped'").await == 2
+    })
+    .await;
+    assert_eq!(p.server.received("deploy").len(), 3);
+}
+
+#[tokio::test]
+async fn a_failed_event_is_sent_again_with_the_same_id() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    let secret = p.subscribe(&bot, "deploy", json!({})).await;
+    p.server.answer(
+        "deploy",
+        [
+            ProgramAnswer::Status(302),
+            ProgramAnswer::RetryAfter(503, 1800),
+        ],
+    );
+    p.t.bo.start(&p.t.general, "Hello").await;
+    p.server.events("deploy", 1).await;
+    p.until("a failed attempt", async |p: &Programs| {
+        p.count("bot_deliveries where attempt = 1 and state = 'queued'")
+            .await
+            == 1
+    })
+    .await;
+    p.hurry().await;
+    p.until("another failed attempt", async |p: &Programs| {
+        p.count("bot_deliveries where attempt = 2 and state = 'queued'")
+            .await
+            == 1
+    })
+    .await;
+    let waiting = p.deliveries(&bot).await;
+    let due: chrono::DateTime<chrono::Utc> = text(&waiting[0], "/due_at").parse().unwrap();
+    let minutes = (due - chrono::Utc::now()).num_minutes();
+    assert!((28..=30).contains(&minutes), "`Retry-After`: {minutes}");
+    assert_eq!(number(&waiting[0], "/status"), 503);
+    // With a new secret, both sign for a day.
+    let path = format!("{}/secret", Programs::path(&bot));
+    let new = text(&p.t.ada.act(&path).await.is(200), "/secret");
+    p.hurry().await;
+    let events = p.server.events("deploy", 3).await;
+    let ids: Vec<&String> = events
+        .iter()
+        .map(|event| &event.headers["webhook-id"])
+        .collect();
+    assert!(ids.iter().all(|one| *one == ids[0]), "{ids:?}");
+    assert_eq!(*ids[0], id(&waiting[0]));
+    assert!(fits(&events[2], &new) && fits(&events[2], &secret));
+    assert!(!fits(&events[0], &new));
+    p.until("a success", async |p: &Programs| {
+        p.count("bot_deliveries where state = 'sent'").await == 1
+    })
+    .await;
+    // What was sent can be sent again: one event, or all since a time.
+    let again = format!("{}/deliveries/{}/replay", Programs::path(&bot), ids[0]);
+    p.t.ada.act(&again).await.is(200);
+    let events = p.server.events("deploy", 4).await;
+    assert_eq!(events[3].headers["webhook-id"], id(&waiting[0]));
+    let replay = format!("{}/replay", Programs::path(&bot));
+    let since = json!({"since": "2020-01-01T00:00:00.000Z"});
+    p.t.ada.post(&replay, since).await.is(200);
+    let events = p.server.events("deploy", 5).await;
+    assert_ne!(events[4].headers["webhook-id"], id(&waiting[0]));
+    assert_eq!(contents(&events[4..]), ["message.created Hello"]);
+}
+
+#[tokio::test]
+async fn a_subscription_without_success_is_paused_and_resumed_by_an_admin() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    p.subscribe(&bot, "deploy", json!({})).await;
+    p.server.answer("deploy", [ProgramAnswer::Status(410)]);
+    p.t.bo.start(&p.t.general, "One").await;
+    p.until("the pause", async |p: &Programs| {
+        p.count("bot_subscriptions where status = 'paused'").await == 1
+    })
+    .await;
+    assert_eq!(p.subscription(&bot).await["paused_reason"], "gone");
+    let notices = list(&p.t.ada.get("/v1/inbox").await.ok(), "/data");
+    let notice = notices.iter().find(|item| item["reason"] == "notice");
+    assert!(
+        notice.is_some_and(|notice| notice.to_string().contains("Paused")),
+        "{notices:?}"
+    );
+    p.t.bo.start(&p.t.general, "Two").await;
+    let path = format!("/v1/bots/{}", bot.id);
+    p.t.ada
+        .patch(&path, json!({"status": "active"}))
+        .await
+        .is(200);
+    let events = p.server.events("deploy", 3).await;
+    assert_eq!(
+        contents(&events[1..]),
+        ["message.created One", "message.created Two"]
+    );
+    // Three days without a success.
+    p.until("no delivery", async |p: &Programs| {
+        p.count("bot_deliveries where due_at is not null").await == 0
+    })
+    .await;
+    let act = async move |c: &mut Conn| {
+        c.q("update bot_subscriptions set failing_since = $1")
+            .bind(now() - Duration::from_hours(73))
+            .run()
+            .await
+    };
+    p.t.app.db().write(uuid::Uuid::nil(), act).await.unwrap();
+    p.server.answer("deploy", [ProgramAnswer::Status(500)]);
+    p.t.bo.start(&p.t.general, "Three").await;
+    p.until("the pause", async |p: &Programs| {
+        p.count("bot_subscriptions where paused_reason = 'no_answer'")
+            .await
+            == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bots_that_answer_each_other_end_after_twenty_messages() {
+    let p = programs().await;
+    let (one, two) = (p.robot("One").await, p.robot("Two").await);
+    p.subscribe(
+        &two,
+        "two",
+        json!({"bots": true, "events": ["message.created"]}),
+    )
+    .await;
+    let path = format!("/v1/channels/{}/threads", p.t.general);
+    let first = one.program.post(&path, json!({"content": "0"})).await;
+    let thread = text(&first.is(201), "/thread/id");
+    let path = format!("/v1/threads/{thread}/messages");
+    for n in 1..25 {
+        let content = n.to_string();
+        let form = json!({"content": content});
+        one.program.post(&path, form).await.is(201);
+    }
+    p.t.bo.tell(&thread, "Stop it").await;
+    one.program
+        .post(&path, json!({"content": "Sorry"}))
+        .await
+        .is(201);
+    // Whoever gets the 19th message writes the 20th, which nobody gets.
+    let events = p.server.events("two", 21).await;
+    let mut expected: Vec<String> = (0..19).map(|n| format!("message.created {n}")).collect();
+    expected.extend([
+        "message.created Sorry".to_owned(),
+        "message.created Stop it".to_owned(),
+    ]);
+    expected.sort();
+    assert_eq!(contents(&events), expected);
+    assert_eq!(p.count("bot_deliveries").await, 21);
+}
+
+#[tokio::test]
+async fn a_program_for_slack_confirms_its_address_and_gets_its_events() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    let form = json!({"url": p.server.url("slack"), "format": "slack"});
+    p.server.answer("slack", [ProgramAnswer::Status(200)]);
+    let refused = p.t.ada.put(&Programs::path(&bot), form.clone()).await;
+    assert_eq!(refused.refused(422), "not_verified");
+    assert_eq!(p.subscription(&bot).await, Value::Null);
+    p.server.answer("slack", [ProgramAnswer::Challenge]);
+    let made = p.t.ada.put(&Programs::path(&bot), form).await.is(200);
+    let secret = text(&made, "/secret");
+    p.t.bo.start(&p.t.general, "**Now**, @deploy!").await;
+    let events = p.server.events("slack", 4).await;
+    let mut types: Vec<String> = Vec::new();
+    for event in &events[2..] {
+        let at = &event.headers["x-slack-request-timestamp"];
+        let signed = [format!("v0:{at}:").as_bytes(), &event.body].concat();
+        let tag = hmac::sign(&Key::new(HMAC_SHA256, secret.as_bytes()), &signed);
+        let expected = format!("v0={}", hex::encode(tag));
+        assert_eq!(event.headers["x-slack-signature"], expected);
+        let event = event.json();
+        assert_eq!(event["type"], "event_callback");
+        let shown = text(&event, "/event/text");
+        assert!(
+            shown.starts_with("*Now*, <@U") && shown.ends_with(">!"),
+            "{shown}"
+        );
+        types.push(text(&event, "/event/type"));
+    }
+    types.sort();
+    assert_eq!(types, ["app_mention", "message"]);
+}
+
+#[tokio::test]
+async fn addresses_and_settings_are_checked() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    let path = Programs::path(&bot);
+    for url in [
+        "http://127.0.0.1:1/",
+        "https://10.0.0.1/",
+        "http://169.254.169.254/latest",
+        "ftp://example.com/",
+        "https://user:password@example.com/",
+        "events",
+    ] {
+        let refused = p.t.ada.put(&path, json!({"url": url})).await;
+        assert_eq!(refused.refused(422), "invalid_value", "{url}");
+    }
+    let url = p.server.url("deploy");
+    for form in [
+        json!({}),
+        json!({"transport": "socket", "url": url}),
+        json!({"url": url, "events": []}),
+        json!({"url": url, "channel_ids": []}),
+    ] {
+        let refused = p.t.ada.put(&path, form.clone()).await;
+        assert_eq!(refused.refused(422), "invalid_value", "{form}");
+    }
+    assert_eq!(p.count("bot_subscriptions").await, 0);
+    assert_eq!(p.count("secrets").await, 0);
+    let form = json!({"url": url});
+    p.t.bo.put(&path, form.clone()).await.refused(403);
+    let secret = p.t.ada.put(&path, form.clone()).await.is(200);
+    assert!(text(&secret, "/secret").starts_with("whsec_"));
+    let again = p.t.ada.put(&path, form).await.is(200);
+    assert_eq!(again["secret"], Value::Null, "it is shown once");
+    let tested = p.t.ada.act(&format!("{path}/test")).await.is(200);
+    assert_eq!(tested["status"], 200);
+    assert_eq!(p.server.events("deploy", 1).await[0].json()["type"], "test");
+    p.t.ada.delete(&path).await.is(204);
+    assert_eq!(p.count("secrets").await, 0);
+    p.t.ada.delete(&path).await.refused(404);
+}
