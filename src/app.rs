@@ -1345,6 +1345,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     exports::delete_old(&state.db).await?;
     push::queue::delete_old(&state.db).await?;
     outgoing::delete_old(&state.db).await?;
+    outgoing::delete_old_sockets(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {

@@ -113,6 +113,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .merge(routes::server::probe::router())
         .merge(routes::hooks::receiver())
         .merge(routes::slack::receiver())
+        .merge(socket::bot::receiver())
         .merge(routes::auth::receiver())
         .merge(routes::scim::receiver())
         .fallback(assets::serve)

@@ -107,6 +107,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_128_180_400, "create_member_merges"),
     common!(20_261_129_010_100, "create_exports"),
     common!(20_261_129_020_100, "create_bot_subscriptions"),
+    common!(20_261_129_020_200, "create_bot_sockets"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

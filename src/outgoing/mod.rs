@@ -1,6 +1,7 @@
 //! Events for bots. A subscription is a position in the event log: the job in `collect` reads the log from there, `select` chooses the
 //! events that the bot gets, and one transaction stores them in `queue` and moves the position. `sender` sends them: `body` writes an
-//! event from the log and the present rows, `sign` signs it, and `client` makes the request.
+//! event from the log and the present rows, `sign` signs it, and `client` makes the request. A program that opens a
+//! socket takes its events from the same queue (`sockets`).
 //!
 //! Nothing is lost if the process dies: a delivery that was being sent is sent again, with the same ID.
 
@@ -12,7 +13,12 @@ mod queue;
 mod select;
 mod sender;
 mod sign;
+mod sockets;
 
 pub use collect::{Collector, Round};
-pub use queue::delete_old;
+pub use queue::{BotSocketId, delete_old};
 pub use sender::{EventSender, EventTestResult};
+pub use sockets::{
+    BotSocket, SocketEvent, TicketRefusal, close_socket, delete_old_sockets, issue_ticket,
+    open_socket, renew_socket,
+};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::{
     db::{Conn, Db, DbError, now},
     hooks::{BotDeliveryState, BotEventKind},
@@ -11,6 +13,8 @@ use crate::{
 
 /// Time after which a delivery that is being sent is sent again, because its process died.
 const SENT_WITHIN: Duration = Duration::from_secs(15);
+/// Time in which a program acknowledges an event on its socket.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(5);
 /// Delays before the next attempts.
 const DELAYS: [Duration; 7] = [
     Duration::from_secs(10),
@@ -25,6 +29,17 @@ const DELAYS: [Duration; 7] = [
 const KEPT: Duration = Duration::from_hours(7 * 24);
 /// Maximum number of servers that are looked at in one round.
 const ORIGINS_MAX: i64 = 1000;
+
+/// ID of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(transparent)]
+pub struct BotSocketId(Uuid);
+
+impl BotSocketId {
+    pub(super) fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
 
 /// An event for a bot.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +110,52 @@ pub(super) async fn take_due(
         .bind(at + SENT_WITHIN)
         .bind(BotDeliveryState::Sending)
         .all()
+        .await
+}
+
+/// Checks whether a bot has deliveries for a socket that are due.
+pub(super) async fn is_due_for(c: &mut Conn, bot: BotId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from bot_deliveries d join bot_subscriptions s on s.bot_id = d.bot_id \
+         where d.bot_id = $1 and d.due_at <= $2 and s.transport = 'socket' and s.status = 'active')")
+        .bind(bot)
+        .bind(now())
+        .value()
+        .await
+}
+
+/// Takes deliveries for a socket that is still open. One that was taken before and is due was not acknowledged, which counts as a
+/// failure.
+pub(super) async fn take_for_socket(
+    c: &mut Conn,
+    socket: BotSocketId,
+    max: i64,
+) -> Result<Vec<DueBotDelivery>, DbError> {
+    let at = now();
+    c.q("update bot_deliveries set attempt = attempt + case when state = $5 then 1 else 0 end, state = $5, due_at = $4 \
+         where id in (select d.id from bot_deliveries d join bot_subscriptions s on s.bot_id = d.bot_id join bots b on b.id = s.bot_id \
+         join bot_sockets k on k.bot_id = d.bot_id where k.id = $1 and k.is_open and d.due_at <= $2 and s.transport = 'socket' \
+         and s.status = 'active' and b.status = 'active' order by d.due_at, d.id limit $3) and due_at <= $2 \
+         returning id, bot_id, seq, event, attempt")
+        .bind(socket)
+        .bind(at)
+        .bind(max)
+        .bind(at + ACKNOWLEDGED_WITHIN)
+        .bind(BotDeliveryState::Sending)
+        .all()
+        .await
+}
+
+/// Ends a delivery of a bot that was acknowledged. Returns 0 if it has ended.
+pub(super) async fn acknowledge(
+    c: &mut Conn,
+    bot: BotId,
+    id: BotDeliveryId,
+) -> Result<u64, DbError> {
+    c.q("update bot_deliveries set state = $3, due_at = null where id = $1 and bot_id = $2 and due_at is not null")
+        .bind(id)
+        .bind(bot)
+        .bind(BotDeliveryState::Sent)
+        .run()
         .await
 }
 

@@ -9,7 +9,7 @@ use std::{
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
 use super::{
@@ -41,7 +41,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Time without a success after which a subscription is paused.
 const FAILING_MAX: Duration = Duration::from_hours(3 * 24);
 
-fn count(outcome: &'static str) {
+pub(super) fn count(outcome: &'static str) {
     metrics::counter!("openvibe_hook_deliveries_total", "outcome" => outcome).increment(1);
 }
 
@@ -60,8 +60,10 @@ pub struct EventTestResult {
 pub struct EventSender {
     keyring: Arc<Keyring>,
     client: ProgramClient,
-    public_url: String,
+    pub(super) public_url: String,
     woken: Notify,
+    /// Number of times that deliveries were inserted by this node.
+    inserted: watch::Sender<u64>,
 }
 
 /// What follows from an attempt.
@@ -121,12 +123,19 @@ impl EventSender {
             client: ProgramClient::new(rules),
             public_url: public_url.to_owned(),
             woken: Notify::new(),
+            inserted: watch::Sender::new(0),
         }
     }
 
     /// Looks for deliveries that were just inserted.
     pub fn wake(&self) {
         self.woken.notify_one();
+        self.inserted.send_modify(|n| *n += 1);
+    }
+
+    /// Changes whenever this node has inserted deliveries.
+    pub fn inserted(&self) -> watch::Receiver<u64> {
+        self.inserted.subscribe()
     }
 
     /// Waits until a delivery may be due.

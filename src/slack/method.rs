@@ -8,6 +8,7 @@ text_enum! {
         AuthTest = "auth.test",
         TeamInfo = "team.info",
         BotsInfo = "bots.info",
+        AppsConnectionsOpen = "apps.connections.open",
         EmojiList = "emoji.list",
         ChatPostMessage = "chat.postMessage",
         ChatUpdate = "chat.update",
@@ -50,7 +51,8 @@ pub enum MethodKind {
 impl SlackMethod {
     pub fn kind(self) -> MethodKind {
         match self {
-            Self::ChatPostMessage
+            Self::AppsConnectionsOpen
+            | Self::ChatPostMessage
             | Self::ChatUpdate
             | Self::ChatDelete
             | Self::ChatPostEphemeral

@@ -31,6 +31,7 @@ use crate::{
 };
 
 mod access;
+pub mod bot;
 mod connection;
 mod control;
 mod frame;

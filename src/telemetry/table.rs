@@ -144,6 +144,14 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(&[&["sent"], &["later"], &["dead"], &["skipped"]]),
     metric(
+        "openvibe_bot_sockets",
+        &[],
+        Kind::Gauge,
+        Unit::Count,
+        "open sockets of bots' programs",
+    )
+    .there_from_start(ONCE),
+    metric(
         "openvibe_import_records_total",
         &["result"],
         Kind::Counter,

@@ -157,6 +157,7 @@ mod shared_database;
 mod sign_in;
 mod slack;
 mod socket;
+mod socket_mode;
 mod sources;
 mod sql_words;
 mod streams;

@@ -7,6 +7,7 @@ mod files;
 mod messages;
 mod people;
 mod reactions;
+mod sockets;
 mod unfurl;
 
 use std::{sync::Arc, time::Duration};
@@ -349,6 +350,7 @@ async fn dispatch(call: &Call<'_>) -> Answer {
         M::AuthTest => people::auth_test(call).await,
         M::TeamInfo => people::team(call).await,
         M::BotsInfo => people::bot(call).await,
+        M::AppsConnectionsOpen => sockets::open(call).await,
         M::EmojiList => Ok(json!({"emoji": {}})),
         M::ChatPostMessage => messages::post(call).await,
         M::ChatUpdate => messages::update(call).await,
