@@ -190,6 +190,7 @@ pub async fn post(
         parent: None,
         title: None,
         bot: hook.bot_id,
+        hook: Some(hook.id),
         creator: hook.created_by,
         text: &post.text,
         may_notify: hook.may_notify,

@@ -10,8 +10,11 @@ use super::{
 use crate::{
     agents::profiles,
     auth::{self, Actor, AuditAction, Role, Scope, quota},
-    db::{Conn, DbError, Json, dialect::lock_workspace, is_visible_channel, now},
-    ids::{AgentId, ChannelId, UserId, WorkflowId},
+    db::{
+        Conn, DbError, Json, dialect::lock_workspace, is_in_visible_channel, is_visible_channel,
+        now,
+    },
+    ids::{AgentId, ChannelId, HookId, UserId, WorkflowId},
     inbox::notice::close_notice,
     realtime::EventType,
 };
@@ -342,6 +345,12 @@ async fn check_names(
             return Err(WorkflowError::Invalid(text.to_owned(), param));
         }
     }
+    for (param, hook) in new.hooks {
+        if !has(&old.hooks, &hook) && !is_known_hook(c, actor, hook).await? {
+            let text = "the webhook does not exist, or you are not in its channel";
+            return Err(WorkflowError::Invalid(text.to_owned(), param));
+        }
+    }
     for (param, user) in new.people {
         let member = auth::find_member(c, actor.workspace, user).await?;
         let text = match member {
@@ -363,6 +372,7 @@ struct Names {
     agents: Vec<(String, AgentId)>,
     channels: Vec<(String, ChannelId)>,
     people: Vec<(String, UserId)>,
+    hooks: Vec<(String, HookId)>,
 }
 
 fn has<Id: PartialEq>(named: &[(String, Id)], id: &Id) -> bool {
@@ -380,6 +390,11 @@ impl Names {
         if let Some(trigger) = &content.on_message {
             let param = "on_message.channel_id".to_owned();
             names.channels.push((param, trigger.channel_id));
+            for (n, hook) in trigger.hook_ids.iter().enumerate() {
+                names
+                    .hooks
+                    .push((format!("on_message.hook_ids[{n}]"), *hook));
+            }
         }
         for (path, step) in with_paths(&content.steps) {
             match &step.work {
@@ -407,6 +422,19 @@ async fn is_visible(c: &mut Conn, actor: &Actor<'_>, channel: ChannelId) -> Resu
         ")"
     ))
     .bind(channel)
+    .bind(actor.workspace)
+    .bind(actor.user)
+    .value()
+    .await
+}
+
+async fn is_known_hook(c: &mut Conn, actor: &Actor<'_>, hook: HookId) -> Result<bool, DbError> {
+    c.q(concat!(
+        "select exists (select 1 from hooks h where h.id = $1 and h.workspace_id = $2 and ",
+        is_in_visible_channel!("h.channel_id", "$3"),
+        ")"
+    ))
+    .bind(hook)
     .bind(actor.workspace)
     .bind(actor.user)
     .value()

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::{Array, Ref, Schema};
 
 use crate::{
-    ids::{AgentId, ChannelId, UserId},
+    ids::{AgentId, ChannelId, HookId, UserId},
     tasks::actions::NeededPerson,
     text_enum::text_enum,
 };
@@ -44,6 +44,9 @@ text_enum! {
         People = "people",
         /// Programs with an API key.
         Keys = "keys",
+        /// Bots that start a thread, with a webhook or a key.
+        Bots = "bots",
+        /// People and programs with an API key, but no bots.
         Any = "any",
     }
 }
@@ -62,6 +65,14 @@ pub struct OnMessage {
     /// words, every message does.
     #[serde(default)]
     pub words: Vec<String>,
+    /// With `from: bots`, only messages of these webhooks, at most 20; without any, messages of all bots.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 20)]
+    pub hook_ids: Vec<HookId>,
+    /// With `from: bots`, the maximum number of runs within 24 hours: 1 to 1,000; 50 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub daily_max: Option<i64>,
 }
 
 fn people() -> StartedBy {

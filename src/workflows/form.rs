@@ -9,7 +9,7 @@ use super::{
     WorkflowError,
     definition::{
         AgentStep, ApprovalStep, ConditionOp, ConditionStep, END, ForkPublisher, ForkStep, OnError,
-        OnMessage, OutputStep, ParallelStep, Step, StepKind, StepWork, WorkflowContent,
+        OnMessage, OutputStep, ParallelStep, StartedBy, Step, StepKind, StepWork, WorkflowContent,
         WorkflowStatus, is_step_id, pattern, with_paths,
     },
     template::{Variable, variables},
@@ -34,6 +34,9 @@ const WITH_UNITS_MAX: usize = 500;
 const BRANCHES: std::ops::RangeInclusive<usize> = 2..=5;
 const BRANCH_STEPS: std::ops::RangeInclusive<usize> = 1..=6;
 const WORDS_MAX: usize = 10;
+const HOOKS_MAX: usize = 20;
+/// Runs within 24 hours that messages of bots can start.
+const DAILY_MAX: std::ops::RangeInclusive<i64> = 1..=1000;
 const WORD_UNITS_MAX: usize = 60;
 /// Maximum wait in seconds: one week.
 const WAIT_S_MAX: u32 = 604_800;
@@ -300,6 +303,7 @@ fn check(content: &WorkflowContent) -> Result<(), WorkflowError> {
             format!("at most {WORDS_MAX} words of 1 to {WORD_UNITS_MAX} characters are allowed");
         return Err(invalid("on_message.words", rule));
     }
+    check_bots(content.on_message.as_ref())?;
     for (path, step) in with_paths(&content.steps) {
         let is_known =
             |agent: &AgentId| *agent == content.default_agent_id || content.agents.contains(agent);
@@ -311,6 +315,30 @@ fn check(content: &WorkflowContent) -> Result<(), WorkflowError> {
             let rule = "steps can only use agents of the workflow: add the agent to `agents` first";
             return Err(invalid(format!("{path}.{field}"), rule));
         }
+    }
+    Ok(())
+}
+
+/// Checks the fields of a trigger that only messages of bots use.
+fn check_bots(trigger: Option<&OnMessage>) -> Result<(), WorkflowError> {
+    let Some(trigger) = trigger else {
+        return Ok(());
+    };
+    if trigger.hook_ids.len() > HOOKS_MAX {
+        let rule = format!("at most {HOOKS_MAX} webhooks are allowed");
+        return Err(invalid("on_message.hook_ids", rule));
+    }
+    if trigger
+        .daily_max
+        .is_some_and(|max| !DAILY_MAX.contains(&max))
+    {
+        let rule = format!("a number from 1 to {} is allowed", DAILY_MAX.end());
+        return Err(invalid("on_message.daily_max", rule));
+    }
+    let has_bots_rules = !trigger.hook_ids.is_empty() || trigger.daily_max.is_some();
+    if has_bots_rules && trigger.from != StartedBy::Bots {
+        let rule = "`hook_ids` and `daily_max` need `from: bots`";
+        return Err(invalid("on_message.from", rule));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     auth::{Role, Scope},
     db::{Conn, DbError, is_visible_channel, now},
-    ids::{ChannelId, MessageId, RunId, ThreadId, WorkflowId, WorkspaceId},
+    ids::{BotId, ChannelId, HookId, MessageId, RunId, ThreadId, WorkflowId, WorkspaceId},
     inbox::{
         InboxSubject, InboxSubjectKind,
         notice::{Notice, open_for_admins},
@@ -24,8 +24,13 @@ use crate::{
 /// Maximum number of runs per minute that messages start for a workflow.
 const STARTED_MAX: i64 = 6;
 const STARTED_WITHIN: Duration = Duration::from_mins(1);
+/// Default for the number of runs that messages of bots start within a day.
+const DAILY_MAX: i64 = 50;
+const DAY: Duration = Duration::from_hours(24);
+/// Time for which a bot's message may answer a run of which the bot got an event.
+const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
 
-/// A message that a person or a program posted in the main line of a thread.
+/// A message that a person, a program, or a bot posted in the main line of a thread.
 #[derive(Debug, Clone, Copy)]
 pub struct PostedIn<'a> {
     pub workspace: WorkspaceId,
@@ -33,8 +38,21 @@ pub struct PostedIn<'a> {
     pub thread: ThreadId,
     pub message: MessageId,
     pub content: &'a str,
-    pub is_by_key: bool,
+    pub sender: MessageSender,
     pub starts_thread: bool,
+}
+
+/// Author of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageSender {
+    Person,
+    /// A program with a person's key.
+    Key,
+    Bot {
+        id: BotId,
+        /// The webhook, unless the program has a key of the bot.
+        hook: Option<HookId>,
+    },
 }
 
 /// Starts a run of each workflow that the message triggers, on behalf of the workflow's owner.
@@ -58,7 +76,17 @@ pub async fn start_for_message(c: &mut Conn, posted: PostedIn<'_>) -> Result<(),
             pause(c, &workflow).await?;
             continue;
         }
-        if count_started(c, workflow.id).await? >= STARTED_MAX {
+        let started = count_started(c, workflow.id, STARTED_WITHIN).await?;
+        let is_refused = started >= STARTED_MAX
+            || match posted.sender {
+                MessageSender::Bot { id, .. } => {
+                    let max = trigger.daily_max.unwrap_or(DAILY_MAX);
+                    count_started(c, workflow.id, DAY).await? >= max
+                        || is_answer(c, workflow.id, id).await?
+                }
+                MessageSender::Person | MessageSender::Key => false,
+            };
+        if is_refused {
             drop_message(c, workflow.id).await?;
             continue;
         }
@@ -85,10 +113,16 @@ pub async fn start_for_message(c: &mut Conn, posted: PostedIn<'_>) -> Result<(),
 }
 
 fn matches(trigger: &OnMessage, posted: &PostedIn<'_>, text: &FoldedText) -> bool {
-    let is_author = match trigger.from {
-        StartedBy::People => !posted.is_by_key,
-        StartedBy::Keys => posted.is_by_key,
-        StartedBy::Any => true,
+    let is_author = match (trigger.from, posted.sender) {
+        (StartedBy::People | StartedBy::Any, MessageSender::Person)
+        | (StartedBy::Keys | StartedBy::Any, MessageSender::Key) => true,
+        // Answers of a bot would start a run each.
+        (StartedBy::Bots, MessageSender::Bot { hook, .. }) => {
+            let hooks = &trigger.hook_ids;
+            let is_of = hooks.is_empty() || hook.is_some_and(|hook| hooks.contains(&hook));
+            posted.starts_thread && is_of
+        }
+        _ => false,
     };
     let words = &trigger.words;
     is_author
@@ -177,10 +211,27 @@ async fn pause(c: &mut Conn, workflow: &Workflow) -> Result<(), DbError> {
     Ok(())
 }
 
-async fn count_started(c: &mut Conn, workflow: WorkflowId) -> Result<i64, DbError> {
+/// Number of runs that messages have started within a time.
+async fn count_started(
+    c: &mut Conn,
+    workflow: WorkflowId,
+    within: Duration,
+) -> Result<i64, DbError> {
     c.q("select count(*) from runs where workflow_id = $1 and cause = 'message' and created_at > $2")
         .bind(workflow)
-        .bind(now() - STARTED_WITHIN)
+        .bind(now() - within)
+        .value()
+        .await
+}
+
+/// Checks whether the bot has just got a message from a thread of this workflow's runs, to which it may be answering.
+async fn is_answer(c: &mut Conn, workflow: WorkflowId, bot: BotId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from bot_deliveries d join bot_subscriptions s on s.bot_id = d.bot_id \
+         join events e on e.workspace_id = s.workspace_id and e.seq = d.seq join messages m on m.id = e.message_id \
+         join runs r on r.thread_id = m.thread_id where d.bot_id = $1 and d.created_at > $2 and r.workflow_id = $3)")
+        .bind(bot)
+        .bind(now() - ANSWERED_WITHIN)
+        .bind(workflow)
         .value()
         .await
 }
@@ -223,7 +274,7 @@ mod tests {
             thread: ThreadId::new(),
             message: MessageId::new(),
             content: "urgent",
-            is_by_key: false,
+            sender: MessageSender::Person,
             starts_thread: false,
         };
         let text = FoldedText::of(posted.content);
@@ -232,10 +283,12 @@ mod tests {
             from: StartedBy::People,
             new_threads_only: false,
             words: Vec::new(),
+            hook_ids: Vec::new(),
+            daily_max: None,
         };
         assert!(matches(&trigger, &posted, &text));
         let by_key = PostedIn {
-            is_by_key: true,
+            sender: MessageSender::Key,
             ..posted
         };
         assert!(!matches(&trigger, &by_key, &text));
@@ -251,8 +304,38 @@ mod tests {
         assert!(!matches(&roots, &posted, &text));
         let words = OnMessage {
             words: vec!["calm".to_owned()],
-            ..trigger
+            ..trigger.clone()
         };
         assert!(!matches(&words, &posted, &text));
+        let hook = HookId::new();
+        let by_bot = PostedIn {
+            sender: MessageSender::Bot {
+                id: BotId::new(),
+                hook: Some(hook),
+            },
+            starts_thread: true,
+            ..posted
+        };
+        let any = OnMessage {
+            from: StartedBy::Any,
+            ..trigger.clone()
+        };
+        assert!(!matches(&any, &by_bot, &text), "never bots");
+        let bots = OnMessage {
+            from: StartedBy::Bots,
+            ..trigger
+        };
+        assert!(matches(&bots, &by_bot, &text) && !matches(&bots, &posted, &text));
+        let answer = PostedIn {
+            starts_thread: false,
+            ..by_bot
+        };
+        assert!(!matches(&bots, &answer, &text));
+        let of_hook = |hook| OnMessage {
+            hook_ids: vec![hook],
+            ..bots.clone()
+        };
+        assert!(matches(&of_hook(hook), &by_bot, &text));
+        assert!(!matches(&of_hook(HookId::new()), &by_bot, &text));
     }
 }

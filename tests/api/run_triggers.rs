@@ -195,3 +195,78 @@ async fn a_manual_run_of_a_recipe_posts_the_decisions() {
     let output = text(&done, "/steps/0/output");
     assert!(!output.contains("Monday"), "since the last run: {output}");
 }
+
+/// Creates a webhook of #general; returns its ID and its path.
+async fn hook(t: &Team, name: &str) -> (String, String) {
+    let form = json!({"name": name, "channel_id": t.general});
+    let made = t.ada.post("/v1/hooks", form).await.is(201);
+    let url = text(&made, "/url");
+    let path = url[url.find("/hooks/").unwrap()..].to_owned();
+    (id(&made), path)
+}
+
+async fn send(t: &Team, path: &str, words: &str, key: &str) {
+    let message = json!({"text": words, "thread_key": key});
+    assert_eq!(t.bo.post(path, message).await.status, 200);
+}
+
+#[tokio::test]
+async fn bots_start_only_workflows_that_are_for_bots() {
+    for (from, expected) in [("people", 0), ("keys", 0), ("any", 0), ("bots", 1)] {
+        let t = team().await;
+        let flow = echo(&t.ada, &t.general, json!({"from": from})).await;
+        let (_, path) = hook(&t, "Alerts").await;
+        send(&t, &path, "@vibe Disk full", "disk").await;
+        let found = runs(&t.ada).await;
+        assert_eq!(found.len(), expected, "{from}");
+        let Some(run) = found.first() else { continue };
+        assert_eq!(run["requested_by"], json!(t.ada.id), "the owner");
+        reaches(&t.ada, &id(run), "completed").await;
+        // Neither an answer nor a message of a person starts one.
+        send(&t, &path, "Still full", "disk").await;
+        t.bo.start(&t.general, "By hand").await;
+        assert_eq!(runs(&t.ada).await.len(), 1);
+        assert_eq!(number(&t.ada.get(&flow).await.ok(), "/dropped"), 0);
+        let tasks = t.ada.get("/v1/tasks").await.ok();
+        let replies = list(&tasks, "/data")
+            .into_iter()
+            .filter(|task| task["kind"] == "reply");
+        assert_eq!(replies.count(), 0, "a mention by a bot is text");
+    }
+}
+
+#[tokio::test]
+async fn runs_for_bots_are_limited_to_webhooks_and_to_a_number_a_day() {
+    let t = team().await;
+    let (chosen, path) = hook(&t, "Alerts").await;
+    let (_, other) = hook(&t, "Builds").await;
+    let trigger = json!({"from": "bots", "hook_ids": [chosen], "daily_max": 2});
+    let flow = echo(&t.ada, &t.general, trigger).await;
+    send(&t, &other, "Built", "build").await;
+    assert!(runs(&t.ada).await.is_empty());
+    for n in 0..3 {
+        send(&t, &path, "Disk full", &format!("disk {n}")).await;
+    }
+    assert_eq!(runs(&t.ada).await.len(), 2);
+    assert_eq!(number(&t.ada.get(&flow).await.ok(), "/dropped"), 1);
+    for (fields, why) in [
+        (json!({"from": "any", "daily_max": 2}), "not for bots"),
+        (json!({"from": "bots", "daily_max": 0}), "no run"),
+        (
+            json!({"from": "bots", "hook_ids": ["hook_01k5t00000e008000000000000"]}),
+            "an unknown webhook",
+        ),
+    ] {
+        let mut trigger = json!({"channel_id": t.general});
+        trigger
+            .as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        let patch = json!({"on_message": trigger});
+        assert_eq!(
+            t.ada.patch(&flow, patch).await.refused(422),
+            "invalid_value",
+            "{why}"
+        );
+    }
+}

@@ -1,4 +1,4 @@
-//! Messages of bots. They never invoke an agent and start no workflow.
+//! Messages of bots. They never invoke an agent, and start only workflows whose owners chose that.
 
 use super::{
     insert::{NewMessage, insert_post},
@@ -26,10 +26,11 @@ use crate::{
     },
     db::{Conn, dialect, now},
     files,
-    ids::{BotId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{BotId, ChannelId, HookId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{EventType, NewEvent, log},
     tasks::queue,
     time::Timestamp,
+    workflows::on_message::{self, MessageSender, PostedIn},
 };
 
 /// A message by a bot.
@@ -43,6 +44,8 @@ pub struct BotPost<'a> {
     /// Title of a new thread.
     pub title: Option<&'a str>,
     pub bot: BotId,
+    /// The webhook, unless the program has a key of the bot.
+    pub hook: Option<HookId>,
     /// Creator of a new thread.
     pub creator: UserId,
     pub text: &'a Text,
@@ -142,6 +145,7 @@ async fn insert_with_key(
         parent: new.parent,
         title: new.title.as_deref(),
         bot,
+        hook: None,
         creator,
         text,
         may_notify: KEY_MENTIONS,
@@ -266,5 +270,18 @@ pub async fn post_as_bot(c: &mut Conn, post: BotPost<'_>) -> Result<Message, Cha
     };
     inbox::posted::open_for_message(c, &message, kind, to).await?;
     forks::on_message_posted(c, &message, audience).await?;
+    let posted = PostedIn {
+        workspace: post.workspace,
+        channel: post.channel,
+        thread,
+        message: message.id,
+        content: &message.content,
+        sender: MessageSender::Bot {
+            id: post.bot,
+            hook: post.hook,
+        },
+        starts_thread,
+    };
+    on_message::start_for_message(c, posted).await?;
     Ok(message)
 }

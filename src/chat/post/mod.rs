@@ -35,7 +35,7 @@ use crate::{
     model::has_visible,
     realtime::{EventType, NewEvent, hub::Conversation, log},
     tasks::{ChainStep, NewLink, NewTask, Task, TaskKind, TaskStatus, TaskTarget, queue},
-    workflows::on_message::{self, PostedIn},
+    workflows::on_message::{self, MessageSender, PostedIn},
 };
 
 mod by_agent;
@@ -629,7 +629,11 @@ async fn commit_post(
             thread: message.thread_id,
             message: message.id,
             content: &message.content,
-            is_by_key: actor.key.is_some(),
+            sender: if actor.key.is_some() {
+                MessageSender::Key
+            } else {
+                MessageSender::Person
+            },
             starts_thread: new_thread.is_some(),
         };
         on_message::start_for_message(c, posted).await?;

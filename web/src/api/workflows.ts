@@ -18,8 +18,11 @@ export type NewRun = S['RunForm'] & { client_id: string };
 export type Step = Workflow['steps'][number];
 export type StepKind = Step['kind'];
 export type StepOf<K extends StepKind> = Extract<Step, { kind: K }>;
+type StoredTrigger = NonNullable<Workflow['on_message']>;
+/** Fields that only messages of bots use; kept as they are. */
+type OfBots = 'hook_ids' | 'daily_max';
 /** Messages that start a run. */
-export type Trigger = Required<NonNullable<Workflow['on_message']>>;
+export type Trigger = Required<Omit<StoredTrigger, OfBots>> & Pick<StoredTrigger, OfBots>;
 
 const RUNS_MAX = 100;
 

@@ -26,6 +26,7 @@ export const FROM: Record<Trigger['from'], string> = {
   people: 'People',
   keys: 'Programs with an API key',
   any: 'People and programs',
+  bots: 'Bots',
 };
 export const ON_ERROR: Record<Step['on_error'], string> = {
   stop: 'Stop the run',
