@@ -1346,6 +1346,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     push::queue::delete_old(&state.db).await?;
     outgoing::delete_old(&state.db).await?;
     outgoing::delete_old_sockets(&state.db).await?;
+    outgoing::delete_old_calls(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {

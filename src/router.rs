@@ -47,6 +47,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::schedules::router())
         .merge(routes::hooks::router())
         .merge(routes::subscriptions::router())
+        .merge(routes::commands::router())
         .merge(routes::imports::router())
         .merge(routes::exports::router())
         .merge(routes::push::router())

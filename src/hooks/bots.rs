@@ -1,6 +1,7 @@
 //! Bots, their channels, and the keys with which programs act as them.
 
 use super::{
+    commands::set_commands,
     error::HookError,
     object::{Bot, BotForm, BotKey, BotWithKeys},
     pause::{find_subscription, remove_subscription},
@@ -92,6 +93,7 @@ pub async fn create_bot(c: &mut Conn, actor: &Actor<'_>, form: &BotForm) -> Resu
     for channel in &form.channel_ids {
         insert_channel(c, id, *channel).await?;
     }
+    set_commands(c, actor.workspace, id, &form.commands).await?;
     let bot = get_shown(c, actor, id).await?;
     let data = serde_json::json!({
         "name": bot.name, "scopes": bot.scopes, "show_emails": bot.show_emails, "link_domains": bot.link_domains,

@@ -32,6 +32,12 @@ pub enum HookError {
     TooManyKeys(i64),
     #[error("the key does not exist")]
     KeyNotFound,
+    #[error("the command `/{0}` belongs to another bot: choose another name")]
+    CommandTaken(String),
+    #[error("no bot in this channel has this command")]
+    CommandNotFound,
+    #[error("{0} bot did not answer")]
+    NoAnswer(String),
     #[error("the bot has no subscription")]
     NoSubscription,
     #[error("the event does not exist, or was deleted after a week")]
@@ -62,7 +68,11 @@ impl From<HookError> for ApiError {
             E::RequestCut => make(StatusCode::CONFLICT, ErrorCode::RequestCut),
             E::Refused(_) => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue),
             E::TooManyKeys(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyKeys),
-            E::NoSubscription | E::DeliveryNotFound => {
+            E::CommandTaken(_) => {
+                make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("commands")
+            }
+            E::NoAnswer(_) => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::BotNoAnswer),
+            E::NoSubscription | E::DeliveryNotFound | E::CommandNotFound => {
                 make(StatusCode::NOT_FOUND, ErrorCode::NotFound)
             }
             E::NotVerified(_) => {

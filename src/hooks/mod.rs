@@ -7,6 +7,7 @@
 
 mod body;
 mod bots;
+mod commands;
 mod error;
 mod events;
 mod mrkdwn;
@@ -27,6 +28,7 @@ pub use bots::{
     add_to_channel, create_bot, create_key, delete_bot, delete_key, get_with_keys,
     remove_from_channel,
 };
+pub use commands::{CommandOwner, find_command};
 pub use error::{HookError, HookFault};
 pub use events::{
     BotDelivery, BotDeliveryState, BotEventFormat, BotEventKind, BotSubscription,
@@ -34,8 +36,8 @@ pub use events::{
     SubscriptionStatus,
 };
 pub use object::{
-    Bot, BotForm, BotKey, BotKeyForm, BotObject, BotPatch, BotStatus, BotWithKeys, Hook, HookForm,
-    HookObject, HookPatch, HookSecretForm, NewBotKey, NewHook,
+    Bot, BotCommand, BotForm, BotKey, BotKeyForm, BotObject, BotPatch, BotStatus, BotWithKeys,
+    Hook, HookForm, HookObject, HookPatch, HookSecretForm, NewBotKey, NewHook,
 };
 pub use pause::{find_subscription, pause_subscription, previous_secret_owner, secret_owner};
 pub use products::event_headers;

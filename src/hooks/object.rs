@@ -75,11 +75,29 @@ pub struct Bot {
     /// Domains, with their subdomains, for whose links the bot can add previews to messages.
     #[schema(value_type = Vec<String>)]
     pub link_domains: Json<Vec<String>>,
+    /// Commands that people run in the bot's channels.
+    #[sqlx(skip)]
+    pub commands: Vec<BotCommand>,
     pub status: BotStatus,
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub last_used_at: Option<Timestamp>,
     pub version: i64,
+}
+
+/// A command of a bot: `/name`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BotCommand {
+    /// 1 to 32 lowercase letters, digits, `-`, and `_`; no other bot of the workspace can have it.
+    #[schema(min_length = 1, max_length = 32, example = "deploy")]
+    pub name: String,
+    /// At most 200 characters.
+    #[serde(default)]
+    pub description: String,
+    /// What can follow the command, such as `[service]`; at most 100 characters.
+    #[serde(default)]
+    pub usage: String,
 }
 
 /// A bot with its keys.
@@ -139,6 +157,10 @@ pub struct BotForm {
     #[serde(default)]
     #[schema(max_items = 20)]
     pub link_domains: Vec<String>,
+    /// At most 20.
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    pub commands: Vec<BotCommand>,
 }
 
 /// An address to which a program sends messages for a channel.
@@ -241,6 +263,10 @@ pub struct BotPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, max_items = 20)]
     pub link_domains: Option<Vec<String>>,
+    /// At most 20; replaces all.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false, max_items = 20)]
+    pub commands: Option<Vec<BotCommand>>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub status: Option<BotStatus>,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
+    commands::{add_commands, set_commands},
     error::HookError,
     object::{Bot, BotPatch, BotStatus, Hook, HookForm, HookObject, HookPatch},
     pause::resume_subscription,
@@ -77,7 +78,7 @@ pub async fn workspace_of_bot(c: &mut Conn, id: BotId) -> Result<Option<Workspac
     Ok(row.map(|row| row.0))
 }
 
-/// Sets the channels of bots that the actor can read.
+/// Sets the channels of bots that the actor can read, and the commands of the bots.
 ///
 /// # Errors
 /// Only database errors.
@@ -100,10 +101,10 @@ pub(super) async fn add_channels(
     for (bot, channel) in rows {
         by_bot.entry(bot).or_default().push(channel);
     }
-    for bot in bots {
+    for bot in &mut *bots {
         bot.channel_ids = by_bot.remove(&bot.id).unwrap_or_default();
     }
-    Ok(())
+    add_commands(c, actor.workspace, bots).await
 }
 
 /// All bots of the workspace, oldest first.
@@ -634,6 +635,9 @@ pub async fn patch_bot(
         .bind(domains)
         .run()
         .await?;
+    if let Some(commands) = &patch.commands {
+        set_commands(c, actor.workspace, id, commands).await?;
+    }
     if patch.status == Some(BotStatus::Active) {
         resume_subscription(c, actor.workspace, id).await?;
     }

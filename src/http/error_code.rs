@@ -24,6 +24,7 @@ text_enum! {
         BadKey = "bad_key",
         BareModelOff = "bare_model_off",
         BaseArchived = "base_archived",
+        BotNoAnswer = "bot_no_answer",
         BotNotFound = "bot_not_found",
         BotPaused = "bot_paused",
         BodyTooLarge = "body_too_large",

@@ -10,7 +10,7 @@ use crate::{
         messages::{Mention, MentionKind, Message, emoji_name, find_message},
     },
     db::{Conn, DbError, Json},
-    hooks::{BotEventFormat, BotEventKind, slack_ts},
+    hooks::{BotEventFormat, BotEventKind, BotTransport, SubscriptionStatus, slack_ts},
     ids::{BotDeliveryId, BotId, ChannelId, MessageId, UserId, WorkspaceId},
     slack::{self, Direct, ThreadFacts},
     time::Timestamp,
@@ -23,6 +23,8 @@ pub(super) struct Subscriber {
     pub(super) workspace_id: WorkspaceId,
     pub(super) url: Option<String>,
     pub(super) format: BotEventFormat,
+    pub(super) transport: BotTransport,
+    pub(super) status: SubscriptionStatus,
     /// Until then, the previous secret signs, too.
     pub(super) previous_until: Option<Timestamp>,
     handle: String,
@@ -34,7 +36,7 @@ pub(super) async fn find_subscriber(
     c: &mut Conn,
     id: BotId,
 ) -> Result<Option<Subscriber>, DbError> {
-    c.q("select s.bot_id, s.workspace_id, s.url, s.format, s.previous_until, b.handle, b.show_emails, b.link_domains \
+    c.q("select s.bot_id, s.workspace_id, s.url, s.format, s.transport, s.status, s.previous_until, b.handle, b.show_emails, b.link_domains \
          from bot_subscriptions s join bots b on b.id = s.bot_id where s.bot_id = $1")
         .bind(id)
         .opt()

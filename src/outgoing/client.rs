@@ -23,11 +23,14 @@ const SHOWN_MAX: usize = 200;
 const CLIENTS_MAX: usize = 64;
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
+pub(super) const CONTENT_JSON: &str = "application/json";
+
 /// A signed event.
 pub(super) struct SignedRequest {
     pub(super) url: Url,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Vec<u8>,
+    pub(super) content_type: &'static str,
 }
 
 /// Answer of a program.
@@ -127,7 +130,7 @@ impl ProgramClient {
         };
         let mut sent = client
             .post(request.url)
-            .header(CONTENT_TYPE, "application/json");
+            .header(CONTENT_TYPE, request.content_type);
         for (name, value) in request.headers {
             sent = sent.header(name, value);
         }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, Db, DbError, now},
+    db::{Conn, Db, DbError, Json, now},
     hooks::{BotDeliveryState, BotEventKind},
     ids::{BotDeliveryId, BotId},
     time::Timestamp,
@@ -157,6 +158,83 @@ pub(super) async fn acknowledge(
         .bind(BotDeliveryState::Sent)
         .run()
         .await
+}
+
+/// Stores a command for the sockets of a bot.
+pub(super) async fn insert_call(
+    c: &mut Conn,
+    id: BotDeliveryId,
+    bot: BotId,
+    body: &Value,
+) -> Result<(), DbError> {
+    c.q("insert into bot_calls (id, bot_id, body, is_taken, created_at) values ($1, $2, $3, FALSE, $4)")
+        .bind(id)
+        .bind(bot)
+        .bind(Json(body.clone()))
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn has_calls(c: &mut Conn, bot: BotId, since: Timestamp) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from bot_calls where bot_id = $1 and is_taken = FALSE and created_at > $2)")
+        .bind(bot)
+        .bind(since)
+        .value()
+        .await
+}
+
+/// Takes commands for a socket that is still open.
+pub(super) async fn take_calls(
+    c: &mut Conn,
+    socket: BotSocketId,
+    since: Timestamp,
+) -> Result<Vec<(BotDeliveryId, Json<Value>)>, DbError> {
+    c.q("update bot_calls set is_taken = TRUE where id in (select k.id from bot_calls k join bot_sockets o on o.bot_id = k.bot_id \
+         where o.id = $1 and o.is_open and k.is_taken = FALSE and k.created_at > $2 order by k.created_at, k.id limit 10) \
+         and is_taken = FALSE returning id, body")
+        .bind(socket)
+        .bind(since)
+        .all()
+        .await
+}
+
+/// Stores the answer to a command of a bot.
+pub(super) async fn answer_call(
+    c: &mut Conn,
+    bot: BotId,
+    id: BotDeliveryId,
+    answer: &str,
+) -> Result<(), DbError> {
+    c.q("update bot_calls set answer = $3 where id = $1 and bot_id = $2")
+        .bind(id)
+        .bind(bot)
+        .bind(answer.to_owned())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// The answer to a command, once there is one.
+pub(super) async fn answer_of_call(
+    c: &mut Conn,
+    id: BotDeliveryId,
+) -> Result<Option<String>, DbError> {
+    let row: Option<(Option<String>,)> = c
+        .q("select answer from bot_calls where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.and_then(|row| row.0))
+}
+
+pub(super) async fn delete_call(c: &mut Conn, id: BotDeliveryId) -> Result<(), DbError> {
+    c.q("delete from bot_calls where id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// Outcome of an attempt.

@@ -8,13 +8,13 @@ use std::{
 
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
 use super::{
     body::{self, Subscriber},
-    client::{ProgramAnswer, ProgramClient, SignedRequest},
+    client::{CONTENT_JSON, ProgramAnswer, ProgramClient, SignedRequest},
     queue::{self, AttemptOutcome, DueBotDelivery},
     sign::{slack_signature, standard_signature},
 };
@@ -73,18 +73,19 @@ enum Attempt {
 }
 
 /// An event before it is signed.
-struct Unsigned<'a> {
-    format: BotEventFormat,
-    url: Url,
-    id: &'a str,
-    body: &'a Value,
+pub(super) struct Unsigned<'a> {
+    pub(super) format: BotEventFormat,
+    pub(super) url: Url,
+    pub(super) id: &'a str,
+    pub(super) body: String,
+    pub(super) content_type: &'static str,
     /// Number of failed attempts.
-    failures: i64,
+    pub(super) failures: i64,
 }
 
 impl Unsigned<'_> {
     fn sign(self, secrets: &[String]) -> SignedRequest {
-        let body = self.body.to_string().into_bytes();
+        let body = self.body.into_bytes();
         let at_s = now().unix_s();
         let headers = match self.format {
             BotEventFormat::Standard => vec![
@@ -112,6 +113,7 @@ impl Unsigned<'_> {
             url: self.url,
             headers,
             body,
+            content_type: self.content_type,
         }
     }
 }
@@ -130,7 +132,17 @@ impl EventSender {
     /// Looks for deliveries that were just inserted.
     pub fn wake(&self) {
         self.woken.notify_one();
+        self.announce();
+    }
+
+    /// Makes the sockets of this node look for events and commands.
+    pub(super) fn announce(&self) {
         self.inserted.send_modify(|n| *n += 1);
+    }
+
+    /// Signs and sends a request.
+    pub(super) async fn send(&self, request: Unsigned<'_>, secrets: &[String]) -> ProgramAnswer {
+        self.client.send(request.sign(secrets)).await
     }
 
     /// Changes whenever this node has inserted deliveries.
@@ -193,7 +205,8 @@ impl EventSender {
             format: BotEventFormat::Slack,
             url: url.clone(),
             id: "",
-            body: &body,
+            body: body.to_string(),
+            content_type: CONTENT_JSON,
             failures: 0,
         };
         self.client.send(request.sign(secrets)).await
@@ -229,7 +242,8 @@ impl EventSender {
                     format: subscriber.format,
                     url,
                     id: &id,
-                    body: &body,
+                    body: body.to_string(),
+                    content_type: CONTENT_JSON,
                     failures: 0,
                 };
                 self.client.send(request.sign(&known)).await
@@ -243,7 +257,7 @@ impl EventSender {
     }
 
     /// The secrets that sign, newest first.
-    async fn secrets_of(
+    pub(super) async fn secrets_of(
         &self,
         c: &mut Conn,
         subscriber: &Subscriber,
@@ -367,7 +381,8 @@ impl EventSender {
             format: subscriber.format,
             url,
             id: &id,
-            body: &built,
+            body: built.to_string(),
+            content_type: CONTENT_JSON,
             failures: delivery.attempt,
         };
         let answer = self.client.send(request.sign(&known)).await;

@@ -54,6 +54,13 @@ pub struct SocketEvent {
     pub body: Value,
 }
 
+/// A command for a socket.
+#[derive(Debug, Clone)]
+pub struct SocketCall {
+    pub id: BotDeliveryId,
+    pub body: Value,
+}
+
 /// Creates a ticket with which a program opens a socket.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ pub mod agents;
 pub mod auth;
 pub mod chat;
 pub mod chat_completions;
+pub mod commands;
 pub mod exports;
 pub mod files;
 pub mod forks;

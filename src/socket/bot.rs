@@ -135,9 +135,18 @@ async fn serve(ws: WebSocket, state: State, socket: BotSocket) {
     }
 }
 
-/// An event that the program has not acknowledged.
-struct SentEvent {
+/// Kind of an envelope.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EnvelopeKind {
+    Event,
+    /// The acknowledgment contains the answer.
+    Command,
+}
+
+/// An envelope that the program has not acknowledged.
+struct SentEnvelope {
     id: BotDeliveryId,
+    kind: EnvelopeKind,
     at: Instant,
 }
 
@@ -146,7 +155,7 @@ struct BotConnection {
     state: State,
     socket: BotSocket,
     /// Oldest first.
-    sent: VecDeque<SentEvent>,
+    sent: VecDeque<SentEnvelope>,
 }
 
 /// What a connection handles next.
@@ -188,7 +197,10 @@ impl BotConnection {
                     Ok(false) => return Ending::Disconnected("link_disabled"),
                     Err(()) => Err(()),
                 },
-                Turn::Look => self.send_events().await,
+                Turn::Look => match self.send_calls().await {
+                    Ok(()) => self.send_events().await,
+                    Err(()) => Err(()),
+                },
                 Turn::Received(Some(Ok(frame))) => {
                     heard = Instant::now();
                     match frame {
@@ -238,6 +250,35 @@ impl BotConnection {
         })
     }
 
+    fn remember(&mut self, id: BotDeliveryId, kind: EnvelopeKind) {
+        let at = Instant::now();
+        self.sent.push_back(SentEnvelope { id, kind, at });
+        if self.sent.len() > REMEMBERED_MAX {
+            self.sent.pop_front();
+        }
+    }
+
+    /// Sends commands, for whose answers people wait.
+    async fn send_calls(&mut self) -> Result<(), ()> {
+        let events = &self.state.events;
+        let calls = match events.take_calls(&self.state.db, &self.socket).await {
+            Ok(calls) => calls,
+            Err(e) => {
+                tracing::warn!(error = %e, "commands for a bot's socket could not be read; retrying");
+                return Ok(());
+            }
+        };
+        for call in calls {
+            self.remember(call.id, EnvelopeKind::Command);
+            let mut envelope = json!({
+                "type": "slash_commands", "envelope_id": call.id, "accepts_response_payload": true,
+            });
+            envelope["payload"] = call.body;
+            self.send(&envelope).await?;
+        }
+        Ok(())
+    }
+
     /// Sends events that are due, as long as few wait for an acknowledgment.
     async fn send_events(&mut self) -> Result<(), ()> {
         let waiting = self
@@ -261,13 +302,7 @@ impl BotConnection {
             }
         };
         for event in taken {
-            self.sent.push_back(SentEvent {
-                id: event.id,
-                at: Instant::now(),
-            });
-            if self.sent.len() > REMEMBERED_MAX {
-                self.sent.pop_front();
-            }
+            self.remember(event.id, EnvelopeKind::Event);
             let reason = if event.attempt == 0 { "" } else { "timeout" };
             let mut envelope = json!({
                 "type": "events_api", "envelope_id": event.id, "accepts_response_payload": false,
@@ -279,11 +314,13 @@ impl BotConnection {
         Ok(())
     }
 
-    /// Ends the delivery that a frame acknowledges. Returns false for a frame that is no acknowledgment.
+    /// Ends the delivery that a frame acknowledges, or stores the answer to a command. Returns false for a frame that is no acknowledgment.
     async fn acknowledge(&mut self, text: &str) -> bool {
         #[derive(Deserialize)]
         struct Acknowledgment {
             envelope_id: String,
+            #[serde(default)]
+            payload: Value,
         }
         let Ok(frame) = serde_json::from_str::<Acknowledgment>(text) else {
             return false;
@@ -291,14 +328,21 @@ impl BotConnection {
         let Ok(id) = BotDeliveryId::parse(&frame.envelope_id) else {
             return false;
         };
-        let known = self.sent.len();
-        self.sent.retain(|sent| sent.id != id);
-        if self.sent.len() == known {
+        let Some(sent) = self.sent.iter().find(|sent| sent.id == id) else {
             return true;
-        }
-        let (events, bot) = (&self.state.events, self.socket.bot);
-        if let Err(e) = events.acknowledge(&self.state.db, bot, id).await {
-            tracing::warn!(error = %e, "an acknowledgment of a bot was lost; the event is sent again");
+        };
+        let kind = sent.kind;
+        self.sent.retain(|sent| sent.id != id);
+        let (events, bot, db) = (&self.state.events, self.socket.bot, &self.state.db);
+        let stored = match kind {
+            EnvelopeKind::Event => events.acknowledge(db, bot, id).await,
+            EnvelopeKind::Command => {
+                let answer = frame.payload.to_string();
+                events.answer_call(db, bot, id, answer).await
+            }
+        };
+        if let Err(e) = stored {
+            tracing::warn!(error = %e, "an acknowledgment of a bot was lost");
         }
         true
     }

@@ -41,6 +41,7 @@ mod chat_completions;
 mod chats;
 mod citations;
 mod collaboration;
+mod commands;
 mod compaction;
 mod compaction_faults;
 mod context;

@@ -660,6 +660,19 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let key = w.ada.post(&keys, json!({"name": "CI"})).await.is(201);
             Call::delete(at(&bot).replace("{key_id}", &id(&key)))
         }
+        ("POST /v1/commands/{name}", _) => {
+            let bot = subscribed_bot(&w.ada, n).await;
+            let name = format!("deploy-{n}");
+            let commands = json!({"commands": [{"name": name}]});
+            let of_bot = format!("/v1/bots/{bot}");
+            w.ada.patch(&of_bot, commands).await.is(200);
+            let membership = format!("/v1/channels/{general}/bots/{bot}");
+            w.ada.put(&membership, json!({})).await.is(200);
+            Call::post(
+                format!("/v1/commands/{name}"),
+                json!({"channel_id": general}),
+            )
+        }
         ("PUT /v1/bots/{id}/subscription", _) => Call::put(
             at(&made_bot(&w.ada, n).await),
             json!({"transport": "socket", "events": ["message.created"]}),

@@ -151,8 +151,10 @@ impl Row {
             "POST /v1/mail/confirm"
             | "POST /v1/mail/unsubscribe"
             | "POST /v1/auth/reset/confirm" => Some(404),
-            // No identity provider answers.
-            "POST /v1/auth/oidc/{id}/start" | "POST /v1/identity-providers/{id}/try" => Some(503),
+            // No identity provider or bot answers.
+            "POST /v1/auth/oidc/{id}/start"
+            | "POST /v1/identity-providers/{id}/try"
+            | "POST /v1/commands/{name}" => Some(503),
             // No import is running or paused.
             "POST /v1/imports/{id}/pause" | "POST /v1/imports/{id}/resume" => Some(409),
             // No sign-in waits for a password.

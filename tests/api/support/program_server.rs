@@ -22,6 +22,8 @@ use super::within;
 #[derive(Debug, Clone)]
 pub enum ProgramAnswer {
     Status(u16),
+    /// 200 with this text.
+    Text(&'static str),
     RetryAfter(u16, u64),
     /// It repeats the challenge of a verification.
     Challenge,
@@ -73,13 +75,13 @@ async fn receive(
         headers: headers.collect(),
         body: body.to_vec(),
     };
-    let challenge = event.json()["challenge"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
+    // Commands for Slack are forms.
+    let body: Value = serde_json::from_slice(&event.body).unwrap_or_default();
+    let challenge = body["challenge"].as_str().unwrap_or_default().to_owned();
     shared.received.send_modify(|received| received.push(event));
     match answer {
         None => StatusCode::OK.into_response(),
+        Some(ProgramAnswer::Text(text)) => text.into_response(),
         Some(ProgramAnswer::Challenge) => challenge.into_response(),
         Some(ProgramAnswer::Status(status)) => {
             StatusCode::from_u16(status).unwrap().into_response()

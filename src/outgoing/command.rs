@@ -1,0 +1,313 @@
+//! Commands: requests to a bot's program that a person waits for. They are sent at once and never again.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+use super::{
+    body::{self, Subscriber},
+    client::CONTENT_JSON,
+    queue::{self, BotSocketId},
+    sender::{EventSender, Unsigned},
+    sockets::{BotSocket, SocketCall},
+};
+use crate::{
+    auth::AuthError,
+    chat::messages::MessageMetadata,
+    db::{Conn, Db, DbError, now},
+    hooks::{BotEventFormat, BotTransport, HookError, Incoming, SubscriptionStatus},
+    ids::{BotDeliveryId, BotId, ChannelId, ThreadId, UserId},
+    outbound::Url,
+    slack::{self, Direct},
+};
+
+/// Time in which a program answers.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
+/// Interval between looks for the answer of a program on another node's socket.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time after which the row of a call is deleted, if its process died.
+const KEPT: Duration = Duration::from_mins(1);
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// A command that a person ran.
+#[derive(Debug, Clone)]
+pub struct CommandCall {
+    pub bot: BotId,
+    pub bot_name: String,
+    /// Without the slash.
+    pub command: String,
+    pub text: String,
+    pub channel: ChannelId,
+    pub thread: Option<ThreadId>,
+    pub user: UserId,
+    pub user_name: String,
+}
+
+/// What a program answered.
+#[derive(Debug, Clone)]
+pub struct CommandReply {
+    format: BotEventFormat,
+    text: String,
+}
+
+/// People who see an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyAudience {
+    /// The person who ran the command.
+    Person,
+    Conversation,
+}
+
+/// An answer that is shown.
+#[derive(Debug, Clone)]
+pub struct CommandAnswer {
+    /// Markdown.
+    pub content: String,
+    pub metadata: MessageMetadata,
+    pub audience: ReplyAudience,
+}
+
+impl CommandReply {
+    /// Reads the answer: JSON with `text` and `response_type`, or a text. Returns `None` if there is nothing to show.
+    pub fn read(&self) -> Option<CommandAnswer> {
+        let text = self.text.trim();
+        let value = match serde_json::from_str(text) {
+            Ok(Value::Object(members)) => members,
+            Ok(Value::Null) => return None,
+            _ => Map::from_iter([("text".to_owned(), json!(text))]),
+        };
+        let is_public = value.get("response_type").and_then(Value::as_str) == Some("in_channel");
+        let audience = if is_public {
+            ReplyAudience::Conversation
+        } else {
+            ReplyAudience::Person
+        };
+        let (content, metadata) = match self.format {
+            BotEventFormat::Slack => {
+                let incoming = Incoming::slack(&Value::Object(value)).ok()?;
+                (incoming.content, incoming.metadata)
+            }
+            BotEventFormat::Standard => {
+                let text = value.get("text").and_then(Value::as_str)?;
+                (text.to_owned(), MessageMetadata::default())
+            }
+        };
+        let content = content.trim().to_owned();
+        (!content.is_empty()).then_some(CommandAnswer {
+            content,
+            metadata,
+            audience,
+        })
+    }
+}
+
+/// Members of a command in Slack's format.
+fn slack_members(subscriber: &Subscriber, call: &CommandCall) -> Vec<(&'static str, String)> {
+    vec![
+        ("token", String::new()),
+        ("team_id", slack::team_id(subscriber.workspace_id)),
+        ("channel_id", slack::channel_id(call.channel, Direct::No)),
+        ("user_id", slack::user_id(call.user.0)),
+        ("user_name", call.user_name.clone()),
+        ("command", format!("/{}", call.command)),
+        ("text", call.text.clone()),
+        ("api_app_id", slack::bot_id(call.bot).replacen('B', "A", 1)),
+        ("is_enterprise_install", "false".to_owned()),
+    ]
+}
+
+/// The body of a command in JSON.
+fn json_body(subscriber: &Subscriber, call: &CommandCall) -> Value {
+    match subscriber.format {
+        BotEventFormat::Standard => json!({
+            "type": "command", "timestamp": now(),
+            "data": {
+                "command": call.command, "text": call.text, "channel_id": call.channel, "thread_id": call.thread,
+                "user_id": call.user, "workspace_id": subscriber.workspace_id,
+            },
+        }),
+        BotEventFormat::Slack => {
+            let members = slack_members(subscriber, call).into_iter();
+            members
+                .map(|(name, value)| (name.to_owned(), Value::String(value)))
+                .collect::<Map<String, Value>>()
+                .into()
+        }
+    }
+}
+
+/// The body of a command in Slack's format as a form.
+fn form_body(subscriber: &Subscriber, call: &CommandCall) -> Option<String> {
+    let mut form = Url::parse("http://form.invalid/").ok()?;
+    form.query_pairs_mut()
+        .extend_pairs(slack_members(subscriber, call));
+    form.query().map(str::to_owned)
+}
+
+impl EventSender {
+    /// Sends a command to the bot's program, and waits for its answer.
+    ///
+    /// # Errors
+    /// `NoAnswer`, or database errors.
+    pub async fn command(&self, db: &Db, call: &CommandCall) -> Result<CommandReply, HookError> {
+        let no_answer = || HookError::NoAnswer(call.bot_name.clone());
+        let mut c = db.read().await?;
+        let subscriber = body::find_subscriber(&mut c, call.bot).await?;
+        let subscriber = subscriber
+            .filter(|subscriber| subscriber.status == SubscriptionStatus::Active)
+            .ok_or_else(no_answer)?;
+        let answered = match subscriber.transport {
+            BotTransport::Http => {
+                let known = self.secrets_of(&mut c, &subscriber).await;
+                drop(c);
+                let known = known.map_err(AuthError::from)?;
+                self.command_to_address(&subscriber, call, &known).await
+            }
+            BotTransport::Socket => {
+                drop(c);
+                self.command_to_socket(db, &subscriber, call).await?
+            }
+        };
+        Ok(CommandReply {
+            format: subscriber.format,
+            text: answered.ok_or_else(no_answer)?,
+        })
+    }
+
+    async fn command_to_address(
+        &self,
+        subscriber: &Subscriber,
+        call: &CommandCall,
+        known: &[String],
+    ) -> Option<String> {
+        let url = Url::parse(subscriber.url.as_deref()?).ok()?;
+        let (body, content_type) = match subscriber.format {
+            BotEventFormat::Standard => (json_body(subscriber, call).to_string(), CONTENT_JSON),
+            BotEventFormat::Slack => (form_body(subscriber, call)?, FORM),
+        };
+        let id = BotDeliveryId::new().to_string();
+        let request = Unsigned {
+            format: subscriber.format,
+            url,
+            id: &id,
+            body,
+            content_type,
+            failures: 0,
+        };
+        let sent = timeout(ANSWERED_WITHIN, self.send(request, known)).await;
+        let answer = sent.ok()?;
+        answer.is_success().then_some(answer.text)
+    }
+
+    /// Stores a command for the sockets of the program, and waits until one of them has stored the answer.
+    async fn command_to_socket(
+        &self,
+        db: &Db,
+        subscriber: &Subscriber,
+        call: &CommandCall,
+    ) -> Result<Option<String>, DbError> {
+        let (id, bot, body) = (BotDeliveryId::new(), call.bot, json_body(subscriber, call));
+        db.write(Uuid::nil(), async move |c: &mut Conn| {
+            queue::insert_call(c, id, bot, &body).await
+        })
+        .await?;
+        self.announce();
+        let until = Instant::now() + ANSWERED_WITHIN;
+        let mut answer = None;
+        while answer.is_none() && Instant::now() < until {
+            sleep(LOOK_EVERY).await;
+            answer = queue::answer_of_call(&mut db.read().await?, id).await?;
+        }
+        db.write(Uuid::nil(), async move |c: &mut Conn| {
+            queue::delete_call(c, id).await
+        })
+        .await?;
+        Ok(answer)
+    }
+
+    /// Takes commands for a socket, each of which goes to one socket.
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub async fn take_calls(
+        &self,
+        db: &Db,
+        socket: &BotSocket,
+    ) -> Result<Vec<SocketCall>, DbError> {
+        let (id, bot): (BotSocketId, BotId) = (socket.id, socket.bot);
+        let since = now() - ANSWERED_WITHIN;
+        if !queue::has_calls(&mut db.read().await?, bot, since).await? {
+            return Ok(Vec::new());
+        }
+        let taken = db
+            .write(Uuid::nil(), async move |c: &mut Conn| {
+                queue::take_calls(c, id, since).await
+            })
+            .await?;
+        let calls = taken.into_iter();
+        Ok(calls
+            .map(|(id, body)| SocketCall { id, body: body.0 })
+            .collect())
+    }
+
+    /// Stores the answer of a program to a command.
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub async fn answer_call(
+        &self,
+        db: &Db,
+        bot: BotId,
+        id: BotDeliveryId,
+        answer: String,
+    ) -> Result<(), DbError> {
+        db.write(Uuid::nil(), async move |c: &mut Conn| {
+            queue::answer_call(c, bot, id, &answer).await
+        })
+        .await
+    }
+}
+
+/// Deletes calls whose processes died.
+///
+/// # Errors
+/// Only database errors.
+pub async fn delete_old_calls(db: &Db) -> Result<(), DbError> {
+    db.delete_expired(
+        now() - KEPT,
+        "select exists (select 1 from bot_calls where created_at < $1)",
+        "delete from bot_calls where id in (select id from bot_calls where created_at < $1 order by created_at, id limit $2)",
+    )
+    .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_json_or_text() {
+        let read = |format, text: &str| {
+            let reply = CommandReply {
+                format,
+                text: text.to_owned(),
+            };
+            reply.read().map(|answer| (answer.content, answer.audience))
+        };
+        let (standard, slack) = (BotEventFormat::Standard, BotEventFormat::Slack);
+        let person = |text: &str| Some((text.to_owned(), ReplyAudience::Person));
+        for empty in ["", "  ", "null", "{}", r#"{"text": ""}"#] {
+            assert_eq!(read(standard, empty), None, "{empty}");
+            assert_eq!(read(slack, empty), None, "{empty}");
+        }
+        assert_eq!(read(standard, "**Done**"), person("**Done**"));
+        assert_eq!(read(slack, r#"{"text": "*Done*"}"#), person("**Done**"));
+        let public = r#"{"response_type": "in_channel", "text": "Done"}"#;
+        let expected = Some(("Done".to_owned(), ReplyAudience::Conversation));
+        assert_eq!(read(standard, public), expected);
+        assert_eq!(read(slack, public), expected);
+    }
+}

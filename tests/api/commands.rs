@@ -1,0 +1,182 @@
+//! Commands of bots: who can run them, and what becomes of the program's answer.
+
+use futures::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio_tungstenite::{connect_async, tungstenite::Message};
+
+use crate::support::{
+    ProgramAnswer, ProgramServer, SECRET_KEY, Team, id, team_with, text, visitor, within,
+};
+
+/// A bot in #general with the command `/deploy`.
+struct Commanded {
+    t: Team,
+    server: ProgramServer,
+    bot: String,
+}
+
+async fn commanded() -> Commanded {
+    let server = ProgramServer::start().await;
+    let t = team_with(&[("HOOK_ALLOW", server.host()), ("SECRET_KEY", SECRET_KEY)]).await;
+    let form = json!({"name": "Deploy", "channel_ids": [t.general],
+        "commands": [{"name": "deploy", "usage": "[service]"}]});
+    let bot = t.ada.post("/v1/bots", form).await.is(201);
+    assert_eq!(bot["commands"][0]["usage"], "[service]");
+    Commanded {
+        bot: id(&bot),
+        t,
+        server,
+    }
+}
+
+impl Commanded {
+    async fn subscribe(&self, form: Value) {
+        let path = format!("/v1/bots/{}/subscription", self.bot);
+        self.t.ada.put(&path, form).await.is(200);
+    }
+
+    fn form(&self) -> Value {
+        json!({"channel_id": self.t.general, "text": "web now"})
+    }
+}
+
+const DEPLOY: &str = "/v1/commands/deploy";
+
+#[tokio::test]
+async fn the_answer_to_a_command_is_for_the_person_or_for_everyone() {
+    let r = commanded().await;
+    let url = r.server.url("program");
+    r.subscribe(json!({"url": url, "events": ["app_mention"]}))
+        .await;
+    r.server.answer(
+        "program",
+        [
+            ProgramAnswer::Text("On **it**"),
+            ProgramAnswer::Text(r#"{"response_type": "in_channel", "text": "Deployed for @bo"}"#),
+            ProgramAnswer::Status(200),
+            ProgramAnswer::Status(500),
+        ],
+    );
+    let thread = r.t.bo.thread(&r.t.general, "The day").await;
+    let answered = r.t.bo.post(DEPLOY, r.form()).await.is(200);
+    assert_eq!(answered, json!({"message": null, "text": "On **it**"}));
+    let sent = r.server.events("program", 1).await[0].json();
+    assert_eq!(sent["type"], "command");
+    assert_eq!(sent["data"]["command"], "deploy");
+    assert_eq!(sent["data"]["text"], "web now");
+    assert_eq!(sent["data"]["user_id"], json!(r.t.bo.id));
+    let in_thread = json!({"thread_id": thread});
+    let answered = r.t.bo.post(DEPLOY, in_thread.clone()).await.is(200);
+    assert_eq!(answered["text"], Value::Null);
+    assert_eq!(answered["message"]["author"]["id"], json!(r.bot));
+    assert_eq!(
+        r.t.bo.contents(&thread).await,
+        ["The day", "Deployed for @bo"]
+    );
+    let silent = r.t.bo.post(DEPLOY, in_thread).await.is(200);
+    assert_eq!(silent, json!({"message": null, "text": null}));
+    let failed = r.t.bo.post(DEPLOY, r.form()).await;
+    assert!(
+        failed.text.contains("Deploy bot did not answer"),
+        "{}",
+        failed.text
+    );
+    assert_eq!(failed.refused(503), "bot_no_answer");
+    assert_eq!(r.server.received("program").len(), 4, "never sent again");
+}
+
+#[tokio::test]
+async fn commands_exist_only_in_the_channels_of_their_bot() {
+    let r = commanded().await;
+    let unsubscribed = r.t.bo.post(DEPLOY, r.form()).await;
+    assert_eq!(unsubscribed.refused(503), "bot_no_answer");
+    let hidden = r.t.bo.private_channel("hidden", &[]).await;
+    let elsewhere = json!({"channel_id": hidden});
+    let absent = r.t.bo.post(DEPLOY, elsewhere.clone()).await;
+    assert_eq!(absent.refused(404), "not_found");
+    let unseen = r.t.ada.post(DEPLOY, elsewhere).await;
+    assert_eq!(unseen.refused(404), "channel_not_found");
+    let unknown = r.t.bo.post("/v1/commands/other", r.form()).await;
+    assert_eq!(unknown.refused(404), "not_found");
+    let nowhere = r.t.bo.post(DEPLOY, json!({"text": "x"})).await;
+    assert_eq!(nowhere.refused(422), "invalid_value");
+    let other = json!({"name": "Other", "commands": [{"name": "deploy"}]});
+    let taken = r.t.ada.post("/v1/bots", other).await;
+    assert_eq!(taken.refused(409), "name_taken");
+    let path = format!("/v1/bots/{}", r.bot);
+    for commands in [
+        json!([{"name": "Deploy"}]),
+        json!([{"name": ""}]),
+        json!([{"name": "a"}, {"name": "a"}]),
+        json!([{"name": "a", "usage": "x".repeat(101)}]),
+    ] {
+        let refused = r.t.ada.patch(&path, json!({"commands": commands})).await;
+        assert_eq!(refused.refused(422), "invalid_value", "{commands}");
+    }
+    let kept = r.t.bo.get(&path).await.ok();
+    assert_eq!(kept["commands"][0]["name"], "deploy");
+    r.t.ada.patch(&path, json!({"commands": []})).await.is(200);
+    let removed = r.t.bo.post(DEPLOY, r.form()).await;
+    assert_eq!(removed.refused(404), "not_found");
+}
+
+#[tokio::test]
+async fn a_program_for_slack_gets_a_command_as_a_form() {
+    let r = commanded().await;
+    r.server.answer(
+        "slack",
+        [
+            ProgramAnswer::Challenge,
+            ProgramAnswer::Text(r#"{"text": "*Done*"}"#),
+        ],
+    );
+    let url = r.server.url("slack");
+    r.subscribe(json!({"url": url, "format": "slack", "events": ["app_mention"]}))
+        .await;
+    let answered = r.t.bo.post(DEPLOY, r.form()).await.is(200);
+    assert_eq!(answered["text"], "**Done**");
+    let sent = &r.server.events("slack", 2).await[1];
+    assert_eq!(
+        sent.headers["content-type"],
+        "application/x-www-form-urlencoded"
+    );
+    let form = String::from_utf8(sent.body.clone()).unwrap();
+    assert!(form.contains("command=%2Fdeploy"), "{form}");
+    assert!(form.contains("text=web+now"), "{form}");
+    assert!(sent.headers.contains_key("x-slack-signature"));
+}
+
+#[tokio::test]
+async fn a_socket_gets_a_command_and_answers_with_its_acknowledgment() {
+    let r = commanded().await;
+    r.subscribe(json!({"transport": "socket", "format": "slack", "events": ["app_mention"]}))
+        .await;
+    let keys = format!("/v1/bots/{}/keys", r.bot);
+    let key = r.t.ada.post(&keys, json!({"name": "App"})).await.is(201);
+    let program = visitor(&r.t.app.base).with_key(&text(&key, "/key"));
+    let opened = program.post("/api/apps.connections.open", json!({})).await;
+    let address = text(&opened.is(200), "/url");
+    let (mut ws, _) = within("a socket to open", connect_async(address))
+        .await
+        .unwrap();
+    let answering = async {
+        loop {
+            let frame = within("a frame", ws.next()).await.unwrap().unwrap();
+            let Message::Text(frame) = frame else {
+                continue;
+            };
+            let envelope: Value = serde_json::from_str(&frame).unwrap();
+            if envelope["type"] != "slash_commands" {
+                continue;
+            }
+            assert_eq!(envelope["payload"]["command"], "/deploy");
+            assert_eq!(envelope["payload"]["text"], "web now");
+            let answer = json!({"envelope_id": envelope["envelope_id"], "payload": {"text": "Hi"}});
+            ws.send(Message::text(answer.to_string())).await.unwrap();
+            return;
+        }
+    };
+    let (answered, ()) = tokio::join!(r.t.bo.post(DEPLOY, r.form()), answering);
+    assert_eq!(answered.is(200)["text"], "Hi");
+    assert_eq!(r.t.app.place.count("bot_calls").await, 0);
+}
