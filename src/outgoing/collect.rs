@@ -29,6 +29,8 @@ const SEARCHED_AT_ONCE: i64 = 2000;
 /// Positions are stored although the bot gets nothing after this number of events, and after this time.
 const STORED_AFTER: i64 = 1000;
 const STORED_EVERY: Duration = Duration::from_mins(1);
+/// Interval at which waiting deliveries are counted.
+const COUNTED_EVERY: Duration = Duration::from_secs(10);
 
 /// Result of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +91,8 @@ impl Move {
 #[derive(Debug, Default)]
 pub struct Collector {
     read: HashMap<BotId, ReadThrough>,
+    /// Time at which the waiting deliveries were counted.
+    counted_at: Option<Instant>,
 }
 
 impl Collector {
@@ -118,7 +122,22 @@ impl Collector {
             self.read.clear();
             return Ok(Round::Unused);
         }
+        self.count(db).await?;
         Ok(round)
+    }
+
+    /// Sets the metric of waiting deliveries, from time to time.
+    async fn count(&mut self, db: &Db) -> Result<(), DbError> {
+        if self
+            .counted_at
+            .is_none_or(|at| at.elapsed() >= COUNTED_EVERY)
+        {
+            let waiting = queue::count_waiting(&mut db.read().await?).await?;
+            let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+            metrics::gauge!("openvibe_hook_deliveries_waiting").set(f64::from(waiting));
+            self.counted_at = Some(Instant::now());
+        }
+        Ok(())
     }
 
     /// Reads the next events for a subscription. Returns `None` if there is nothing to store.

@@ -71,6 +71,13 @@ pub(super) async fn has_subscriptions(c: &mut Conn) -> Result<bool, DbError> {
         .await
 }
 
+/// Number of deliveries that have not ended.
+pub(super) async fn count_waiting(c: &mut Conn) -> Result<i64, DbError> {
+    c.q("select count(*) from bot_deliveries where due_at is not null")
+        .value()
+        .await
+}
+
 /// A delivery that is being sent.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub(super) struct DueBotDelivery {

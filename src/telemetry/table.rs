@@ -144,6 +144,14 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(&[&["sent"], &["later"], &["dead"], &["skipped"]]),
     metric(
+        "openvibe_hook_deliveries_waiting",
+        &[],
+        Kind::Gauge,
+        Unit::Count,
+        "events that wait for bots, on the node that runs the jobs",
+    )
+    .there_from_start(ONCE),
+    metric(
         "openvibe_bot_sockets",
         &[],
         Kind::Gauge,

@@ -469,3 +469,82 @@ async fn addresses_and_settings_are_checked() {
     assert_eq!(p.count("secrets").await, 0);
     p.t.ada.delete(&path).await.refused(404);
 }
+
+#[tokio::test]
+async fn links_reactions_and_members_are_events_without_addresses() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    let path = format!("/v1/bots/{}", bot.id);
+    let domains = json!({"link_domains": ["example.org"]});
+    p.t.ada.patch(&path, domains).await.is(200);
+    let events = json!(["link_shared", "reaction.added", "member.joined"]);
+    p.subscribe(&bot, "deploy", json!({"events": events})).await;
+    let posted =
+        p.t.bo
+            .start(&p.t.general, "See https://docs.example.org/x.")
+            .await;
+    let message = text(&posted, "/message/id");
+    let reaction = format!("/v1/messages/{message}/reactions/%F0%9F%91%8D");
+    p.t.bo.put(&reaction, json!({})).await.is(200);
+    p.t.app.join(&p.t.ada, "Cy", "member").await;
+    let events = p.server.events("deploy", 3).await;
+    let of = |kind: &str| {
+        let mut all = events.iter().map(ReceivedEvent::json);
+        all.find(|event| event["type"] == kind)
+            .unwrap_or_else(|| panic!("no {kind}"))
+    };
+    assert_eq!(
+        of("link_shared")["data"]["links"],
+        json!([{"domain": "example.org", "url": "https://docs.example.org/x"}])
+    );
+    assert_eq!(of("reaction.added")["data"]["user_id"], json!(p.t.bo.id));
+    let joined = of("member.joined");
+    assert_eq!(joined["data"]["member"]["name"], "Cy");
+    assert_eq!(joined["data"]["member"]["email"], Value::Null);
+    let shown = json!({"show_emails": true});
+    p.t.ada.patch(&path, shown).await.is(200);
+    p.t.app.join(&p.t.ada, "Dee", "member").await;
+    let events = p.server.events("deploy", 4).await;
+    let email = &events[3].json()["data"]["member"]["email"];
+    assert!(email.is_string(), "{email}");
+}
+
+#[tokio::test]
+async fn a_subscription_can_be_limited_to_channels() {
+    let p = programs().await;
+    let other = p.t.ada.post("/v1/channels", json!({"name": "other"})).await;
+    let other = id(&other.is(201));
+    let bot = p.robot("Deploy").await;
+    let membership = format!("/v1/channels/{other}/bots/{}", bot.id);
+    p.t.ada.put(&membership, json!({})).await.is(200);
+    p.subscribe(&bot, "deploy", json!({"channel_ids": [other]}))
+        .await;
+    p.t.ada.start(&p.t.general, "Elsewhere").await;
+    p.t.ada.start(&other, "Here").await;
+    let events = p.server.events("deploy", 1).await;
+    assert_eq!(contents(&events), ["message.created Here"]);
+    assert_eq!(p.count("bot_deliveries").await, 1);
+}
+
+#[tokio::test]
+async fn events_that_the_log_no_longer_has_are_counted() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    p.subscribe(&bot, "deploy", json!({})).await;
+    let path = format!("/v1/bots/{}", bot.id);
+    let paused = json!({"status": "paused"});
+    p.t.ada.patch(&path, paused).await.is(200);
+    p.t.bo.start(&p.t.general, "Lost").await;
+    let prune = async move |c: &mut Conn| {
+        c.q("delete from events").run().await?;
+        c.q("update workspaces set pruned_seq = seq").run().await
+    };
+    let db = p.t.app.db();
+    db.write(uuid::Uuid::nil(), prune).await.unwrap();
+    p.t.bo.start(&p.t.general, "Kept").await;
+    let active = json!({"status": "active"});
+    p.t.ada.patch(&path, active).await.is(200);
+    let events = p.server.events("deploy", 1).await;
+    assert_eq!(contents(&events), ["message.created Kept"]);
+    assert!(number(&p.subscription(&bot).await, "/missed") > 0);
+}
