@@ -351,7 +351,15 @@ impl EventSender {
         let Some(subscriber) = body::find_subscriber(&mut c, delivery.bot_id).await? else {
             return Ok(());
         };
-        let attempt = self.attempt(c, &subscriber, delivery).await?;
+        let url = subscriber
+            .url
+            .as_deref()
+            .and_then(|url| Url::parse(url).ok());
+        let Some(url) = url else {
+            // The program opens a socket now, which takes the delivery when it is due again.
+            return Ok(());
+        };
+        let attempt = self.attempt(c, &subscriber, delivery, url).await?;
         failpoint!("outgoing_sent");
         settle(db, &subscriber, delivery, attempt).await
     }
@@ -361,13 +369,10 @@ impl EventSender {
         mut c: Conn,
         subscriber: &Subscriber,
         delivery: &DueBotDelivery,
+        url: Url,
     ) -> Result<Attempt, DbError> {
         let built = body::build(&mut c, &self.public_url, subscriber, delivery).await?;
-        let url = subscriber
-            .url
-            .as_deref()
-            .and_then(|url| Url::parse(url).ok());
-        let (Some(built), Some(url)) = (built, url) else {
+        let Some(built) = built else {
             return Ok(Attempt::Skipped);
         };
         let known = match self.secrets_of(&mut c, subscriber).await {
