@@ -548,3 +548,16 @@ async fn events_that_the_log_no_longer_has_are_counted() {
     assert_eq!(contents(&events), ["message.created Kept"]);
     assert!(number(&p.subscription(&bot).await, "/missed") > 0);
 }
+
+#[tokio::test]
+async fn deep_dives_are_no_events_of_bots() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    let dive = p.t.dive().await;
+    p.subscribe(&bot, "deploy", json!({})).await;
+    p.t.bo.say_in(&dive.fork, "Between us").await;
+    p.t.bo.tell(&dive.thread, "To everyone").await;
+    let events = p.server.events("deploy", 1).await;
+    assert_eq!(contents(&events), ["message.created To everyone"]);
+    assert_eq!(p.count("bot_deliveries").await, 1);
+}
