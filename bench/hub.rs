@@ -55,6 +55,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
                     only: None,
                     is_of_agent: false,
                     is_traffic: true,
+                    is_for_guests: false,
                     mentioned: Vec::new(),
                     ends_stream: None,
                     workspace: workspace.parse::<WorkspaceId>()?,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{AuthError, Role, Scope, Scopes, UserKind, demands, has_demands};
+use super::{AuthError, Role, RouteReach, Scope, Scopes, UserKind, demands, guests, has_demands};
 use crate::{
     db::{Conn, Db, DbError, Json, Share, now},
     ids::{ApiKeyId, BotId, SessionId, UserId, WorkspaceId},
-    realtime::log::AgentVisibility,
+    realtime::{Reach, log::AgentVisibility},
     time::Timestamp,
 };
 
@@ -60,6 +60,8 @@ pub struct Caller {
     pub kind: UserKind,
     pub name: String,
     pub credential: Credential,
+    /// Whether the route of the request accepts guests.
+    pub reach: RouteReach,
 }
 
 /// A person in one workspace, as of the transaction or read that looked them up.
@@ -131,7 +133,8 @@ impl Caller {
     /// restrictions by the workspace policy, which affect only agent routes; those use `enter`.
     ///
     /// # Errors
-    /// `NotAuthenticated` if the session or key has ended since the request was authenticated, or a demand that it does not meet.
+    /// `NotAuthenticated` if the session or key has ended since the request was authenticated, a demand that it does not meet, or
+    /// `NotForGuests`.
     pub(crate) async fn acting(
         &self,
         c: &mut Conn,
@@ -167,6 +170,14 @@ impl Caller {
         } = &self.credential
         {
             scopes.0.retain(|scope| granted.has(*scope));
+        }
+        if role == Role::Guest {
+            // Keys do not work for guests: someone who becomes one may have had some.
+            let reach = match self.credential {
+                Credential::Session(_) => self.reach,
+                Credential::Key { .. } => RouteReach::Members,
+            };
+            guests::admit(c, workspace, self.user, reach, &mut scopes).await?;
         }
         Ok(Actor {
             user: self.user,
@@ -383,9 +394,16 @@ impl ActorSnapshot {
 
     /// Agents whose events this person can see.
     pub fn visibility(&self) -> AgentVisibility {
+        let is_guest = self.role == Role::Guest;
         AgentVisibility {
-            agents: self.scopes.has(Scope::AgentsRead),
+            // Such events contain the whole agent, which guests cannot read.
+            agents: self.scopes.has(Scope::AgentsRead) && !is_guest,
             all_agents: self.scopes.has(Scope::AgentsAdmin),
+            reach: if is_guest {
+                Reach::Joined
+            } else {
+                Reach::Workspace
+            },
         }
     }
 }

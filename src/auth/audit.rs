@@ -24,6 +24,10 @@ text_enum! {
         /// A provider wanted to suspend the last admin, or an admin of the server.
         MemberNotSuspended = "member.not_suspended",
         MemberRestored = "member.restored",
+        /// An admin decided about a guest's channels and the end of the membership.
+        GuestChanged = "guest.changed",
+        /// The membership of a guest has ended.
+        GuestEnded = "guest.ended",
         MemberResetLinkCreated = "member.reset_link_created",
         MemberExported = "member.exported",
         MemberErasureStarted = "member.erasure_started",

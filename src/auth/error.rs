@@ -81,6 +81,8 @@ pub enum AuthError {
     ScopeMissing(Scope),
     #[error("a {} cannot do this (`{}`): ask an admin of the workspace", .role.as_str(), .scope.as_str())]
     RoleTooLow { role: Role, scope: Scope },
+    #[error("guests cannot do this: ask an admin of the workspace")]
+    NotForGuests,
     #[error("a bot's key does not work here: use the key of a person")]
     NotForBots,
     #[error("the bot is paused: ask an admin of the workspace to resume it")]
@@ -236,7 +238,9 @@ impl From<AuthError> for ApiError {
             }
             E::SessionRequired => make(StatusCode::FORBIDDEN, ErrorCode::SessionRequired),
             E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, ErrorCode::ScopeMissing),
-            E::RoleTooLow { .. } => make(StatusCode::FORBIDDEN, ErrorCode::RoleTooLow),
+            E::RoleTooLow { .. } | E::NotForGuests => {
+                make(StatusCode::FORBIDDEN, ErrorCode::RoleTooLow)
+            }
             E::NotForBots => make(StatusCode::FORBIDDEN, ErrorCode::NotForBots),
             E::BotPaused => make(StatusCode::FORBIDDEN, ErrorCode::BotPaused),
             E::WorkspaceNotFound | E::NoWorkspace => {

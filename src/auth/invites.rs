@@ -6,16 +6,16 @@ use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Actor, AuthError, Member, Role,
+    Actor, AuthError, GuestTerms, Member, Role,
     flows::{self, FlowKind},
-    hash_token,
+    guest_members, hash_token,
     members::{self, Newcomer},
     names::parse_email,
     new_token,
 };
 use crate::{
-    db::{Conn, now},
-    ids::{InviteId, UserId, WorkspaceId},
+    db::{Conn, Json, now},
+    ids::{ChannelId, InviteId, UserId, WorkspaceId},
     text_enum::text_enum,
 };
 
@@ -41,7 +41,7 @@ text_enum! {
 /// Columns of `Invite`.
 macro_rules! columns {
     () => {
-        "id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at, \
+        "id, workspace_id, email, role, channel_ids, guest_expires_at, max_uses, uses, created_by, created_at, expires_at, \
          coalesce((select m.state from mails m where m.invite_id = invites.id order by m.created_at desc limit 1), 'off') as mail"
     };
 }
@@ -54,6 +54,14 @@ pub struct Invite {
     /// If set, only this email address can use the invite.
     pub email: Option<String>,
     pub role: Role,
+    /// Channels of a guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<ChannelId>>, nullable = false)]
+    pub channel_ids: Option<Json<Vec<ChannelId>>>,
+    /// When the membership of a guest ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub guest_expires_at: Option<Timestamp>,
     /// Maximum number of uses; unlimited if null.
     pub max_uses: Option<i64>,
     pub uses: i64,
@@ -79,6 +87,8 @@ pub(crate) struct NewInvite {
     pub id: InviteId,
     pub email: Option<String>,
     pub role: Role,
+    /// For a guest.
+    pub terms: Option<GuestTerms>,
     pub max_uses: Option<i64>,
     pub expires_in_s: Option<i64>,
 }
@@ -107,12 +117,16 @@ pub(crate) async fn create(
             "expires_in_s",
         ));
     }
+    guest_members::check(c, actor, new.role, new.terms.as_ref()).await?;
+    let terms = new.terms.as_ref();
     let token = new_token();
     let invite = Invite {
         id: new.id,
         workspace_id: actor.workspace,
         email,
         role: new.role,
+        channel_ids: terms.map(|terms| Json(terms.channels.clone())),
+        guest_expires_at: terms.and_then(|terms| terms.expires_at),
         max_uses: new.max_uses,
         uses: 0,
         created_by: actor.user,
@@ -121,8 +135,8 @@ pub(crate) async fn create(
         mail: InviteDelivery::Off,
         is_mailed: false,
     };
-    c.q("insert into invites (id, workspace_id, token_hash, email, role, max_uses, uses, created_by, created_at, expires_at) \
-         values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9)")
+    c.q("insert into invites (id, workspace_id, token_hash, email, role, max_uses, uses, created_by, created_at, expires_at, \
+         channel_ids, guest_expires_at) values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10, $11)")
         .bind(invite.id)
         .bind(invite.workspace_id)
         .bind(hash_token(&token))
@@ -132,6 +146,8 @@ pub(crate) async fn create(
         .bind(invite.created_by)
         .bind(invite.created_at)
         .bind(invite.expires_at)
+        .bind(invite.channel_ids.clone())
+        .bind(invite.guest_expires_at)
         .run()
         .await?;
     super::record_audit(
@@ -139,7 +155,7 @@ pub(crate) async fn create(
         actor,
         super::AuditAction::InviteCreated,
         invite.id.to_string(),
-        serde_json::json!({"role": invite.role, "email": invite.email}),
+        serde_json::json!({"role": invite.role, "email": invite.email, "channel_ids": invite.channel_ids}),
     )
     .await?;
     Ok((invite, token))
@@ -263,8 +279,15 @@ pub(crate) async fn accept(
     if let (true, Some(email)) = (invite.is_mailed, &invite.email) {
         flows::confirm_address(c, new.user, email).await?;
     }
-    let member = members::join(c, invite.workspace_id, new, invite.role).await?;
-    Ok((invite.workspace_id, member))
+    let workspace = invite.workspace_id;
+    let member = members::join(c, workspace, new, invite.role).await?;
+    if invite.role == Role::Guest {
+        let terms = GuestTerms::of_invite(invite.channel_ids.as_ref(), invite.guest_expires_at);
+        let inviter = invite.created_by;
+        guest_members::store(c, workspace, new.user, inviter, terms.expires_at).await?;
+        guest_members::join_channels(c, workspace, new.user, &terms.channels).await?;
+    }
+    Ok((workspace, member))
 }
 
 /// Lists invites after `after` or before `before`, oldest first.

@@ -466,6 +466,7 @@ mod tests {
             kind: crate::auth::UserKind::Person,
             name: "Ada".to_owned(),
             credential: Credential::Session(SessionId::new()),
+            reach: crate::auth::RouteReach::Members,
         }
     }
 

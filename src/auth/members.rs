@@ -4,12 +4,12 @@ use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Actor, AuthError, Role, handles,
+    Actor, AuthError, GuestTerms, Role, guest_members, handles,
     revocations::{self, Revocation},
     shown_names,
 };
 use crate::{
-    db::{Conn, now},
+    db::{Conn, DbError, is_visible_person, now},
     ids::{ChannelId, UserId, WorkspaceId},
     inbox,
     realtime::{Audience, EventData, EventType, MembershipChange, NewEvent, log},
@@ -27,6 +27,11 @@ pub struct Member {
     #[schema(inline)]
     pub status: MemberStatus,
     pub joined_at: Timestamp,
+    /// When a guest's membership ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    #[sqlx(default)]
+    pub expires_at: Option<Timestamp>,
 }
 
 text_enum! {
@@ -73,10 +78,11 @@ impl Newcomer<'_> {
 
 /// Selects members of workspace `$1` in a table of memberships; `$status` begins the statement, with the column `status`.
 macro_rules! member_sql {
-    ($status:literal, $table:literal, $kept:literal, $tail:literal) => {
+    ($status:literal, $table:literal, $kept:literal, $tail:expr) => {
         concat!(
             $status,
-            ", m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at from ",
+            ", m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at, \
+             (select g.expires_at from guests g where g.workspace_id = m.workspace_id and g.user_id = m.user_id) as expires_at from ",
             $table,
             " m join users u on u.id = m.user_id where m.workspace_id = $1 and ",
             $kept,
@@ -94,7 +100,7 @@ macro_rules! present {
 }
 
 macro_rules! suspended {
-    ($tail:literal) => {
+    ($tail:expr) => {
         member_sql!(
             "select 'suspended' as status",
             "suspended_members",
@@ -106,7 +112,7 @@ macro_rules! suspended {
 
 /// The same statement for active members and for suspended ones, without placeholders.
 macro_rules! of_both {
-    ($tail:literal) => {
+    ($tail:expr) => {
         [
             member_sql!(
                 "select m.status",
@@ -129,6 +135,22 @@ pub async fn find_member(
         .bind(user)
         .opt()
         .await?)
+}
+
+/// Checks whether the actor can see a person, if the person is in the workspace.
+///
+/// # Errors
+/// Only database errors.
+pub async fn sees_person(c: &mut Conn, actor: &Actor<'_>, person: UserId) -> Result<bool, DbError> {
+    if actor.role != Role::Guest {
+        return Ok(true);
+    }
+    c.q(concat!("select ", is_visible_person!("$1", "$3", "$2")))
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .bind(person)
+        .value()
+        .await
 }
 
 pub async fn get_member(
@@ -167,10 +189,11 @@ pub async fn get_listed(
     suspended.ok_or_else(|| AuthError::MemberNotFound(user.to_string()))
 }
 
-/// Lists active and suspended members in the order in which they joined, after `after` or before `before`.
+/// Lists the active and suspended members whom `reader` can see, in the order in which they joined, after `after` or before `before`.
 pub async fn list_members(
     c: &mut Conn,
     workspace: WorkspaceId,
+    reader: UserId,
     after: Option<UserId>,
     before: Option<UserId>,
     limit: i64,
@@ -180,14 +203,16 @@ pub async fn list_members(
         None => Timestamp::EPOCH,
     };
     let (statements, user) = if let Some(user) = before {
-        let newest_first = of_both!(
-            "(m.joined_at, m.user_id) < ($2, $3) order by m.joined_at desc, m.user_id desc limit $4"
-        );
+        let newest_first = of_both!(concat!(
+            is_visible_person!("$1", "m.user_id", "$5"),
+            " and (m.joined_at, m.user_id) < ($2, $3) order by m.joined_at desc, m.user_id desc limit $4"
+        ));
         (newest_first, user)
     } else {
-        let oldest_first = of_both!(
-            "(m.joined_at, m.user_id) > ($2, $3) order by m.joined_at, m.user_id limit $4"
-        );
+        let oldest_first = of_both!(concat!(
+            is_visible_person!("$1", "m.user_id", "$5"),
+            " and (m.joined_at, m.user_id) > ($2, $3) order by m.joined_at, m.user_id limit $4"
+        ));
         (oldest_first, after.unwrap_or(UserId(uuid::Uuid::nil())))
     };
     let mut rows: Vec<Member> = Vec::new();
@@ -198,6 +223,7 @@ pub async fn list_members(
             .bind(joined_at)
             .bind(user)
             .bind(limit)
+            .bind(reader)
             .all()
             .await?;
         rows.extend(found);
@@ -270,7 +296,9 @@ pub(super) async fn join(
     let handle = new.claim_handle(c, workspace).await?;
     insert(c, workspace, user, role, &handle).await?;
     let member = announce(c, workspace, user, EventType::MemberJoined).await?;
-    join_common_channels(c, workspace, user).await?;
+    if role != Role::Guest {
+        join_common_channels(c, workspace, user).await?;
+    }
     Ok(member)
 }
 
@@ -326,7 +354,16 @@ pub async fn check_not_last_admin(
     Ok(())
 }
 
-/// Changes a role or handle. Admins can change both for anyone; people can change their own handle.
+/// Changes to a member; omitted ones leave it as it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MemberChange {
+    pub role: Option<Role>,
+    pub handle: Option<String>,
+    /// Channels of a guest, which the caller brings up to date, and the end of the membership.
+    pub terms: Option<GuestTerms>,
+}
+
+/// Changes a role, a handle, or the terms of a guest. Admins can change them for anyone; people can change their own handle.
 ///
 /// # Errors
 /// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or an error from `Actor::require`.
@@ -334,26 +371,51 @@ pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
     user: UserId,
-    role: Option<Role>,
-    handle: Option<&str>,
+    change: &MemberChange,
 ) -> Result<Member, AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let member = get_member(c, actor.workspace, user).await?;
-    if role.is_some() || user != actor.user {
+    if change.role.is_some() || change.terms.is_some() || user != actor.user {
         actor.require(super::Scope::WorkspaceAdmin)?;
     } else {
         actor.require(super::Scope::ChatWrite)?;
     }
+    let handle = change.handle.as_deref();
     if let Some(handle) = handle {
         handles::check(handle, "handle")?;
     }
-    if let Some(role) = role.filter(|role| *role != member.role) {
+    let role = change.role.filter(|role| *role != member.role);
+    if role.is_some() || change.terms.is_some() {
+        let role = role.unwrap_or(member.role);
+        guest_members::check(c, actor, role, change.terms.as_ref()).await?;
+    }
+    if let Some(role) = role {
         set_role(c, actor, &member, role).await?;
+        if role == Role::Guest {
+            delete_keys(c, actor.workspace, user).await?;
+        } else if member.role == Role::Guest {
+            guest_members::forget(c, actor.workspace, user).await?;
+            join_common_channels(c, actor.workspace, user).await?;
+        }
+    }
+    if let Some(terms) = &change.terms {
+        guest_members::store(c, actor.workspace, user, actor.user, terms.expires_at).await?;
+        guest_members::record(c, actor, user, terms).await?;
     }
     if let Some(handle) = handle.filter(|handle| *handle != member.handle) {
         set_handle(c, actor, &member, handle).await?;
     }
     announce(c, actor.workspace, user, EventType::MemberUpdated).await
+}
+
+/// Deletes the keys of someone who becomes a guest.
+async fn delete_keys(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<(), AuthError> {
+    c.q("delete from api_keys where workspace_id = $1 and user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .run()
+        .await?;
+    Ok(())
 }
 
 pub(super) async fn store_role(
@@ -477,6 +539,7 @@ pub async fn remove_member(
         .bind(user)
         .run()
         .await?;
+    guest_members::forget(c, workspace, user).await?;
     // The cleanup forgets expired entries.
     c.q("update memories set expires_at = $3 where workspace_id = $1 and user_id = $2 and forgotten_at is null")
         .bind(workspace)

@@ -15,6 +15,9 @@ mod error;
 pub mod events;
 pub mod factors;
 pub mod flows;
+pub mod guest_ends;
+pub mod guest_members;
+pub mod guests;
 pub mod handles;
 pub mod invite_mails;
 pub mod invites;
@@ -50,6 +53,8 @@ pub use audit::{
 pub(crate) use demands::has_demands;
 pub use error::AuthError;
 pub use events::AuthEvent;
+pub use guest_members::GuestTerms;
+pub use guests::RouteReach;
 pub use invites::Invite;
 pub use keys::ApiKey;
 pub use limits::{AnswerSize, Limits, RateClass, SocketPermit};
@@ -57,7 +62,7 @@ pub(crate) use link_mail::LinkMail;
 pub(crate) use members::Newcomer;
 pub use members::{
     Member, MemberEvent, MemberStatus, check_not_last_admin, find_member, get_listed, get_member,
-    list_members, remove_member,
+    list_members, remove_member, sees_person,
 };
 pub use names::{DisplayName, slugify};
 pub use password::Hasher;

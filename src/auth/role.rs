@@ -21,6 +21,8 @@ text_enum! {
         Member = "member",
         /// Can only read, mark as read, and search.
         Viewer = "viewer",
+        /// Can post and use agents, but sees only their own channels and the people there.
+        Guest = "guest",
     }
 }
 
@@ -30,7 +32,15 @@ impl Role {
         match self {
             Self::Admin => true,
             Self::Member => members_write_agents,
-            Self::Viewer => false,
+            Self::Viewer | Self::Guest => false,
+        }
+    }
+
+    /// Checks whether a person with this role can be asked for an approval.
+    pub fn approves(self) -> bool {
+        match self {
+            Self::Admin | Self::Member => true,
+            Self::Viewer | Self::Guest => false,
         }
     }
 
@@ -40,6 +50,7 @@ impl Role {
             Self::Admin => 1,
             Self::Member => 2,
             Self::Viewer => 3,
+            Self::Guest => 4,
         };
         (role << 1) | u8::from(writes_agents)
     }
@@ -60,6 +71,17 @@ impl Role {
                 .collect(),
             ),
             Self::Viewer => Scopes([Scope::ChatRead, Scope::AgentsRead].into_iter().collect()),
+            // Most routes refuse guests; see `guests`.
+            Self::Guest => Scopes(
+                [
+                    Scope::ChatRead,
+                    Scope::ChatWrite,
+                    Scope::AgentsRead,
+                    Scope::AgentsUse,
+                ]
+                .into_iter()
+                .collect(),
+            ),
         }
     }
 }

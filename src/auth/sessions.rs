@@ -6,7 +6,7 @@ use crate::{text_enum::text_enum, time::Timestamp};
 use serde::Serialize;
 
 use super::{
-    AuthError, Caller, Credential, Scopes, Token, UserKind,
+    AuthError, Caller, Credential, RouteReach, Scopes, Token, UserKind,
     events::{self, AuthEventKind, Device},
     hash_token, new_token,
     revocations::{self, Revocation},
@@ -205,6 +205,7 @@ fn person_with_key(row: KeyRow) -> Result<FoundCaller, AuthError> {
             kind: UserKind::Person,
             name: row.name,
             credential,
+            reach: RouteReach::Members,
         },
         stale,
     })
@@ -235,6 +236,7 @@ fn bot_with_key(row: BotKeyRow) -> Result<FoundCaller, AuthError> {
                 workspace: row.workspace_id,
                 scopes: row.scopes.0,
             },
+            reach: RouteReach::Members,
         },
         stale: row
             .last_used_at
@@ -261,6 +263,7 @@ async fn find_session(c: &mut Conn, token: &str) -> Result<FoundCaller, AuthErro
             kind: UserKind::Person,
             name: row.name,
             credential: Credential::Session(row.id),
+            reach: RouteReach::Members,
         },
         stale,
     })

@@ -1,7 +1,7 @@
 //! Suspended memberships. They keep their role, handle, and channels, but move out of `members`, so that no access check finds them.
 
 use super::{
-    AuthError, invites,
+    AuthError, Role, invites,
     members::{self, MemberEvent},
     sessions, workspaces,
 };
@@ -89,13 +89,15 @@ pub async fn restore(
     user: UserId,
 ) -> Result<bool, AuthError> {
     dialect::lock_workspace(c, workspace.0).await?;
-    if members::find_suspended(c, workspace, user).await?.is_none() {
+    let Some(suspended) = members::find_suspended(c, workspace, user).await? else {
         return Ok(false);
-    }
+    };
     for sql in RESTORE {
         c.q(sql).bind(workspace).bind(user).run().await?;
     }
     members::announce(c, workspace, user, EventType::MemberUpdated).await?;
-    members::join_common_channels(c, workspace, user).await?;
+    if suspended.role != Role::Guest {
+        members::join_common_channels(c, workspace, user).await?;
+    }
     Ok(true)
 }

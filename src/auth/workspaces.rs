@@ -24,6 +24,8 @@ pub struct Workspace {
     pub slug: String,
     /// Agent that replies if no other one is specified.
     pub default_agent_id: Option<AgentId>,
+    /// Whether guests use agents in their channels.
+    pub guests_use_agents: bool,
     pub created_at: Timestamp,
 }
 
@@ -72,7 +74,7 @@ pub async fn list_mine(c: &mut Conn, user: UserId) -> Result<Vec<MyWorkspace>, A
 }
 
 pub async fn get_workspace(c: &mut Conn, id: WorkspaceId) -> Result<Workspace, AuthError> {
-    c.q("select id, name, slug, default_agent_id, created_at from workspaces where id = $1")
+    c.q("select id, name, slug, default_agent_id, guests_use_agents, created_at from workspaces where id = $1")
         .bind(id)
         .opt()
         .await?
@@ -245,6 +247,14 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
     Ok(none || admin)
 }
 
+/// Changes to a workspace; omitted ones leave it as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkspaceChange<'a> {
+    pub name: Option<&'a str>,
+    pub slug: Option<&'a str>,
+    pub guests_use_agents: Option<bool>,
+}
+
 /// Changes the given fields and announces the workspace. A slug that the operator configured (`named`) can be neither
 /// changed nor taken.
 ///
@@ -253,13 +263,14 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
 pub(crate) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
-    name: Option<&str>,
-    slug: Option<&str>,
+    change: WorkspaceChange<'_>,
     named: &[String],
 ) -> Result<Workspace, AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
     let before = get_workspace(c, actor.workspace).await?;
-    let name = name
+    let slug = change.slug;
+    let name = change
+        .name
         .map(|name| DisplayName::parse_change(name, &before.name, "name"))
         .transpose()?;
     if let Some(slug) = slug.filter(|slug| *slug != before.slug) {
@@ -281,19 +292,23 @@ pub(crate) async fn update(
             return Err(AuthError::SlugTaken(slug.to_owned()));
         }
     }
-    c.q("update workspaces set name = coalesce($2, name), slug = coalesce($3, slug) where id = $1")
-        .bind(actor.workspace)
-        .bind(name.map(|name| name.0.clone()))
-        .bind(slug.map(str::to_owned))
-        .run()
-        .await?;
+    c.q(
+        "update workspaces set name = coalesce($2, name), slug = coalesce($3, slug), \
+         guests_use_agents = coalesce($4, guests_use_agents) where id = $1",
+    )
+    .bind(actor.workspace)
+    .bind(name.map(|name| name.0.clone()))
+    .bind(slug.map(str::to_owned))
+    .bind(change.guests_use_agents)
+    .run()
+    .await?;
     let workspace = get_workspace(c, actor.workspace).await?;
     super::record_audit(
         c,
         actor,
         super::AuditAction::WorkspaceUpdated,
         workspace.id.to_string(),
-        serde_json::json!({"name": workspace.name, "slug": workspace.slug}),
+        serde_json::json!({"name": workspace.name, "slug": workspace.slug, "guests_use_agents": workspace.guests_use_agents}),
     )
     .await?;
     announce(c, &workspace).await?;

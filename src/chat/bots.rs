@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     db::{Conn, DbError},
-    ids::{BotId, WorkspaceId},
+    ids::{BotId, UserId, WorkspaceId},
     realtime::{Audience, EventData, EventType, NewEvent, log},
 };
 
@@ -25,18 +25,23 @@ impl EventData for BotEvent<'_> {
     const TYPES: &'static [EventType] = &[EventType::BotUpdated];
 }
 
-/// Bots of a workspace, oldest first.
+/// Bots of a workspace whom a person can see, oldest first: for guests, those in their channels.
 ///
 /// # Errors
 /// Only database errors.
 pub async fn list_bots(
     c: &mut Conn,
     workspace: WorkspaceId,
+    reader: UserId,
     limit: i64,
 ) -> Result<Vec<BotSummary>, DbError> {
-    c.q("select b.id, b.handle, u.name from bots b join users u on u.id = b.id where b.workspace_id = $1 order by b.id limit $2")
+    c.q("select b.id, b.handle, u.name from bots b join users u on u.id = b.id where b.workspace_id = $1 \
+         and (not exists (select 1 from members m where m.workspace_id = $1 and m.user_id = $3 and m.role = 'guest') \
+         or exists (select 1 from bot_channels bc join channel_members cm on cm.channel_id = bc.channel_id \
+         where bc.bot_id = b.id and cm.user_id = $3)) order by b.id limit $2")
         .bind(workspace)
         .bind(limit)
+        .bind(reader)
         .all()
         .await
 }

@@ -1,5 +1,7 @@
 //! The initial state of a client, read at exactly one sequence number of the event log.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use super::{
@@ -108,6 +110,17 @@ pub async fn load(
     let most = usize::try_from(AGENTS_MAX).unwrap_or(usize::MAX);
     let agents_truncated = agents.len() > most;
     agents.truncate(most);
+    let is_guest = actor.role == Role::Guest;
+    let mut online: HashSet<UserId> = online.into_iter().collect();
+    if is_guest {
+        let people = auth::guests::people_of(c, actor.workspace, actor.user).await?;
+        let people: HashSet<UserId> = people.into_iter().collect();
+        online.retain(|user| people.contains(user));
+        for agent in &mut agents {
+            // It names people.
+            agent.access_control = None;
+        }
+    }
     Ok(Snapshot {
         epoch,
         seq,
@@ -120,8 +133,9 @@ pub async fn load(
             avatar_url: own.avatar_url,
         },
         workspace,
-        members: auth::list_members(c, actor.workspace, None, None, MEMBERS_MAX).await?,
-        bots: bots::list_bots(c, actor.workspace, BOTS_MAX).await?,
+        members: auth::list_members(c, actor.workspace, actor.user, None, None, MEMBERS_MAX)
+            .await?,
+        bots: bots::list_bots(c, actor.workspace, actor.user, BOTS_MAX).await?,
         channels: super::channels::list_mine(
             c,
             actor.workspace,

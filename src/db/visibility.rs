@@ -1,12 +1,16 @@
 //! SQL conditions under which a user can read a channel, used by every statement that checks this.
 
-/// Condition for rows of `channels` (with this alias) that the user can read.
+/// Condition for rows of `channels` (with this alias) that the user can read: public ones, except for guests, and joined ones.
 macro_rules! is_visible_channel {
     ($alias:literal, $user:literal) => {
         concat!(
-            "(",
+            "((",
             $alias,
-            ".kind = 'public' or exists (select 1 from channel_members vm where vm.channel_id = ",
+            ".kind = 'public' and not exists (select 1 from members vg where vg.workspace_id = ",
+            $alias,
+            ".workspace_id and vg.user_id = ",
+            $user,
+            " and vg.role = 'guest')) or exists (select 1 from channel_members vm where vm.channel_id = ",
             $alias,
             ".id and vm.user_id = ",
             $user,
@@ -30,13 +34,72 @@ macro_rules! is_in_visible_channel {
 }
 pub(crate) use is_in_visible_channel;
 
+/// Condition for rows of `channels` (with this alias) that all guests in the channel `$channel` can read. The index of guests makes it
+/// cheap in a channel without any.
+macro_rules! is_visible_to_guests_of {
+    ($alias:literal, $channel:literal) => {
+        concat!(
+            "not exists (select 1 from members fg cross join channel_members fc where fg.workspace_id = ",
+            $alias,
+            ".workspace_id and fg.role = 'guest' and fc.channel_id = ",
+            $channel,
+            " and fc.user_id = fg.user_id and not exists (select 1 from channel_members fo where fo.channel_id = ",
+            $alias,
+            ".id and fo.user_id = fg.user_id))"
+        )
+    };
+}
+pub(crate) use is_visible_to_guests_of;
+
+/// Condition for channels that a guest can read.
+macro_rules! has_guests {
+    ($workspace:literal, $channel:literal) => {
+        concat!(
+            "exists (select 1 from members hg cross join channel_members hc where hg.workspace_id = ",
+            $workspace,
+            " and hg.role = 'guest' and hc.channel_id = ",
+            $channel,
+            " and hc.user_id = hg.user_id)"
+        )
+    };
+}
+pub(crate) use has_guests;
+
+/// Condition for the ID of a person whom the user can see in a workspace: everyone for most, but for guests only themselves and people
+/// who share a channel with them.
+macro_rules! is_visible_person {
+    ($workspace:literal, $person:literal, $user:literal) => {
+        concat!(
+            "(not exists (select 1 from members pg where pg.workspace_id = ",
+            $workspace,
+            " and pg.user_id = ",
+            $user,
+            " and pg.role = 'guest') or ",
+            $person,
+            " = ",
+            $user,
+            " or exists (select 1 from channel_members po join channels pc on pc.id = po.channel_id \
+             join channel_members pt on pt.channel_id = po.channel_id where po.user_id = ",
+            $user,
+            " and pc.workspace_id = ",
+            $workspace,
+            " and pt.user_id = ",
+            $person,
+            "))"
+        )
+    };
+}
+pub(crate) use is_visible_person;
+
 /// Condition for rows of `channels` (with this alias) that everyone who can read the channel `$channel` can read.
 macro_rules! is_visible_from {
     ($alias:literal, $channel:literal) => {
         concat!(
-            "(",
+            "((",
             $alias,
-            ".kind = 'public' or ",
+            ".kind = 'public' and ",
+            $crate::db::is_visible_to_guests_of!($alias, $channel),
+            ") or ",
             $alias,
             ".id = ",
             $channel,
@@ -77,7 +140,9 @@ macro_rules! is_shared_channel {
             $shared,
             " is null or exists (select 1 from channels pc where pc.id = ",
             $channel,
-            " and pc.kind = 'public')))"
+            " and pc.kind = 'public' and ",
+            $crate::db::is_visible_to_guests_of!("pc", $shared),
+            ")))"
         )
     };
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     auth::{
-        Actor, AuditAction, Member, MemberStatus, Scope, find_member, get_member,
+        Actor, AuditAction, Member, MemberStatus, Role, Scope, find_member, get_member,
         placeholders::remove_placeholder, record_audit,
     },
     chat::{
@@ -47,6 +47,12 @@ pub async fn merge(
         let problem = format!("{into} is not a member of the workspace");
         return Err(ImportError::Invalid(problem, "into"));
     };
+    if member.role == Role::Guest {
+        let problem = format!(
+            "{into} is a guest, who would see the channels of the person: change the role first"
+        );
+        return Err(ImportError::Invalid(problem, "into"));
+    }
     let is_new = c
         .q("insert into member_merges (placeholder_id, workspace_id, into_id, position, created_at) values ($1, $2, $3, $4, $5) \
             on conflict (placeholder_id) do nothing")

@@ -21,7 +21,7 @@ use utoipa::{
 };
 
 use self::examples::Examples;
-use crate::auth::{Role, Scope};
+use crate::auth::{Role, RouteReach, Scope, guests};
 use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
 
 /// The document without routes. Tags are in the order in which newcomers should read them.
@@ -32,8 +32,8 @@ use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
         description = "Team chat in which AI agents are teammates. Errors are `{\"error\":{type,code,message,param?}}`; lists are \
                        `{\"object\":\"list\",data,has_more,first_id,last_id}`. Collection routes act in the workspace of the key, of the \
                        header `X-Workspace-Id`, or in the only workspace of the caller. Unsupported methods get status 405. In the \
-                       `security` of each operation, `session` lists the lowest role that can call it, and `key` the scopes that a \
-                       key needs; without `key`, keys are not accepted."
+                       `security` of each operation, `session` lists the lowest role that can call it and, if guests can, `guest`, and \
+                       `key` the scopes that a key needs; without `key`, keys are not accepted."
     ),
     components(schemas(ErrorBody, OpenAiErrorBody)),
     security(("session" = []), ("key" = [])),
@@ -144,8 +144,10 @@ fn add_security_schemes(components: &mut Components) {
 }
 
 /// Access that the `security` attribute of a handler states: the lowest role of a session, and the scopes, all of which a key needs.
+/// `auth::guests` states whether the route accepts guests as well.
 struct Access {
     role: Option<Role>,
+    guests: RouteReach,
     scopes: Option<Vec<Scope>>,
 }
 
@@ -160,6 +162,7 @@ impl Access {
         });
         let mut access = Self {
             role: None,
+            guests: guests::reach_of(method, path),
             scopes: None,
         };
         for requirement in security {
@@ -180,7 +183,13 @@ impl Access {
         let mut text = match self.role {
             None if self.scopes.is_some() => "**Access:** no sessions".to_owned(),
             None => return "**Access:** anyone.".to_owned(),
-            Some(Role::Viewer) => "**Access:** every role".to_owned(),
+            Some(Role::Viewer | Role::Guest) if self.guests == RouteReach::Guests => {
+                "**Access:** every role".to_owned()
+            }
+            Some(Role::Viewer | Role::Guest) => "**Access:** every role except guests".to_owned(),
+            Some(Role::Member) if self.guests == RouteReach::Guests => {
+                "**Access:** guests, members, and admins".to_owned()
+            }
             Some(Role::Member) => "**Access:** members and admins".to_owned(),
             Some(Role::Admin) => "**Access:** admins".to_owned(),
         };
@@ -199,9 +208,19 @@ impl Access {
     }
 }
 
-/// Adds the required access to the description of an operation.
+/// Adds the required access to the description of an operation, and guests to its `security`.
 fn add_access(method: &str, path: &str, operation: &mut Operation) {
-    let text = Access::of(method, path, operation).describe();
+    let access = Access::of(method, path, operation);
+    if let (Some(role), RouteReach::Guests) = (access.role, access.guests) {
+        let roles = [role, Role::Guest].map(Role::as_str);
+        for requirement in operation.security.iter_mut().flatten() {
+            let named = serde_json::to_value(&*requirement).unwrap_or_default();
+            if named.get("session").is_some() {
+                *requirement = SecurityRequirement::new("session", roles);
+            }
+        }
+    }
+    let text = access.describe();
     operation.description = Some(match operation.description.take() {
         Some(given) if !given.is_empty() => format!("{given}\n\n{text}"),
         _ => text,

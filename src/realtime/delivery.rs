@@ -23,6 +23,15 @@ text_enum! {
     }
 }
 
+/// Part of a workspace that a reader can see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Everything, except for private and direct channels that the reader is not in.
+    Workspace,
+    /// Only channels that the reader is in: a guest.
+    Joined,
+}
+
 /// Options of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery {

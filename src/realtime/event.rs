@@ -102,6 +102,20 @@ pub(super) fn is_type_of_traffic(kind: &str) -> bool {
     .any(|traffic| traffic.as_str() == kind)
 }
 
+/// SQL list of the types of events without a channel that guests receive. All others, such as those about members, would show a guest
+/// what is outside of their channels.
+macro_rules! guest_types {
+    () => {
+        "'workspace.updated'"
+    };
+}
+pub(super) use guest_types;
+
+/// Checks whether guests receive events of this type that have no channel, as in `guest_types!`.
+pub(super) fn is_type_for_guests(kind: &str) -> bool {
+    kind == EventType::WorkspaceUpdated.as_str()
+}
+
 /// Checks whether an event of this type ends the stream of its message.
 pub(super) fn ends_stream(kind: &str) -> bool {
     kind == EventType::MessageUpdated.as_str() || kind == EventType::MessageDeleted.as_str()
@@ -158,5 +172,15 @@ mod tests {
             .map(|kind| format!("'{kind}'"))
             .collect();
         assert_eq!(traffic.join(", "), traffic_types!());
+    }
+
+    #[test]
+    fn statements_list_the_types_for_guests() {
+        let types = EventType::ALL.iter().map(|kind| kind.as_str());
+        let types: Vec<String> = types
+            .filter(|kind| is_type_for_guests(kind))
+            .map(|kind| format!("'{kind}'"))
+            .collect();
+        assert_eq!(types.join(", "), guest_types!());
     }
 }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    delivery::Followed,
+    delivery::{Followed, Reach},
     event::{
-        EventData, EventType, Frame, ends_stream, is_type_of_agent, is_type_of_traffic,
-        traffic_types,
+        EventData, EventType, Frame, ends_stream, guest_types, is_type_for_guests,
+        is_type_of_agent, is_type_of_traffic, traffic_types,
     },
 };
 use crate::{
@@ -50,13 +50,14 @@ pub struct Recipients {
     pub managers: bool,
 }
 
-/// Agents that a reader can see; an API key can see fewer than its owner.
+/// Agents that a reader can see, of which an API key can see fewer than its owner, and the reader's part of the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentVisibility {
     /// True if the reader can see agents at all.
     pub agents: bool,
     /// True if the reader also sees agents that they cannot invoke.
     pub all_agents: bool,
+    pub reach: Reach,
 }
 
 impl AgentVisibility {
@@ -65,9 +66,14 @@ impl AgentVisibility {
         only.users.contains(&user) || (only.managers && self.all_agents)
     }
 
-    /// Checks whether the reader receives an event.
+    /// Checks whether the reader receives an event, apart from access to its channel.
     pub fn permits(self, event: &Envelope, user: UserId) -> bool {
         (self.agents || !event.is_of_agent)
+            && (self.reach == Reach::Workspace
+                || event.audience.channel().is_some()
+                || event.is_for_guests
+                || event.only.is_some()
+                || event.extra_recipient == Some(user))
             && event
                 .only
                 .as_ref()
@@ -227,6 +233,9 @@ pub struct Envelope {
     pub is_of_agent: bool,
     /// True if the event is part of the traffic of its channel.
     pub is_traffic: bool,
+    /// True if guests receive the event although it has no channel.
+    #[serde(default)]
+    pub is_for_guests: bool,
     /// People who receive the event even if they have not joined its public channel.
     pub mentioned: Vec<UserId>,
     /// The message whose stream ends, because the frame contains its complete text or deletes it.
@@ -295,6 +304,7 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
         only: event.only,
         is_of_agent: event.kind.is_of_agent(),
         is_traffic: is_type_of_traffic(event.kind.as_str()),
+        is_for_guests: is_type_for_guests(event.kind.as_str()),
         mentioned: event.mentioned,
         ends_stream: event.message.filter(|_| ends_stream(event.kind.as_str())),
         access: event.access,
@@ -459,6 +469,9 @@ pub async fn visible_after(
                    and (not e.is_restricted or (e.includes_managers and $6) or exists (select 1 from event_recipients r \
                      where r.workspace_id = e.workspace_id and r.seq = e.seq and r.user_id = $4)) \
                    and ($7 or (e.type not like 'agent.%' and e.type not like 'workflow.%')) \
+                   and ($11 or e.channel_id is not null or e.user_id = $4 or e.is_restricted or e.type in (",
+            guest_types!(),
+            ")) \
                    and ($9 or e.is_restricted or e.channel_id is null or e.user_id = $4 or e.type not in (",
             traffic_types!(),
             ") or exists (select 1 from channel_members cm where cm.channel_id = e.channel_id and cm.user_id = $4) \
@@ -483,6 +496,7 @@ pub async fn visible_after(
     .bind(max.bytes)
     .bind(follows_all)
     .bind(dialect::hexadecimal_ids(open.iter().map(|id| id.0)))
+    .bind(reader.visibility.reach == Reach::Workspace)
     .all()
     .await
 }
@@ -607,6 +621,7 @@ pub async fn envelopes_after(
         }),
         is_of_agent: is_type_of_agent(&row.r#type),
         is_traffic: is_type_of_traffic(&row.r#type),
+        is_for_guests: is_type_for_guests(&row.r#type),
         mentioned: mentioned.remove(&row.seq).unwrap_or_default(),
         ends_stream: row.message_id.filter(|_| ends_stream(&row.r#type)),
         access: row.access.map(|Json(change)| change),

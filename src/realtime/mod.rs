@@ -17,7 +17,7 @@ mod node_state;
 
 pub use bus_message::{BusMessage, Received, RemoteDelta};
 pub use catch_up::CatchUpPermit;
-pub use delivery::{Delivery, DeltaFormat, EventScope, Followed};
+pub use delivery::{Delivery, DeltaFormat, EventScope, Followed, Reach};
 pub use event::{EventData, EventType, add_schema};
 pub use frame::{CompactDelta, LiveFrame, PresenceStatus, StreamStart, encode_frame};
 pub use hub::{ACTIVITY_EVERY, Close, Hub, PRESENCE_EVERY, Shared};

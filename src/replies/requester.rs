@@ -15,6 +15,7 @@ text_enum! {
         Admin = "admin",
         Member = "member",
         Viewer = "viewer",
+        Guest = "guest",
         FormerMember = "former member",
     }
 }
@@ -25,6 +26,7 @@ impl From<Option<Role>> for RequesterRole {
             Some(Role::Admin) => Self::Admin,
             Some(Role::Member) => Self::Member,
             Some(Role::Viewer) => Self::Viewer,
+            Some(Role::Guest) => Self::Guest,
             None => Self::FormerMember,
         }
     }

@@ -6,7 +6,7 @@
 //! members · published entries ─────┘
 //! ```
 //!
-//! Decisions and action items come from public channels, and from the channel of the conversation.
+//! Decisions and action items come from public channels that all readers of the conversation can read, and from its channel.
 
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ use crate::{
         profiles::MemoryScopes,
     },
     auth::Role,
-    db::{Conn, DbError, is_visible_from},
+    db::{Conn, DbError, has_guests, is_visible_from, is_visible_person},
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     memory::publish,
     model::{Window, estimate_tokens},
@@ -283,13 +283,21 @@ async fn action_items(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line
     Ok(lines.collect())
 }
 
-/// Lists members in the order in which they joined, as `- NAME @HANDLE, ROLE`.
+/// Lists members in the order in which they joined, as `- NAME @HANDLE, ROLE`; where guests read, only those in the channel.
 async fn members(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<(UserId, String, String, Role)> = c
-        .q("select m.user_id, u.name, m.handle, m.role from members m join users u on u.id = m.user_id \
-            where m.workspace_id = $1 and m.status <> 'placeholder' order by m.joined_at, m.user_id limit $2")
+        .q(concat!(
+            "select m.user_id, u.name, m.handle, m.role from members m join users u on u.id = m.user_id \
+             where m.workspace_id = $1 and m.status <> 'placeholder' and (not ",
+            has_guests!("$1", "$3"),
+            " or exists (select 1 from channel_members x where x.channel_id = $3 and x.user_id = m.user_id)) and ",
+            is_visible_person!("$1", "m.user_id", "$4"),
+            " order by m.joined_at, m.user_id limit $2"
+        ))
         .bind(place.workspace)
         .bind(MEMBERS_MAX)
+        .bind(place.channel)
+        .bind(place.reader)
         .all()
         .await?;
     let lines = rows.into_iter().map(|(user, name, handle, role)| Line {

@@ -26,7 +26,7 @@ pub mod subscriptions;
 pub mod tools;
 
 use crate::{
-    auth::{Role, Scope, WorkspaceCaller, workspaces},
+    auth::{AuthError, Role, Scope, WorkspaceCaller, workspaces},
     db::Conn,
     http::ApiError,
 };
@@ -36,7 +36,10 @@ use crate::{
 /// # Errors
 /// The same as for a route that does not exist.
 async fn require_operator(c: &mut Conn, caller: &WorkspaceCaller) -> Result<(), ApiError> {
-    let actor = caller.enter(c).await?;
+    let actor = caller.enter(c).await.map_err(|e| match e {
+        AuthError::NotForGuests => ApiError::no_route(),
+        other => other.into(),
+    })?;
     let oldest = workspaces::find_oldest(c).await?;
     let is_operator = actor.role == Role::Admin
         && actor.scopes.has(Scope::WorkspaceAdmin)

@@ -86,7 +86,7 @@ async fn owner_can_run(c: &mut Conn, row: &Row) -> Result<bool, DbError> {
         .await?;
     Ok(role.is_some_and(|(role,)| {
         let scopes = role.scopes();
-        scopes.has(Scope::ChatWrite) && scopes.has(Scope::AgentsUse)
+        role != Role::Guest && scopes.has(Scope::ChatWrite) && scopes.has(Scope::AgentsUse)
     }))
 }
 

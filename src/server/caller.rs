@@ -11,7 +11,9 @@ use tracing::Instrument;
 
 use super::{State, is_mcp};
 use crate::{
-    auth::{self, AuthError, Caller, Credential, RateClass, Token, WorkspaceCaller},
+    auth::{
+        self, AuthError, Caller, Credential, RateClass, RouteReach, Token, WorkspaceCaller, guests,
+    },
     http::{ApiError, ErrorCode, address::client_of},
     ids::{IdError, WorkspaceId},
 };
@@ -78,6 +80,14 @@ fn is_for_bots(parts: &Parts) -> bool {
     })
 }
 
+/// Whether the route of a request accepts guests.
+fn reach_of(parts: &Parts) -> RouteReach {
+    let path = parts.extensions.get::<MatchedPath>();
+    path.map_or(RouteReach::Members, |path| {
+        guests::reach_of(parts.method.as_str(), path.as_str())
+    })
+}
+
 /// Looks up the person by token, and occasionally updates the time of the token's last use.
 ///
 /// # Errors
@@ -140,7 +150,7 @@ impl FromRequestParts<State> for Caller {
             }
             found => found,
         };
-        let caller = match found {
+        let mut caller = match found {
             Err(AuthError::NotAuthenticated) if shown => {
                 // A request with an invalid token counts as anonymous. Requests without a token have already been counted by
                 // `count_address`.
@@ -150,6 +160,7 @@ impl FromRequestParts<State> for Caller {
             }
             found => found?,
         };
+        caller.reach = reach_of(parts);
         // Has no effect outside of a request span.
         tracing::Span::current().record("user.id", tracing::field::display(caller.user));
         state

@@ -143,7 +143,7 @@ pub fn person(workspace: WorkspaceId, member: &Member, addresses: Addresses) -> 
     json!({
         "id": user_id(member.user_id.0), "team_id": team_id(workspace), "name": member.handle, "real_name": member.name,
         "deleted": false, "is_admin": member.role == Role::Admin, "is_owner": false, "is_primary_owner": false,
-        "is_restricted": member.role == Role::Viewer, "is_ultra_restricted": false, "is_bot": false, "is_app_user": false,
+        "is_restricted": matches!(member.role, Role::Viewer | Role::Guest), "is_ultra_restricted": false, "is_bot": false, "is_app_user": false,
         "updated": member.joined_at.unix_s(), "profile": profile,
     })
 }

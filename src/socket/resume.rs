@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
 use crate::{
-    auth::{AnswerSize, AuthError, Scope},
+    auth::{AnswerSize, AuthError, Caller, Scope, guests},
     db::{Conn, DbError, dialect, is_visible_channel},
     ids::ChannelId,
-    realtime::{EventScope, Followed, encode_frame, log},
+    realtime::{EventScope, Followed, Reach, encode_frame, log},
     server::caller::caller_of,
 };
 
@@ -89,6 +89,10 @@ impl Connection {
             let joined = self.joined_channels(&mut c, scope).await?;
             open = self.visible_channels(&mut c, &hello.channels).await?;
             let hub = &self.state.hub;
+            if self.actor.visibility().reach == Reach::Joined {
+                let people = guests::people_of(&mut c, workspace, self.actor.user).await?;
+                hub.show_people(workspace, &self.socket, people);
+            }
             hub.admit(workspace, &self.socket, joined, &open);
             log::head(&mut c, workspace).await?
         };
@@ -135,7 +139,8 @@ impl Connection {
         }
     }
 
-    /// Private and direct channels of this person; with the `joined` scope, also the public channels that this person has joined.
+    /// Private and direct channels of this person; with the `joined` scope, and for guests, also the public channels that this person has
+    /// joined.
     async fn joined_channels(
         &mut self,
         c: &mut Conn,
@@ -146,7 +151,7 @@ impl Connection {
                 where cm.user_id = $1 and ch.workspace_id = $2 and (ch.kind <> 'public' or $3)")
             .bind(self.actor.user)
             .bind(self.actor.workspace)
-            .bind(scope == EventScope::Joined)
+            .bind(scope == EventScope::Joined || self.actor.visibility().reach == Reach::Joined)
             .all()
             .await?;
         Ok(rows.into_iter().map(|row| row.0).collect())
@@ -265,7 +270,10 @@ impl Connection {
     /// The close code: 4001 or 4003.
     pub(super) async fn check_access(&mut self) -> Result<(), ResumeError> {
         let access = async {
-            let caller = caller_of(&self.state, self.token.clone()).await?;
+            let caller = Caller {
+                reach: self.caller.reach,
+                ..caller_of(&self.state, self.token.clone()).await?
+            };
             let mut c = self.state.db.read().await?;
             let actor = caller.enter(&mut c, self.actor.workspace).await?;
             Ok::<_, AuthError>((actor.role, actor.scopes))

@@ -21,7 +21,7 @@ use super::{
     taint,
 };
 use crate::{
-    auth::{self, Actor, AuditAction, AuthError, Caller, Role, Scope},
+    auth::{self, Actor, AuditAction, AuthError, Caller, Scope},
     chat::{
         ChatError,
         access::{self, ThreadAccess},
@@ -115,9 +115,9 @@ impl<'a> Access<'a> {
         self.actor.scopes.has(Scope::WorkspaceAdmin)
     }
 
-    /// Checks whether this person can give an approval; viewers cannot.
+    /// Checks whether this person can give an approval; viewers and guests cannot.
     fn fills(&self, need: &Need) -> bool {
-        if self.actor.role == Role::Viewer {
+        if !self.actor.role.approves() {
             return false;
         }
         let is_asked = match need.who {

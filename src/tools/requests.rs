@@ -708,7 +708,7 @@ impl Approvers {
         if self.is_extended && *role == Role::Admin {
             return true;
         }
-        if *role == Role::Viewer {
+        if !role.approves() {
             return false;
         }
         let is_asked = match given.who {

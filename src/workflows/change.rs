@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     agents::profiles,
-    auth::{self, Actor, AuditAction, Role, Scope, quota},
+    auth::{self, Actor, AuditAction, Scope, quota},
     db::{
         Conn, DbError, Json, dialect::lock_workspace, is_in_visible_channel, is_visible_channel,
         now,
@@ -356,8 +356,9 @@ async fn check_names(
         let text = match member {
             _ if has(&old.people, &user) => continue,
             None => format!("member {user} is not in this workspace"),
-            Some(member) if member.role == Role::Viewer => {
-                format!("{user} is a viewer, who cannot approve: choose someone else")
+            Some(member) if !member.role.approves() => {
+                let role = member.role;
+                format!("{user} is a {role}, who cannot approve: choose someone else")
             }
             Some(_) => continue,
         };

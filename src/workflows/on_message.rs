@@ -183,7 +183,7 @@ async fn owner_can_run(
         .await?;
     Ok(role.is_some_and(|(role,)| {
         let scopes = role.scopes();
-        scopes.has(Scope::ChatWrite) && scopes.has(Scope::AgentsUse)
+        role != Role::Guest && scopes.has(Scope::ChatWrite) && scopes.has(Scope::AgentsUse)
     }))
 }
 

@@ -176,8 +176,9 @@ impl std::str::FromStr for Subject {
                 "admin" => Ok(Self::Role(Role::Admin)),
                 "member" => Ok(Self::Role(Role::Member)),
                 "viewer" => Ok(Self::Role(Role::Viewer)),
+                "guest" => Ok(Self::Role(Role::Guest)),
                 _ => Err(format!(
-                    "`{text}` is not a role: use role:admin, role:member, or role:viewer"
+                    "`{text}` is not a role: use role:admin, role:member, role:viewer, or role:guest"
                 )),
             };
         }

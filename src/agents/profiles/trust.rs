@@ -100,8 +100,8 @@ pub(in crate::agents) async fn check_new_rules(
             .opt()
             .await?;
         match role {
-            Some((Role::Viewer,)) => {
-                let text = format!("{user} is a viewer, who cannot approve: choose someone else");
+            Some((role,)) if !role.approves() => {
+                let text = format!("{user} is a {role}, who cannot approve: choose someone else");
                 return Err(AgentError::Invalid(text, param));
             }
             Some(_) => {}

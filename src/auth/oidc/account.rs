@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     auth::{
-        AuditAction, AuthError, Caller, Credential, DisplayName, UserKind, audit,
+        AuditAction, AuthError, Caller, Credential, DisplayName, RouteReach, UserKind, audit,
         events::{self, AuthEventKind, Device},
         factors,
         flows::{self, FlowKind, NewFlow},
@@ -264,6 +264,7 @@ fn caller(user: UserId, session: SessionId) -> Caller {
         kind: UserKind::Person,
         name: String::new(),
         credential: Credential::Session(session),
+        reach: RouteReach::Members,
     }
 }
 

@@ -34,6 +34,7 @@ fn weakness(role: Role) -> u8 {
         Role::Admin => 0,
         Role::Member => 1,
         Role::Viewer => 2,
+        Role::Guest => 3,
     }
 }
 

@@ -336,6 +336,12 @@ impl ProviderSettings {
                     .to_owned();
                 return Err(invalid(problem, "workspaces"));
             }
+            let guests = entry.rules.iter().map(|rule| rule.role);
+            if guests.chain([entry.role]).any(|role| role == Role::Guest) {
+                let problem =
+                    "a provider cannot make guests, who need channels: invite them".to_owned();
+                return Err(invalid(problem, "workspaces"));
+            }
             if entry.rules.len() > RULES_MAX {
                 let problem = format!("a workspace can have at most {RULES_MAX} rules");
                 return Err(invalid(problem, "workspaces"));

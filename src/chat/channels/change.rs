@@ -141,10 +141,10 @@ pub async fn open_direct(
         return Err(ChatError::Invalid(text, "member_ids"));
     }
     for user in &members {
-        if auth::find_member(c, actor.workspace, *user)
+        let is_member = auth::find_member(c, actor.workspace, *user)
             .await?
-            .is_none()
-        {
+            .is_some();
+        if !is_member || !auth::sees_person(c, actor, *user).await? {
             return Err(ChatError::NoSuchMember(user.to_string()));
         }
     }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::{MyChannel, get_mine};
 use crate::{
-    auth::{self, Caller, Member, Scope},
+    auth::{self, Caller, Member, Role, Scope},
     chat::{
         ChatError, access,
         event::ChannelMemberEvent,
@@ -140,7 +140,7 @@ pub async fn leave(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyCha
 }
 
 /// # Errors
-/// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or any error from `Actor::require`.
+/// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or any error from `Actor::require`; adding a guest needs `workspace:admin`.
 pub async fn add_member(
     c: &mut Conn,
     caller: &Caller,
@@ -153,6 +153,10 @@ pub async fn add_member(
     }
     let member = auth::find_member(c, access.actor.workspace, user).await?;
     let member = member.ok_or_else(|| ChatError::NoSuchMember(user.to_string()))?;
+    // Admins decide what guests see.
+    if member.role == Role::Guest {
+        access.actor.require(Scope::WorkspaceAdmin)?;
+    }
     join(c, access.actor.workspace, id, user).await?;
     Ok(member)
 }
@@ -191,6 +195,40 @@ pub async fn remove_member(
         auth::record_audit(c, &access.actor, action, id.to_string(), data).await?;
     }
     part(c, access.actor.workspace, id, user).await
+}
+
+/// Brings the channels of a guest up to date: they join the given ones, and leave all others except for direct ones, with what they follow
+/// there.
+pub async fn keep_guest_in(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    guest: UserId,
+    channels: &[ChannelId],
+) -> Result<(), ChatError> {
+    let present: Vec<(ChannelId,)> = c
+        .q(
+            "select ch.id from channel_members cm join channels ch on ch.id = cm.channel_id \
+            where cm.user_id = $2 and ch.workspace_id = $1 and ch.kind <> 'direct' order by ch.id",
+        )
+        .bind(workspace)
+        .bind(guest)
+        .all()
+        .await?;
+    for (channel,) in present {
+        if !channels.contains(&channel) {
+            part(c, workspace, channel, guest).await?;
+        }
+    }
+    for channel in channels {
+        join(c, workspace, *channel, guest).await?;
+    }
+    c.q("delete from follows where user_id = $2 and channel_id in (select id from channels where workspace_id = $1) \
+         and channel_id not in (select channel_id from channel_members where user_id = $2)")
+        .bind(workspace)
+        .bind(guest)
+        .run()
+        .await?;
+    Ok(())
 }
 
 fn not_a_member(user: UserId) -> ChatError {

@@ -9,7 +9,7 @@ use crate::{
         policy,
         profiles::{self, HandleOwner, InvocableAgent},
     },
-    auth::{Actor, Role},
+    auth::{self, Actor, Role},
     chat::{
         ChatError,
         rows::message::{Mention, MentionKind, Message},
@@ -73,7 +73,8 @@ impl ResolvedMentions {
 }
 
 /// Resolves the mentions of a text. Mentions of agents that the person cannot invoke, and of the `silenced` agent, are treated as
-/// plain text. So are mentions of a group that the policy does not allow.
+/// plain text. So are mentions of a group that the policy does not allow, or by a guest, and a guest's mentions of people whom they do
+/// not see.
 pub(in crate::chat) async fn resolve_mentions(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -94,7 +95,8 @@ pub(in crate::chat) async fn resolve_mentions(
                     Some(known) => known,
                     None => {
                         actor.role == Role::Admin
-                            || policy::allows_group_mention(c, actor.workspace, channel).await?
+                            || actor.role != Role::Guest
+                                && policy::allows_group_mention(c, actor.workspace, channel).await?
                     }
                 };
                 allows_groups = Some(is_allowed);
@@ -117,6 +119,11 @@ pub(in crate::chat) async fn resolve_mentions(
                                 owner =
                                     profiles::find_by_handle(c, actor.workspace, handle).await?;
                             }
+                        }
+                        if let Some(HandleOwner::Person(user)) = owner
+                            && !auth::sees_person(c, actor, user).await?
+                        {
+                            owner = None;
                         }
                         known.entry(handle).or_insert(owner)
                     }

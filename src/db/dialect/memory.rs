@@ -4,7 +4,10 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, DbError, Engine, FromAnyRow, Json, Query, is_visible_channel, is_visible_from},
+    db::{
+        Conn, DbError, Engine, FromAnyRow, Json, Query, has_guests, is_visible_channel,
+        is_visible_from,
+    },
     time::Timestamp,
 };
 
@@ -130,7 +133,9 @@ macro_rules! is_usable {
              and case e.scope when 'conversation' then $8 and (e.conversation_id = $13 or e.kind not in ('person', 'preference')) \
              when 'user' then $9 and e.user_id = $4 when 'persona' then $10 and e.user_id = $4 and e.agent_id = $5 \
              when 'agent' then $11 and e.agent_id = $5 when 'organization' then $12 else FALSE end \
-             and case e.visibility when 'workspace' then TRUE when 'channel' then e.channel_id = $3 when 'direct' then $6 else FALSE end \
+             and case e.visibility when 'workspace' then e.scope not in ('agent', 'organization') or not ",
+            has_guests!("$1", "$3"),
+            " when 'channel' then e.channel_id = $3 when 'direct' then $6 else FALSE end \
              and (e.thread_id is null or exists (select 1 from threads t join channels h on h.id = t.channel_id \
                where t.id = e.thread_id and t.memory = 'on' and ",
             is_read_here!(),

@@ -101,7 +101,9 @@ impl Hub {
         let came = own.is_empty();
         own.insert(socket.id);
         room.sockets.insert(socket.id, Arc::clone(&socket));
-        if !socket.is_scoped() {
+        if socket.is_of_guest() {
+            room.guests.insert(socket.id, HashSet::new());
+        } else if !socket.is_scoped() {
             room.unscoped.insert(socket.id);
         }
         room.joining.insert(socket.id, Vec::new());
@@ -115,9 +117,18 @@ impl Hub {
         (socket, receive)
     }
 
+    /// Sends a guest's socket the presence of these people, who share a channel with the guest.
+    pub fn show_people(&self, workspace: WorkspaceId, socket: &Socket, people: Vec<UserId>) {
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        if let Some(known) = room.guests.get_mut(&socket.id) {
+            known.extend(people);
+        }
+    }
+
     /// Admits the socket to the channels that were read from the database, and applies changes since then. `joined` contains the
-    /// person's private and direct channels and, if the socket has a scope, the joined public ones. `open` contains the channels
-    /// that the client has open from the start.
+    /// person's private and direct channels and, if the socket has a scope or is a guest's, the joined public ones. `open` contains the
+    /// channels that the client has open from the start.
     pub fn admit(
         &self,
         workspace: WorkspaceId,
@@ -136,7 +147,8 @@ impl Hub {
                     room.members.entry(channel).or_default().insert(socket.id);
                 }
                 MembershipChange::Joined { channel, users }
-                    if socket.is_scoped() && users.contains(&socket.user) =>
+                    if (socket.is_scoped() || socket.is_of_guest())
+                        && users.contains(&socket.user) =>
                 {
                     room.members.entry(channel).or_default().insert(socket.id);
                 }
@@ -165,6 +177,7 @@ impl Hub {
         room.joining.remove(&socket.id);
         room.unwatch_all(socket.id);
         room.unscoped.remove(&socket.id);
+        room.guests.remove(&socket.id);
         room.members.retain(|_, sockets| {
             sockets.remove(&socket.id);
             !sockets.is_empty()
@@ -527,13 +540,19 @@ mod tests {
     use super::{room::PRESENCE_FRAMES_PER_TICK, socket::SOCKET_QUEUE_MAX, *};
     use crate::{
         ids::ThreadId,
-        realtime::{Audience, EventScope},
+        realtime::{Audience, EventScope, Reach},
     };
     use uuid::Uuid;
 
     const SEES_ALL: AgentVisibility = AgentVisibility {
         agents: true,
         all_agents: true,
+        reach: Reach::Workspace,
+    };
+    const GUEST: AgentVisibility = AgentVisibility {
+        agents: false,
+        all_agents: false,
+        reach: Reach::Joined,
     };
 
     fn owner(workspace: WorkspaceId, user: UserId) -> SocketOwner {
@@ -566,6 +585,7 @@ mod tests {
             only: None,
             is_of_agent: false,
             is_traffic: true,
+            is_for_guests: false,
             mentioned: Vec::new(),
             ends_stream: None,
             workspace,
@@ -593,11 +613,82 @@ mod tests {
     }
 
     #[test]
+    fn guests_receive_only_their_channels_and_the_presence_of_people_there() {
+        for scope in [EventScope::All, EventScope::Joined] {
+            let (hub, ws) = (Hub::default(), WorkspaceId::new());
+            let (own, other) = (ChannelId::new(), ChannelId::new());
+            let (guest, colleague) = (UserId::new(), UserId::new());
+            let delivery = Delivery {
+                scope,
+                ..Delivery::default()
+            };
+            let (socket, mut receive) = hub.register(owner(ws, guest), GUEST, delivery);
+            hub.show_people(ws, &socket, vec![colleague]);
+            hub.admit(ws, &socket, vec![own], &[]);
+            texts(&mut receive);
+            let mut mention = event(ws, 3, Audience::Public(other));
+            mention.mentioned = vec![guest];
+            let mut created = event(ws, 4, Audience::Public(other));
+            created.is_traffic = false;
+            let mut updated = event(ws, 7, Audience::Workspace);
+            updated.is_for_guests = true;
+            for event in [
+                event(ws, 1, Audience::Public(own)),
+                event(ws, 2, Audience::Public(other)),
+                mention,
+                created,
+                event(ws, 5, Audience::Members(other)),
+                event(ws, 6, Audience::Workspace),
+                updated,
+            ] {
+                hub.publish(&event);
+            }
+            hub.broadcast_activity();
+            assert_eq!(texts(&mut receive), ["event 1", "event 7"], "{scope}");
+            let (_stranger, _one) = register(&hub, ws, UserId::new());
+            assert!(texts(&mut receive).is_empty(), "{scope}");
+            let (_colleague, _two) = register(&hub, ws, colleague);
+            assert_eq!(texts(&mut receive).len(), 1, "{scope}");
+        }
+    }
+
+    #[test]
+    fn a_guest_who_leaves_a_public_channel_receives_nothing_of_it() {
+        let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
+        let guest = UserId::new();
+        let (socket, mut receive) = hub.register(owner(ws, guest), GUEST, Delivery::default());
+        hub.admit(ws, &socket, vec![], &[]);
+        let mut joined = event(ws, 1, Audience::Public(channel));
+        joined.access = Some(MembershipChange::Joined {
+            channel,
+            users: vec![guest],
+        });
+        hub.publish(&joined);
+        let thread = Conversation::Thread(ThreadId::new());
+        assert!(hub.watch(ws, channel, &socket, thread).is_some());
+        hub.publish(&event(ws, 2, Audience::Public(channel)));
+        let mut left = event(ws, 3, Audience::Public(channel));
+        left.access = Some(MembershipChange::Left {
+            channel,
+            user: guest,
+        });
+        hub.publish(&left);
+        hub.publish(&event(ws, 4, Audience::Public(channel)));
+        assert!(!hub.is_watching(ws, &socket, thread));
+        let events: Vec<String> = texts(&mut receive)
+            .into_iter()
+            .filter(|text| text.starts_with("event"))
+            .collect();
+        assert_eq!(events, ["event 1", "event 2"]);
+    }
+
+    #[test]
     fn events_of_agents_in_a_private_channel_reach_only_members_who_see_agents() {
         let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
         let blind = AgentVisibility {
             agents: false,
             all_agents: false,
+            reach: Reach::Workspace,
         };
         let mut of_agent = event(ws, 1, Audience::Members(channel));
         of_agent.is_of_agent = true;

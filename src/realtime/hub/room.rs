@@ -36,10 +36,12 @@ pub(super) struct Room {
     pub(super) sockets: HashMap<u64, Arc<Socket>>,
     /// Sockets of each person; a person with a socket is online.
     pub(super) people: HashMap<UserId, HashSet<u64>>,
-    /// Sockets of the members of a channel; for public channels, only those with a scope.
+    /// Sockets of the members of a channel; for public channels, only those with a scope and those of guests.
     pub(super) members: HashMap<ChannelId, HashSet<u64>>,
-    /// Sockets without a scope, which receive the traffic of all public channels.
+    /// Sockets without a scope, which receive the traffic of all public channels; none of guests.
     pub(super) unscoped: HashSet<u64>,
+    /// Sockets of guests, with the people whose presence they receive.
+    pub(super) guests: HashMap<u64, HashSet<UserId>>,
     /// Sockets with a scope that have a channel open, with the number of their subscriptions in that channel.
     open: HashMap<ChannelId, HashMap<u64, usize>>,
     /// Public channel traffic that has not been announced yet to scoped sockets that do not receive it.
@@ -86,6 +88,7 @@ impl Room {
         for changes in self.joining.values_mut() {
             changes.push(access.clone());
         }
+        self.update_guests(access);
         match access {
             MembershipChange::Granted { channel, users } => {
                 for user in users {
@@ -104,13 +107,60 @@ impl Room {
                 let own = own.flatten().filter(|id| !self.unscoped.contains(id));
                 self.members.entry(*channel).or_default().extend(own);
             }
-            MembershipChange::Left { channel, user } => self.remove_member(*channel, *user),
+            MembershipChange::Left { channel, user } => {
+                self.remove_member(*channel, *user);
+                // Others can still read the channel.
+                let own = self.people.get(user).into_iter().flatten();
+                let guests: Vec<u64> = own
+                    .filter(|id| self.guests.contains_key(*id))
+                    .copied()
+                    .collect();
+                for socket in guests {
+                    self.unwatch(socket, |of| of == *channel);
+                }
+            }
             MembershipChange::Expelled { user } => {
                 for id in self.people.get(user).cloned().unwrap_or_default() {
                     for sockets in self.members.values_mut() {
                         sockets.remove(&id);
                     }
                     self.unwatch_all(id);
+                }
+            }
+        }
+    }
+
+    /// Shows guests the people who join their channels, and hides those who leave one, even if they share another: the next connection
+    /// shows them again.
+    fn update_guests(&mut self, access: &MembershipChange) {
+        if self.guests.is_empty() {
+            return;
+        }
+        match access {
+            MembershipChange::Granted { channel, users }
+            | MembershipChange::Joined { channel, users } => {
+                let members = self.members.get(channel);
+                for (socket, people) in &mut self.guests {
+                    if members.is_some_and(|members| members.contains(socket)) {
+                        people.extend(users);
+                    }
+                }
+            }
+            MembershipChange::Revoked { channel, user }
+            | MembershipChange::Left { channel, user } => {
+                let members = self.members.get(channel);
+                let own = self.people.get(user);
+                for (socket, people) in &mut self.guests {
+                    if own.is_some_and(|own| own.contains(socket)) {
+                        people.clear();
+                    } else if members.is_some_and(|members| members.contains(socket)) {
+                        people.remove(user);
+                    }
+                }
+            }
+            MembershipChange::Expelled { user } => {
+                for people in self.guests.values_mut() {
+                    people.remove(user);
                 }
             }
         }
@@ -209,7 +259,9 @@ impl Room {
                 let mentioned = event.mentioned.iter();
                 let mentioned = mentioned.filter(|user| extra_recipient != Some(*user));
                 self.sockets_of(mentioned.chain(extra_recipient))
-                    .filter(|socket| socket.is_scoped() && !self.follows(socket.id, channel))
+                    .filter(|socket| socket.is_scoped() || socket.is_of_guest())
+                    .filter(|socket| !self.follows(socket.id, channel))
+                    .filter(|socket| self.is_within_reach(event, socket))
                     .for_each(send);
                 let (first, newest) = (event.seq, event.seq);
                 self.activity
@@ -217,8 +269,23 @@ impl Room {
                     .and_modify(|activity| activity.newest = newest)
                     .or_insert(Activity { first, newest });
             }
-            _ => self.sockets.values().for_each(send),
+            _ => self
+                .sockets
+                .values()
+                .filter(|socket| self.is_within_reach(event, socket))
+                .for_each(send),
         }
+    }
+
+    /// Checks whether an event is in a channel of a guest, or was sent to them in particular.
+    fn is_within_reach(&self, event: &Envelope, socket: &Socket) -> bool {
+        if !socket.is_of_guest() || event.extra_recipient == Some(socket.user) {
+            return true;
+        }
+        event.audience.channel().is_none_or(|channel| {
+            let members = self.members.get(&channel);
+            members.is_some_and(|members| members.contains(&socket.id))
+        })
     }
 
     /// Returns true if the event is traffic that some sockets with a scope might not receive.
@@ -274,7 +341,8 @@ impl Room {
             }
             .encode();
             for socket in self.sockets.values() {
-                if socket.is_scoped() && !self.follows(socket.id, channel) {
+                let is_told = socket.is_scoped() && !socket.is_of_guest();
+                if is_told && !self.follows(socket.id, channel) {
                     socket.ephemeral(&frame);
                     frames += 1;
                 }
@@ -307,7 +375,10 @@ impl Room {
             }
             .encode();
             for socket in self.sockets.values() {
-                socket.ephemeral(&frame);
+                let people = self.guests.get(&socket.id);
+                if people.is_none_or(|people| people.contains(&user)) {
+                    socket.ephemeral(&frame);
+                }
             }
             // Changes without recipients are counted too, so that the loop ends.
             self.presence_frames += self.sockets.len().max(1);

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::{
     ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
     realtime::{
-        delivery::{Delivery, DeltaFormat, EventScope},
+        delivery::{Delivery, DeltaFormat, EventScope, Reach},
         log::AgentVisibility,
     },
 };
@@ -118,6 +118,11 @@ impl Socket {
     /// Checks whether the socket receives only the traffic of joined and open channels.
     pub(super) fn is_scoped(&self) -> bool {
         self.delivery.scope == EventScope::Joined
+    }
+
+    /// Checks whether the socket belongs to a guest, who receives only what happens in their channels.
+    pub(super) fn is_of_guest(&self) -> bool {
+        self.visibility.reach == Reach::Joined
     }
 
     pub fn rights(&self) -> u8 {

@@ -13,11 +13,12 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{St, caller_at};
 use crate::{
     auth::{
-        AuditEntry, AuthError, Caller, Invite, LinkMail, Member, Newcomer, Role, Scope, Workspace,
-        WorkspaceCaller, audit,
+        AuditEntry, AuthError, Caller, GuestTerms, Invite, LinkMail, Member, Newcomer, Role, Scope,
+        Workspace, WorkspaceCaller, audit,
         invite_mails::{self, InviteLetters, Invited},
         invites::{self, InviteDelivery},
-        members, users, workspaces,
+        members::{self, MemberChange},
+        users, workspaces,
     },
     chat::{ChatError, channels},
     db::Conn,
@@ -27,9 +28,10 @@ use crate::{
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List, ListObject, PageQuery},
     },
-    ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
+    ids::{AuditEntryId, ChannelId, InviteId, UserId, WorkspaceId},
     patch::present,
     server::{State, caller::Outgoing, origin::LinkBase},
+    time::Timestamp,
 };
 
 /// Maximum number of addresses that are invited at once.
@@ -60,9 +62,15 @@ async fn list_members(
         async move {
             let actor = member.enter(c).await?;
             actor.require(Scope::ChatRead)?;
-            let rows =
-                members::list_members(c, actor.workspace, page.after, page.before, page.limit + 1)
-                    .await?;
+            let rows = members::list_members(
+                c,
+                actor.workspace,
+                actor.user,
+                page.after,
+                page.before,
+                page.limit + 1,
+            )
+            .await?;
             Ok::<_, ApiError>(List::new(
                 rows,
                 page.limit,
@@ -87,6 +95,9 @@ async fn get_member(
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
+    if !members::sees_person(&mut c, &actor, user).await? {
+        return Err(AuthError::MemberNotFound(user.to_string()).into());
+    }
     let found = members::get_listed(&mut c, actor.workspace, user).await?;
     Ok(Json(found))
 }
@@ -100,9 +111,17 @@ struct MemberPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     handle: Option<String>,
+    /// 1 to 50 channels of a guest, required to make someone a guest: they leave all other channels except for direct ones.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    channel_ids: Option<Vec<ChannelId>>,
+    /// When a guest's membership ends; never by default.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    expires_at: Option<Timestamp>,
 }
 
-/// Change a member's role or handle
+/// Change a member's role or handle, or a guest's channels
 ///
 /// Changing a role, or another person's handle, requires the admin role; keys need `workspace:admin`.
 #[utoipa::path(patch, path = "/v1/members/{user_id}", tag = "people",
@@ -117,9 +136,18 @@ async fn update_member(
     Path(user): Path<UserId>,
     Body(patch): Body<MemberPatch>,
 ) -> Result<Json<Member>, ApiError> {
+    let change = MemberChange {
+        role: patch.role,
+        handle: patch.handle,
+        terms: GuestTerms::of_request(patch.channel_ids, patch.expires_at, "expires_at")?,
+    };
     let member = caller
         .write(&state.db, async move |c, actor| {
-            members::update(c, actor, user, patch.role, patch.handle.as_deref()).await
+            let member = members::update(c, actor, user, &change).await?;
+            if let Some(terms) = &change.terms {
+                channels::keep_guest_in(c, actor.workspace, user, &terms.channels).await?;
+            }
+            Ok::<_, ChatError>(member)
         })
         .await?;
     Ok(Json(member))
@@ -175,6 +203,10 @@ struct InviteForm {
     emails: Vec<String>,
     /// `member` by default.
     role: Option<Role>,
+    /// For a guest, 1 to 50 channels.
+    channel_ids: Option<Vec<ChannelId>>,
+    /// When the membership of a guest ends; never by default.
+    guest_expires_at: Option<Timestamp>,
     /// Maximum number of uses; unlimited by default.
     max_uses: Option<i64>,
     /// Lifetime in seconds; a week by default.
@@ -231,12 +263,15 @@ async fn create_invite(
     } else {
         vec![form.email]
     };
+    let terms =
+        GuestTerms::of_request(form.channel_ids, form.guest_expires_at, "guest_expires_at")?;
     let new: Vec<invites::NewInvite> = addresses
         .into_iter()
         .map(|email| invites::NewInvite {
             id: InviteId::new(),
             email: email.map(|email| email.trim().to_lowercase()),
             role: form.role.unwrap_or(Role::Member),
+            terms: terms.clone(),
             max_uses: form.max_uses.or(is_list.then_some(1)),
             expires_in_s: form.expires_in_s,
         })
@@ -366,7 +401,7 @@ struct InvitePreview {
     workspace: InviteWorkspace,
     role: Role,
     email: Option<String>,
-    expires_at: Option<crate::time::Timestamp>,
+    expires_at: Option<Timestamp>,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]

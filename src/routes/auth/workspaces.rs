@@ -10,7 +10,7 @@ use crate::{
         AuthError, Caller, DisplayName, MyWorkspace, Role, Workspace, WorkspaceCaller,
         demand_changes,
         demands::{self, SignInDemands, SignInDemandsPatch},
-        workspaces,
+        workspaces::{self, WorkspaceChange},
     },
     chat::found::{NewWorkspace, found_workspace},
     http::{
@@ -127,13 +127,17 @@ struct WorkspacePatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     slug: Option<String>,
+    /// Whether guests use agents in their channels.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    guests_use_agents: Option<bool>,
     /// Needs a session whose person signed in or confirmed a short time ago, and which meets it.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     sign_in: Option<SignInDemandsPatch>,
 }
 
-/// Change the name or slug of a workspace, or what it demands of sessions
+/// Change the name or slug of a workspace, whether guests use agents there, or what it demands of sessions
 ///
 /// A session that does not meet the demands is refused in the workspace with 403 `second_factor_required`, `provider_required`, or
 /// `session_too_old`, and its sockets close with 4003. 409 `would_lock_you_out` if your own session does not meet them.
@@ -163,11 +167,18 @@ async fn update_workspace(
     let named = state.config.mcp_workspaces.clone();
     let answer = admin
         .write(&state.db, async move |c, actor| {
-            let (name, slug) = (patch.name.as_deref(), slug.as_deref());
-            let workspace = if name.is_none() && slug.is_none() && patch.sign_in.is_some() {
+            let change = WorkspaceChange {
+                name: patch.name.as_deref(),
+                slug: slug.as_deref(),
+                guests_use_agents: patch.guests_use_agents,
+            };
+            let is_empty = change.name.is_none()
+                && change.slug.is_none()
+                && change.guests_use_agents.is_none();
+            let workspace = if is_empty && patch.sign_in.is_some() {
                 workspaces::get_workspace(c, actor.workspace).await?
             } else {
-                workspaces::update(c, actor, name, slug, &named).await?
+                workspaces::update(c, actor, change, &named).await?
             };
             let sign_in = match &patch.sign_in {
                 Some(patch) => demand_changes::change(c, actor, &person, patch).await?,

@@ -138,6 +138,14 @@ fn not_found(e: CallError, code: ErrorCode, param: &'static str) -> ApiError {
     }
 }
 
+/// Rights of a caller whose results nobody else reads.
+fn own_rights(actor: &Actor<'_>) -> Rights {
+    Rights {
+        requester: actor.user,
+        shared_in: None,
+    }
+}
+
 /// # Errors
 /// `ChannelNotFound`, also for a channel that the caller cannot see.
 pub(super) async fn find_channel(
@@ -148,11 +156,7 @@ pub(super) async fn find_channel(
     let Some(named) = named else {
         return Ok(None);
     };
-    let rights = Rights {
-        requester: actor.user,
-        shared_in: None,
-    };
-    let found = places::channel(c, actor.workspace, &rights, named).await;
+    let found = places::channel(c, actor.workspace, &own_rights(actor), named).await;
     found
         .map(Some)
         .map_err(|e| not_found(e, ErrorCode::ChannelNotFound, "channel"))
@@ -166,7 +170,7 @@ async fn find_person(
     named: &str,
     param: &'static str,
 ) -> Result<Uuid, ApiError> {
-    let found = places::author(c, actor.workspace, named).await;
+    let found = places::author(c, actor.workspace, &own_rights(actor), named).await;
     found.map_err(|e| not_found(e, ErrorCode::MemberNotFound, param))
 }
 

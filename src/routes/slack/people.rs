@@ -82,7 +82,15 @@ pub(super) async fn list(call: &Call<'_>) -> Answer {
     };
     let mut c = call.state.db.read().await?;
     call.reader(&mut c).await?;
-    let listed = auth::list_members(&mut c, call.workspace, after, None, limit + 1).await;
+    let listed = auth::list_members(
+        &mut c,
+        call.workspace,
+        call.caller.user,
+        after,
+        None,
+        limit + 1,
+    )
+    .await;
     let mut members = match listed {
         Err(auth::AuthError::MemberNotFound(_)) => return Err(SlackFault::InvalidCursor.into()),
         listed => listed?,

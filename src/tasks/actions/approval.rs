@@ -51,7 +51,7 @@ pub async fn has_approver(
     };
     c.q(concat!(
         "select exists (select 1 from members m where m.workspace_id = $1 and (m.user_id = $3 or $3 is null) \
-         and ($4 = FALSE or m.role = 'admin') and m.role <> 'viewer' and m.status <> 'placeholder' and ",
+         and ($4 = FALSE or m.role = 'admin') and m.role not in ('viewer', 'guest') and m.status <> 'placeholder' and ",
         is_in_visible_channel!("$2", "m.user_id"),
         ")"
     ))

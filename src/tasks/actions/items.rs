@@ -126,7 +126,7 @@ async fn deciders(c: &mut Conn, action: &OpenDecision) -> Result<BTreeSet<UserId
 async fn members(c: &mut Conn, action: &OpenDecision) -> Result<Vec<UserId>, DbError> {
     let rows: Vec<(UserId,)> = c
         .q("select cm.user_id from channel_members cm join members m on m.workspace_id = $1 and m.user_id = cm.user_id \
-            where cm.channel_id = $2 and m.role <> 'viewer' and m.status <> 'placeholder' order by cm.joined_at, cm.user_id limit 50")
+            where cm.channel_id = $2 and m.role not in ('viewer', 'guest') and m.status <> 'placeholder' order by cm.joined_at, cm.user_id limit 50")
         .bind(action.workspace)
         .bind(action.channel)
         .all()

@@ -134,7 +134,7 @@ pub(super) async fn items(
     let limit = options.limit(&arguments)?;
     let channels = options.channels(c, of, rights, &arguments).await?;
     let owner = match arguments.text("owner")? {
-        Some(named) => Some(places::author(c, of.workspace, named).await?),
+        Some(named) => Some(places::author(c, of.workspace, rights, named).await?),
         None => None,
     };
     let sql = sql_with_ids!(

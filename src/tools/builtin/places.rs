@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, is_shared_channel},
+    db::{Conn, is_shared_channel, is_visible_person},
     ids::{AgentId, ChannelId, UserId, WorkspaceId},
     time::Timestamp,
     tool_fault::{ToolErrorCode, ToolFault},
@@ -43,24 +43,34 @@ pub async fn channel(
         .ok_or_else(|| missing(&format!("no channel `{}`", one_line(named))))
 }
 
-/// Finds a member or an agent of the workspace.
+/// Finds a member whom the requester can see, or an agent of the workspace.
 ///
 /// # Errors
 /// `not_found`.
-pub async fn author(c: &mut Conn, workspace: WorkspaceId, named: &str) -> Result<Uuid, CallError> {
+pub async fn author(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    rights: &Rights,
+    named: &str,
+) -> Result<Uuid, CallError> {
     let name = named.trim_start_matches('@');
     let id = UserId::parse(name).map(|id| id.0).ok();
     let id = id.or_else(|| AgentId::parse(name).map(|id| id.0).ok());
     let row: Option<(Uuid,)> = c
-        .q("select x.id from (\
-              select m.user_id as id, m.handle as handle, u.name as name from members m join users u on u.id = m.user_id where m.workspace_id = $1 \
-              union all select a.id as id, a.name as handle, coalesce(a.summary ->> 'display_name', a.name) as name from agents a \
-              where a.workspace_id = $1) x \
-            where x.id = $2 or x.handle = $3 or x.name = $4 order by case when x.name = $4 then 1 else 0 end, x.id limit 1")
+        .q(concat!(
+            "select x.id from (\
+               select m.user_id as id, m.handle as handle, u.name as name from members m join users u on u.id = m.user_id \
+               where m.workspace_id = $1 and ",
+            is_visible_person!("$1", "m.user_id", "$5"),
+            " union all select a.id as id, a.name as handle, coalesce(a.summary ->> 'display_name', a.name) as name from agents a \
+               where a.workspace_id = $1) x \
+             where x.id = $2 or x.handle = $3 or x.name = $4 order by case when x.name = $4 then 1 else 0 end, x.id limit 1"
+        ))
         .bind(workspace)
         .bind(id)
         .bind(name.to_lowercase())
         .bind(name.to_owned())
+        .bind(rights.requester)
         .opt()
         .await?;
     row.map(|(id,)| id)

@@ -45,7 +45,7 @@ pub(super) async fn messages(
         return Ok(show(&[]));
     }
     let author = match arguments.text("author")? {
-        Some(named) => Some(places::author(c, of.workspace, named).await?),
+        Some(named) => Some(places::author(c, of.workspace, rights, named).await?),
         None => None,
     };
     let found = task::find_messages(

@@ -150,6 +150,12 @@ async fn prepared(w: &AccessFixture, row: &Row, who: TestCaller) -> Call {
             w.set_role(&w.vera, "viewer").await;
             call
         }
+        TestCaller::Guest => {
+            w.set_role(&w.gus, "member").await;
+            let call = recipe(w, row, who, &w.gus).await;
+            w.make_guest(&w.gus).await;
+            call
+        }
         TestCaller::Nobody | TestCaller::Foreign => recipe(w, row, who, &w.olu).await,
         _ => recipe(w, row, who, &w.person(who)).await,
     }
@@ -283,6 +289,12 @@ async fn the_api_document_matches_the_access_table() {
         if documented != role {
             wrong.push(format!(
                 "{route}: its role is {documented:?}, but {role:?} is allowed"
+            ));
+        }
+        let takes_guests = documented.is_some() && allowed(COLUMNS.len() - 1);
+        if table::accepts_guests(operation) != takes_guests {
+            wrong.push(format!(
+                "{route}: its `security` and the table disagree about guests"
             ));
         }
         let enough: Vec<&str> = COLUMNS

@@ -489,8 +489,8 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             };
             let scopes = ["chat:read"];
             let key = match who {
-                // A key of the caller's own workspace does not exist in this workspace, so this uses one of Ada's.
-                TestCaller::Foreign => w.ada.make_key(&scopes).await.1,
+                // A key of the caller's own workspace does not exist in this workspace, and guests have none, so this uses one of Ada's.
+                TestCaller::Foreign | TestCaller::Guest => w.ada.make_key(&scopes).await.1,
                 _ => of.make_key(&scopes).await.1,
             };
             Call::delete(at(&key)).by(double.asks)
@@ -503,6 +503,14 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::post(path, json!({"agent_id": agent}))
         }
         ("POST /v1/direct", _) => Call::post(path, json!({"member_ids": [w.olu.id]})),
+        (
+            "GET /v1/channels/{id}"
+            | "GET /v1/channels/{id}/members"
+            | "GET /v1/channels/{id}/threads"
+            | "GET /v1/channels/{id}/catch-up",
+            _,
+        ) => Call::get(at(general)),
+        ("POST /v1/channels/{id}/read", _) => Call::act(at(general)),
         ("PATCH /v1/channels/{id}", "with an agent") => {
             let agent = json!({"agent_id": id(&w.ada.agent("vibe").await), "mode": "mentions"});
             Call::patch(at(&room(by, n).await), json!({"agent": agent}))
@@ -519,12 +527,12 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         }
         ("PUT /v1/channels/{id}/level", _) => {
             let (room, person) = (room(by, n).await, w.person(who));
-            bring(by, &room, &person, who).await;
+            bring(host(w, by, who), &room, &person, who).await;
             Call::put(at(&room), json!({"level": "all"}))
         }
         ("POST /v1/channels/{id}/leave", _) => {
             let (room, person) = (room(by, n).await, w.person(who));
-            bring(by, &room, &person, who).await;
+            bring(host(w, by, who), &room, &person, who).await;
             Call::act(at(&room))
         }
         ("POST /v1/channels/{id}/members", _) => {
@@ -534,7 +542,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let room = room(by, n).await;
             let person = w.person(who);
             bring(by, &room, &w.vera, TestCaller::Viewer).await;
-            bring(by, &room, &person, who).await;
+            bring(host(w, by, who), &room, &person, who).await;
             let gone = match variant {
                 "oneself" if who != TestCaller::Nobody => &person,
                 _ if who == TestCaller::Viewer => &w.olu,
@@ -1207,6 +1215,11 @@ async fn room(by: &Person, n: u64) -> String {
         .post("/v1/channels", json!({"name": format!("room {n}")}))
         .await
         .is(201))
+}
+
+/// Who adds the caller to a channel of `by`: for guests, only an admin can.
+fn host<'a>(w: &'a AccessFixture, by: &'a Person, who: TestCaller) -> &'a Person {
+    if who == TestCaller::Guest { &w.ada } else { by }
 }
 
 /// Adds a member of this workspace to a channel; does nothing for other callers.

@@ -47,6 +47,16 @@ pub fn access_of(operation: &Value) -> (Option<&str>, Option<Vec<&str>>) {
     (list("session").map(|roles| roles[0]), list("key"))
 }
 
+/// Checks whether `security` lists guests.
+pub fn accepts_guests(operation: &Value) -> bool {
+    let security = operation["security"].as_array().unwrap();
+    let mut roles = security
+        .iter()
+        .filter_map(|one| one["session"].as_array())
+        .flatten();
+    roles.any(|role| role == "guest")
+}
+
 /// Kind of caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestCaller {
@@ -58,6 +68,8 @@ pub enum TestCaller {
     Foreign,
     /// An admin's key that has only this scope.
     Key(&'static str),
+    /// A guest in #general.
+    Guest,
 }
 
 /// The columns of the table.
@@ -75,6 +87,7 @@ pub const COLUMNS: &[TestCaller] = &[
     TestCaller::Key("agents:delete"),
     TestCaller::Key("agents:admin"),
     TestCaller::Key("agents:use"),
+    TestCaller::Guest,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,6 +260,7 @@ fn documented_cells(operation: &Value) -> Vec<Cell> {
             TestCaller::Viewer => has_role("viewer"),
             TestCaller::Member => has_role("member"),
             TestCaller::Admin => has_role("admin"),
+            TestCaller::Guest => accepts_guests(operation),
             TestCaller::Key(scope) => scopes
                 .as_ref()
                 .is_some_and(|needed| needed.iter().all(|needed| needed == scope)),

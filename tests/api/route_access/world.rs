@@ -63,6 +63,8 @@ pub struct AccessFixture {
     pub bo: Person,
     /// The caller with the role viewer.
     pub vera: Person,
+    /// The caller with the role guest, in #general.
+    pub gus: Person,
     /// Admin of another workspace.
     pub zoe: Person,
     pub general: String,
@@ -92,6 +94,7 @@ impl AccessFixture {
         let olu = app.join(&ada, "Olu", "member").await;
         let bo = app.join(&ada, "Bo", "member").await;
         let vera = app.join(&ada, "Vera", "viewer").await;
+        let gus = app.join_as_guest(&ada, "Gus", &["general"]).await;
         let zoe = app.founder("Zoe").await;
         use_model(&app, &zoe).await;
         // Agent for the test that makes replies fail; other tests do not use it.
@@ -118,6 +121,7 @@ impl AccessFixture {
             olu,
             bo,
             vera,
+            gus,
             zoe,
             general,
             tools,
@@ -144,6 +148,7 @@ impl AccessFixture {
             TestCaller::Admin => self.ada.clone(),
             TestCaller::Foreign => self.zoe.in_workspace(&self.ada.workspace),
             TestCaller::Key(scope) => self.keys[scope].clone(),
+            TestCaller::Guest => self.gus.clone(),
         }
     }
 
@@ -167,6 +172,7 @@ impl AccessFixture {
                 self.app.join(&self.ada, &name, "admin").await
             }
             TestCaller::Foreign => self.app.founder(&name).await,
+            TestCaller::Guest => self.app.join_as_guest(&self.ada, &name, &["general"]).await,
         };
         let asks = match who {
             TestCaller::Key(scope) => person.make_key(&[scope]).await.0,
@@ -205,6 +211,13 @@ impl AccessFixture {
     pub async fn set_role(&self, person: &Person, role: &str) {
         let path = format!("/v1/members/{}", person.id);
         self.ada.patch(&path, json!({"role": role})).await.is(200);
+    }
+
+    /// Makes a person a guest in #general.
+    pub async fn make_guest(&self, person: &Person) {
+        let path = format!("/v1/members/{}", person.id);
+        let form = json!({"role": "guest", "channel_ids": [self.general]});
+        self.ada.patch(&path, form).await.is(200);
     }
 
     /// An action of Olu that calls can use if they do not decide about it.

@@ -209,6 +209,17 @@ impl TestApp {
             .is(201);
         sign_up(&self.base, name, Some(&text(&invite, "/token"))).await
     }
+
+    /// Adds a guest to the channels of the admin with these names.
+    pub async fn join_as_guest(&self, admin: &Person, name: &str, channels: &[&str]) -> Person {
+        let mut ids = Vec::new();
+        for channel in channels {
+            ids.push(id(&admin.channel(channel).await));
+        }
+        let form = json!({"role": "guest", "channel_ids": ids});
+        let invite = admin.post("/v1/invites", form).await.is(201);
+        sign_up(&self.base, name, Some(&text(&invite, "/token"))).await
+    }
 }
 
 impl Drop for TestApp {

@@ -6087,7 +6087,7 @@ export interface components {
          *     `member.not_suspended`: A provider wanted to suspend the last admin, or an admin of the server.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
+        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -8720,6 +8720,10 @@ export interface components {
             /** @description If set, only this email address can use the invite. */
             email: string | null;
             role: components["schemas"]["Role"];
+            /** @description Channels of a guest. */
+            channel_ids?: components["schemas"]["ChannelId"][];
+            /** @description When the membership of a guest ends. */
+            guest_expires_at?: components["schemas"]["Timestamp"];
             /**
              * Format: int64
              * @description Maximum number of uses; unlimited if null.
@@ -8748,6 +8752,9 @@ export interface components {
             /** @description Several addresses, at most 100: each gets an invite of its own. */
             emails?: string[];
             role?: components["schemas"]["Role"] | null;
+            /** @description For a guest, 1 to 50 channels. */
+            channel_ids?: components["schemas"]["ChannelId"][] | null;
+            guest_expires_at?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
              * @description Maximum number of uses; unlimited by default.
@@ -9671,6 +9678,8 @@ export interface components {
              */
             status: "active" | "suspended" | "placeholder";
             joined_at: components["schemas"]["Timestamp"];
+            /** @description When a guest's membership ends. */
+            expires_at?: components["schemas"]["Timestamp"];
         };
         /** @description An event as it is stored and sent. */
         MemberEvent: {
@@ -9692,6 +9701,10 @@ export interface components {
         MemberPatch: {
             role?: components["schemas"]["Role"];
             handle?: string;
+            /** @description 1 to 50 channels of a guest, required to make someone a guest: they leave all other channels except for direct ones. */
+            channel_ids?: components["schemas"]["ChannelId"][];
+            /** @description When a guest's membership ends; never by default. */
+            expires_at?: components["schemas"]["Timestamp"];
         };
         /** @description Memory entries and old messages that a reply used. Personal entries of other people are only counted. */
         MemoriesSeen: {
@@ -11920,7 +11933,7 @@ export interface components {
          * @description Role of the requester at the time of the prompt.
          * @enum {string}
          */
-        RequesterRole: "admin" | "member" | "viewer" | "former member";
+        RequesterRole: "admin" | "member" | "viewer" | "guest" | "former member";
         /** @enum {string} */
         RequireApproval: "always" | "never";
         ResetForm: {
@@ -12141,7 +12154,7 @@ export interface components {
          *     `viewer`: Can only read, mark as read, and search.
          * @enum {string}
          */
-        Role: "admin" | "member" | "viewer";
+        Role: "admin" | "member" | "viewer" | "guest";
         RollbackForm: {
             /** Format: int64 */
             target_version: number;
@@ -14676,6 +14689,8 @@ export interface components {
             name: string;
             slug: string;
             default_agent_id: components["schemas"]["AgentId"] | null;
+            /** @description Whether guests use agents in their channels. */
+            guests_use_agents: boolean;
             created_at: components["schemas"]["Timestamp"];
         };
         /** @description A workspace, as shown to its members. */
@@ -14712,6 +14727,8 @@ export interface components {
         WorkspacePatch: {
             name?: string;
             slug?: string;
+            /** @description Whether guests use agents in their channels. */
+            guests_use_agents?: boolean;
             /** @description Needs a session whose person signed in or confirmed a short time ago, and which meets it. */
             sign_in?: components["schemas"]["SignInDemandsPatch"];
         };

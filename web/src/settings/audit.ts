@@ -115,6 +115,14 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Member restored',
     describe: (e, n) => `restored ${person(e, n)}`,
   },
+  'guest.changed': {
+    name: 'Guest changed',
+    describe: (e, n) => `chose the channels of ${person(e, n)}, a guest`,
+  },
+  'guest.ended': {
+    name: 'Guest left',
+    describe: (e, n) => `suspended ${person(e, n)}, whose time as a guest ended`,
+  },
   'member.reset_link_created': {
     name: 'Password link',
     describe: (e, n) => `made a link with which ${person(e, n)} sets a new password`,

@@ -5,10 +5,11 @@ export const ROLES: Record<Role, { name: string; one: string; may: string }> = {
   admin: {
     name: 'Admin',
     one: 'an admin',
-    may: 'manages people, agents, and settings, in addition to a member’s rights',
+    may: 'also manages people, agents, and settings',
   },
   member: { name: 'Member', one: 'a member', may: 'reads, posts, and uses agents' },
-  viewer: { name: 'Viewer', one: 'a viewer', may: 'reads and searches only' },
+  viewer: { name: 'Viewer', one: 'a viewer', may: 'reads only' },
+  guest: { name: 'Guest', one: 'a guest', may: 'sees chosen channels' },
 };
 
 /** Scopes of a key, with a description. */

@@ -109,6 +109,7 @@ const ROLES: Record<string, string> = {
   'role:admin': 'admins',
   'role:member': 'members',
   'role:viewer': 'viewers',
+  'role:guest': 'guests',
 };
 export const subjectName = (subject: string, names: Pick<Names, 'person'>): string =>
   ROLES[subject] ?? names.person(subject);

@@ -71,7 +71,14 @@ export class WorkspaceState implements WorkspaceParts {
   status = $state<Loading>('loading');
   problem = $state('');
   refusal = $state<ErrorCode | null>(null);
-  workspace = $state.raw<Workspace>({ id: '', name: '', slug: '', default_agent_id: null, created_at: '' });
+  workspace = $state.raw<Workspace>({
+    id: '',
+    name: '',
+    slug: '',
+    default_agent_id: null,
+    guests_use_agents: true,
+    created_at: '',
+  });
   /** Upload limit of the server, per file. */
   fileBytesMax = 0;
   /** Whether agents act on this server. */
