@@ -75,6 +75,7 @@ mod forks;
 mod generated_trees;
 mod guard;
 mod guard_runs;
+mod guests;
 mod handoff;
 mod health;
 mod hooks;

@@ -37,7 +37,7 @@ struct Place {
 
 #[derive(Debug, Clone)]
 struct World {
-    /// Ada, Bo, Cat, and Vera.
+    /// Ada, Bo, Cat, Vera, and Gus, who is a guest.
     people: Vec<UserId>,
     places: Vec<Place>,
     /// A key of Bo with `chat:read`, and one without it.
@@ -47,6 +47,7 @@ struct World {
 
 const ADA: usize = 0;
 const BO: usize = 1;
+const GUS: usize = 4;
 
 /// Members of each channel, and the former member of the workspace, if any.
 struct Memberships {
@@ -59,22 +60,30 @@ impl Memberships {
         let mut of_places = Vec::new();
         for place in &world.places {
             let members: BTreeSet<usize> = match place.kind {
-                Kind::Public => (0..world.people.len()).collect(),
+                Kind::Public => (0..world.people.len())
+                    .filter(|person| *person != GUS || rng.random_bool(0.5))
+                    .collect(),
                 Kind::Private => (0..world.people.len())
                     .filter(|_| rng.random_bool(0.5))
                     .collect(),
                 Kind::Alone => BTreeSet::from([BO]),
                 Kind::Direct => BTreeSet::from([ADA, BO]),
             };
-            if place.kind == Kind::Private {
+            // Everyone except guests reads a public channel without being in it.
+            let joined: Vec<usize> = match place.kind {
+                Kind::Private => members.iter().copied().collect(),
+                Kind::Public => members.get(&GUS).copied().into_iter().collect(),
+                Kind::Alone | Kind::Direct => Vec::new(),
+            };
+            if matches!(place.kind, Kind::Private | Kind::Public) {
                 c.q("delete from channel_members where channel_id = $1")
                     .bind(place.channel)
                     .run()
                     .await?;
-                for member in &members {
+                for member in joined {
                     c.q("insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) values ($1, $2, 0, 0, $3)")
                         .bind(place.channel)
-                        .bind(world.people[*member])
+                        .bind(world.people[member])
                         .bind(now())
                         .run()
                         .await?;
@@ -108,8 +117,11 @@ impl Memberships {
         }
         let kind = |at: usize| world.places[at].kind;
         let all = 0..world.places.len();
+        let guest_reads = |at: usize| self.of_places[at].contains(&GUS);
+        let has_guest = self.gone != Some(GUS) && guest_reads(place);
         let allowed = all.filter(|at| {
-            let everyone_reads = *at == place || kind(*at) == Kind::Public;
+            let everyone_reads =
+                *at == place || kind(*at) == Kind::Public && (!has_guest || guest_reads(*at));
             reads(*at) && (everyone_reads || kind(place) == Kind::Alone)
         });
         Some(allowed.collect())
@@ -219,7 +231,8 @@ async fn a_task_finds_exactly_what_all_readers_of_its_conversation_can_read() {
     }
     let (_, reading) = t.bo.make_key(&["chat:read"]).await;
     let (_, writing) = t.bo.make_key(&["chat:write"]).await;
-    let people = [&t.ada, &t.bo, &cat, &vera];
+    let gus = t.app.join_as_guest(&t.ada, "Gus", &["general"]).await;
+    let people = [&t.ada, &t.bo, &cat, &vera, &gus];
     let world = World {
         people: people
             .iter()
