@@ -127,6 +127,34 @@ pub(crate) async fn of_workspace(
     Ok(find(c, workspace).await?.unwrap_or_default())
 }
 
+/// Number of people in a workspace, and of those who would not meet a demand for a second factor.
+#[derive(Debug, Clone, Copy, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct SecondFactorCounts {
+    pub people: i64,
+    /// People without an app, a passkey, and a provider whose sign-ins always count as a second factor.
+    pub without_factor: i64,
+}
+
+/// Counts the people of a workspace who have no second factor.
+///
+/// # Errors
+/// Only database errors.
+pub(crate) async fn count_without_factor(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+) -> Result<SecondFactorCounts, DbError> {
+    c.q("select count(*) as people, cast(coalesce(sum(case when \
+           exists (select 1 from passkeys k where k.user_id = m.user_id) \
+           or exists (select 1 from totp_apps a where a.user_id = m.user_id and a.confirmed_at is not null) \
+           or exists (select 1 from identities i join identity_providers p on p.id = i.provider_id \
+             where i.user_id = m.user_id and p.enabled = TRUE and p.settings ->> 'second_factor' = 'always') \
+         then 0 else 1 end), 0) as bigint) as without_factor \
+         from members m where m.workspace_id = $1 and m.status <> 'placeholder'")
+        .bind(workspace)
+        .one()
+        .await
+}
+
 /// Facts about a session that demands concern.
 #[derive(sqlx::FromRow)]
 pub(super) struct Proven {

@@ -415,3 +415,17 @@ async fn a_link_of_the_operator_meets_all_demands_for_an_hour() {
     let refused = linked.get("/v1/snapshot").await;
     assert_eq!(refused.refused(403), "second_factor_required");
 }
+
+#[tokio::test]
+async fn admins_see_how_many_people_have_no_second_factor() {
+    let t = team().await;
+    let path = format!("/v1/workspaces/{}", t.ada.workspace);
+    let counts = async |who: &Person| who.get(&path).await.ok()["second_factors"].clone();
+    let missing = |without: i64| json!({"people": 2, "without_factor": without});
+    assert_eq!(counts(&t.ada).await, missing(2));
+    set_up_app(&t.bo).await;
+    assert_eq!(counts(&t.ada).await, missing(1));
+    set_up_app(&t.ada).await;
+    assert_eq!(counts(&t.ada).await, missing(0));
+    assert_eq!(counts(&t.bo).await, Value::Null);
+}

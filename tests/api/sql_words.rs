@@ -150,6 +150,7 @@ const TEXTS: &[(&str, &str)] = &[
 /// Files with words that are neither compared with a column nor assigned to one, and the `text_enum!` that contains these words, if
 /// any.
 const RESULTS: &[(&str, Option<&str>)] = &[
+    ("src/auth/demands.rs", Some("ProviderSecondFactor")),
     ("src/auth/invites.rs", Some("InviteDelivery")),
     ("src/auth/members.rs", Some("MemberStatus")),
     ("src/chat/inbox/following.rs", Some("FollowedKind")),

@@ -7,9 +7,9 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     auth::{
-        AuthError, Caller, DisplayName, MyWorkspace, Role, Workspace, WorkspaceCaller,
+        AuthError, Caller, DisplayName, MyWorkspace, Role, Scope, Workspace, WorkspaceCaller,
         demand_changes,
-        demands::{self, SignInDemands, SignInDemandsPatch},
+        demands::{self, SecondFactorCounts, SignInDemands, SignInDemandsPatch},
         workspaces::{self, WorkspaceChange},
     },
     chat::found::{NewWorkspace, found_workspace},
@@ -87,6 +87,7 @@ async fn create_workspace(
             workspace,
             role: Role::Admin,
             sign_in: SignInDemands::default(),
+            second_factors: None,
         }),
     ))
 }
@@ -98,6 +99,10 @@ struct WorkspaceAnswer {
     workspace: Workspace,
     role: Role,
     sign_in: SignInDemands,
+    /// Only when an admin gets the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    second_factors: Option<SecondFactorCounts>,
 }
 
 /// Get a workspace
@@ -111,10 +116,16 @@ async fn get_workspace(
 ) -> Result<Json<WorkspaceAnswer>, ApiError> {
     let mut c = state.db.read().await?;
     let actor = caller.enter(&mut c, id).await?;
+    let second_factors = if actor.scopes.has(Scope::WorkspaceAdmin) {
+        Some(demands::count_without_factor(&mut c, id).await?)
+    } else {
+        None
+    };
     Ok(Json(WorkspaceAnswer {
         workspace: workspaces::get_workspace(&mut c, id).await?,
         role: actor.role,
         sign_in: demands::of_workspace(&mut c, id).await?,
+        second_factors,
     }))
 }
 
@@ -188,6 +199,8 @@ async fn update_workspace(
                 workspace,
                 role: actor.role,
                 sign_in,
+                // A large workspace takes a while to count, which must not hold the writer.
+                second_factors: None,
             })
         })
         .await?;

@@ -12490,6 +12490,16 @@ export interface components {
             /** @description Present while the index is being rebuilt after an upgrade or a restore: older messages may be missing. */
             index?: components["schemas"]["SearchIndex"];
         };
+        /** @description Number of people in a workspace, and of those who would not meet a demand for a second factor. */
+        SecondFactorCounts: {
+            /** Format: int64 */
+            people: number;
+            /**
+             * Format: int64
+             * @description People without an app, a passkey, and a provider whose sign-ins always count as a second factor.
+             */
+            without_factor: number;
+        };
         /** @enum {string} */
         SecondFactorDemand: "off" | "required";
         SecondFactorForm: {
@@ -14697,6 +14707,8 @@ export interface components {
         WorkspaceAnswer: components["schemas"]["Workspace"] & {
             role: components["schemas"]["Role"];
             sign_in: components["schemas"]["SignInDemands"];
+            /** @description Only when an admin gets the workspace. */
+            second_factors?: components["schemas"]["SecondFactorCounts"];
         };
         /** @description An event as it is stored and sent. */
         WorkspaceEvent: {

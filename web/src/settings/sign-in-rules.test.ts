@@ -9,6 +9,7 @@ import {
   choicesWith,
   durationText,
   latestDay,
+  missingText,
   refusalText,
   upcomingText,
   type SignInRules,
@@ -27,6 +28,13 @@ async function open(): Promise<HTMLButtonElement> {
   screen.show(Rules, { onclose: () => undefined });
   return page.findByRole<HTMLButtonElement>('button', { name: 'Save' });
 }
+
+test('the count of people without a second factor is text, unless everyone has one', () => {
+  const of = (without_factor: number, people = 40) => missingText({ people, without_factor });
+  expect(of(3)).toBe('3 of 40 people have no second factor yet');
+  expect(of(1)).toBe('1 of 40 people has no second factor yet');
+  expect(of(0)).toBeNull();
+});
 
 test('times are words, and a time that is not a choice is kept', () => {
   expect([900, 3600, 28_800, 86_400, 2_592_000].map(durationText)).toEqual([

@@ -1,12 +1,14 @@
 import type { SecondFactors } from '../api/factors';
 import { ApiError, errorMessage } from '../api/problem';
 import type { components } from '../api/schema';
+import { count } from '../lib/numbers';
 import { plural } from '../lib/time';
 
 type S = components['schemas'];
 /** Demands of a workspace on sessions. */
 export type SignInRules = S['SignInDemands'];
 export type SignInRulesPatch = S['SignInDemandsPatch'];
+export type SecondFactorCounts = S['SecondFactorCounts'];
 
 const MINUTE_S = 60;
 const HOUR_S = 60 * MINUTE_S;
@@ -31,6 +33,12 @@ export function durationText(seconds: number): string {
 /** Last day from which a second factor can be required. The server counts days in UTC. */
 export const latestDay = (now = new Date()): string =>
   new Date(now.getTime() + NOTICE_DAYS * DAY_S * 1000).toISOString().slice(0, 10);
+
+/** "3 of 40 people have no second factor yet"; null if everyone has one. */
+export function missingText({ people, without_factor: without }: SecondFactorCounts): string | null {
+  if (!without) return null;
+  return `${count(without)} of ${count(people)} people ${without === 1 ? 'has' : 'have'} no second factor yet`;
+}
 
 /** The fields that differ. */
 export function changesOf(before: SignInRules, wanted: SignInRules): SignInRulesPatch {
