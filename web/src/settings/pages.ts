@@ -108,7 +108,11 @@ const MOVED: Partial<Record<string, SettingsPage>> = {
   budgets: 'costs',
 };
 export const movedTo = (key: string | null): SettingsPage | undefined => MOVED[key ?? ''];
+/** Pages whose routes accept guests. */
+const OF_GUESTS: SettingsPage[] = ['profile', 'notifications', 'sign-in', 'members'];
 export const isFor = (page: PageEntry, ws: WorkspaceState): boolean =>
-  !page.admin || ws.people.isAdmin || page.also?.(ws) === true;
+  ws.people.isGuest
+    ? OF_GUESTS.includes(page.key)
+    : !page.admin || ws.people.isAdmin || page.also?.(ws) === true;
 export const pageOf = (key: string): PageEntry | undefined =>
   GROUPS.flatMap((g) => g.pages).find((p) => p.key === key);

@@ -22,6 +22,8 @@ export class People {
   );
   readonly isAdmin = $derived(this.me.role === 'admin');
   readonly canWrite = $derived(this.me.role !== 'viewer');
+  /** Guests see only the channels that they are in. */
+  readonly isGuest = $derived(this.me.role === 'guest');
 
   /** Checks whether the agent's access lists allow this user. Denials take precedence; no allowed subjects means everyone. */
   hasAccess(agent: Pick<Agent, 'access_control'>): boolean {
