@@ -852,6 +852,25 @@ async fn groups_set_the_role_of_memberships_that_the_provider_made() {
 }
 
 #[tokio::test]
+async fn signing_out_names_the_page_on_which_the_provider_ends_its_session() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let page = "https://corp.example.org/end?tenant=1";
+    corp.publish(json!({"end_session_endpoint": page}));
+    let open = json!([{"workspace_id": t.ada.workspace, "join": "everyone"}]);
+    let provider = provide(&t.ada, &corp, json!({"workspaces": open})).await;
+    let mut browser = Browser::new(&t.app.base);
+    let claims = person("cy", "cy@example.org");
+    browser.pass(&corp, &provider, json!({}), &claims).await;
+    let cy = browser.person();
+    let ended = cy.act("/v1/auth/logout").await.is(200);
+    let url = format!("{page}&client_id={CLIENT_ID}");
+    assert_eq!(ended, json!({"provider": {"name": "Corp", "url": url}}));
+    cy.get("/v1/auth/me").await.refused(401);
+    // A session with a password has no provider.
+    t.bo.act("/v1/auth/logout").await.is(204);
+}
+
+#[tokio::test]
 async fn a_provider_ends_its_sessions() {
     let (t, corp) = (team().await, OidcServer::start().await);
     let open = json!([{"workspace_id": t.ada.workspace, "join": "everyone"}]);

@@ -15,6 +15,8 @@ pub(crate) struct Discovery {
     #[serde(default)]
     pub userinfo_endpoint: Option<String>,
     #[serde(default)]
+    end_session_endpoint: Option<String>,
+    #[serde(default)]
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
     #[serde(default)]
     pub scopes_supported: Vec<String>,
@@ -74,6 +76,13 @@ impl Discovery {
         if are_valid { Ok(this) } else { Err(invalid()) }
     }
 
+    /// Page on which a person ends their session at the provider (RP-initiated logout); `None` if the provider has no usable address for it.
+    pub(crate) fn end_session_url(&self, client_id: &str) -> Option<Url> {
+        let mut url = parse_address(self.end_session_endpoint.as_deref()?)?;
+        url.query_pairs_mut().append_pair("client_id", client_id);
+        Some(url)
+    }
+
     /// Basic authentication unless the provider announces only the other way.
     pub(super) fn client_proof(&self) -> ClientProof {
         let has = |methods: &[String], method: &str| methods.iter().any(|known| known == method);
@@ -84,6 +93,34 @@ impl Discovery {
                 ClientProof::Post
             }
             _ => ClientProof::Basic,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_page_for_signing_out_is_used_only_if_its_address_can_be() {
+        for (address, expected) in [
+            (
+                "https://corp.example.org/end?tenant=1",
+                Some("https://corp.example.org/end?tenant=1&client_id=a+b"),
+            ),
+            ("http://corp.example.org/end", None),
+            ("javascript:alert(1)", None),
+            ("https://ada:secret@corp.example.org/end", None),
+        ] {
+            let document = json!({"issuer": "https://corp.example.org",
+                "authorization_endpoint": "https://corp.example.org/authorize",
+                "token_endpoint": "https://corp.example.org/token", "jwks_uri": "https://corp.example.org/keys",
+                "end_session_endpoint": address});
+            let discovery = Discovery::parse(document).unwrap();
+            let url = discovery.end_session_url("a b").map(|url| url.to_string());
+            assert_eq!(url.as_deref(), expected, "{address}");
         }
     }
 }

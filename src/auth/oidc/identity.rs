@@ -37,6 +37,22 @@ struct IdentityRow {
     used_at: Option<Timestamp>,
 }
 
+/// The provider with which a session began.
+///
+/// # Errors
+/// Only database errors.
+pub(crate) async fn provider_of(
+    c: &mut Conn,
+    session: SessionId,
+) -> Result<Option<IdentityProviderId>, DbError> {
+    let row: Option<(IdentityProviderId,)> = c
+        .q("select i.provider_id from sessions s join identities i on i.id = s.identity_id where s.id = $1")
+        .bind(session)
+        .opt()
+        .await?;
+    Ok(row.map(|(provider,)| provider))
+}
+
 /// The connections of an account, oldest first.
 ///
 /// # Errors

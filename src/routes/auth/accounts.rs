@@ -1,5 +1,7 @@
 //! HTTP routes for accounts and sessions.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     http::{HeaderMap, StatusCode, header},
@@ -24,6 +26,7 @@ use crate::{
         factors::{SecondFactorMethod, SecondFactors},
         flows::{FlowKind, NewFlow},
         handles, invites, keys,
+        oidc::{identity, provider},
         password::{StoredPassword, check_password},
         sessions::{self, SignInProof},
         users, workspaces,
@@ -36,11 +39,14 @@ use crate::{
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List, PageQuery},
     },
-    ids::{AuthEventId, SessionId, UserId},
+    ids::{AuthEventId, IdentityProviderId, SessionId, UserId},
     patch::present,
     server::{State, caller::Address},
     upkeep::choices::{Choices, PasswordSignIn},
 };
+
+/// Time for which signing out waits for what the provider publishes.
+const DISCOVERED_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
@@ -334,26 +340,67 @@ fn note_failure(state: &State, user: UserId, device: Device) {
     state.tracker.spawn(note.in_current_span());
 }
 
+/// The provider with which the ended session began, at which the person may still be signed in.
+#[derive(Serialize, utoipa::ToSchema)]
+struct LeftProvider {
+    name: String,
+    /// Page on which the person can sign out there.
+    url: String,
+}
+
+/// An ended session of a provider.
+#[derive(Serialize, utoipa::ToSchema)]
+struct LoggedOut {
+    provider: LeftProvider,
+}
+
 /// End the current session
+///
+/// Status 200 if the session began with an identity provider that has a page for signing out.
 #[utoipa::path(post, path = "/v1/auth/logout", tag = "accounts",
     security(("session" = ["viewer"])),
-    responses((status = 204)))]
+    responses((status = 204), (status = 200, body = LoggedOut)))]
 async fn logout(
     axum::extract::State(state): St,
     caller: Caller,
     _: NoFields,
 ) -> Result<Response, ApiError> {
     let (user, id) = (caller.user, caller.require_session()?);
+    let provider = identity::provider_of(&mut state.db.read().await?, id).await?;
     caller
         .write(&state.db, async move |c: &mut Conn| {
             sessions::end(c, user, id).await
         })
         .await?;
-    Ok((
-        StatusCode::NO_CONTENT,
-        [(header::SET_COOKIE, cookie(&state, "", 0))],
-    )
-        .into_response())
+    let cleared = [(header::SET_COOKIE, cookie(&state, "", 0))];
+    let left = match provider {
+        Some(provider) => Box::pin(left_provider(&state, provider)).await,
+        None => None,
+    };
+    Ok(match left {
+        Some(provider) => (cleared, Json(LoggedOut { provider })).into_response(),
+        None => (StatusCode::NO_CONTENT, cleared).into_response(),
+    })
+}
+
+/// A provider that has a page for signing out. The session has ended, so a provider that is slow, down, or off is left out.
+async fn left_provider(state: &State, id: IdentityProviderId) -> Option<LeftProvider> {
+    if state.config.is_quiet {
+        return None;
+    }
+    let mut c = state.db.read().await.ok()?;
+    let provider = provider::get_enabled(&mut c, id).await.ok()?;
+    let connection = provider.connection(&mut c, &state.keyring).await.ok()?;
+    drop(c);
+    let reading = state.oidc.discover(&connection);
+    let discovery = tokio::time::timeout(DISCOVERED_WITHIN, reading)
+        .await
+        .ok()?
+        .ok()?;
+    Some(LeftProvider {
+        url: discovery.end_session_url(&provider.client_id)?.to_string(),
+        name: provider.name,
+    })
 }
 
 /// Get the signed-in person; a key gets `id`, `name`, and its own workspace

@@ -319,6 +319,11 @@ impl OidcServer {
         self.sign_with(Signer::Es256);
     }
 
+    /// Publishes these fields of the discovery document; null removes one.
+    pub fn publish(&self, fields: Value) {
+        *self.shared.discovery.lock().unwrap() = fields;
+    }
+
     pub fn set_user_info(&self, claims: Value) {
         *self.shared.user_info.lock().unwrap() = claims;
     }

@@ -78,8 +78,10 @@ export class Api {
   signIn(email: string, password: string): Promise<Account> {
     return this.#take(this.#http.POST('/v1/auth/login', { body: { email, password } }));
   }
-  signOut(): Promise<void> {
-    return this.#take(this.#http.POST('/v1/auth/logout'));
+  /** Ends the session; returns the provider at which the person may still be signed in, if it has a page for signing out. */
+  async signOut(): Promise<S['LeftProvider'] | undefined> {
+    const ended = (await this.#take(this.#http.POST('/v1/auth/logout'))) as S['LoggedOut'] | undefined;
+    return ended?.provider;
   }
 
   // workspaces and people

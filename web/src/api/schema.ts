@@ -923,7 +923,9 @@ export interface paths {
         put?: never;
         /**
          * End the current session
-         * @description **Access:** every role; with a session only, not a key.
+         * @description Status 200 if the session began with an identity provider that has a page for signing out.
+         *
+         *     **Access:** every role; with a session only, not a key.
          */
         post: operations["logout"];
         delete?: never;
@@ -8900,6 +8902,16 @@ export interface components {
              * @description Maximum upload size in bytes.
              */
             upload_bytes_max: number;
+        };
+        /** @description The provider with which the ended session began, at which the person may still be signed in. */
+        LeftProvider: {
+            name: string;
+            /** @description Page on which the person can sign out there. */
+            url: string;
+        };
+        /** @description An ended session of a provider. */
+        LoggedOut: {
+            provider: components["schemas"]["LeftProvider"];
         };
         LinkForm: {
             /** @description Secret of a link from `openvibe user sign-in-link`. */
@@ -18506,6 +18518,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoggedOut"];
+                };
+            };
             /** @description Done */
             204: {
                 headers: {

@@ -22,6 +22,8 @@ export class Session {
   setup = $state.raw<Setup | null>(null);
   /** Open step of the setup that this user began on this device; null if there is none. */
   step = $state<SetupStep | null>(null);
+  /** The provider with which the session that was just ended began, at which the person may still be signed in. */
+  left = $state.raw<Awaited<ReturnType<Api['signOut']>>>(undefined);
   readonly api: Api;
   #store: KeyValueStore;
 
@@ -86,6 +88,7 @@ export class Session {
     }
     this.user = account.user;
     this.workspaces = account.workspaces;
+    this.left = undefined;
     this.status = 'signed-in';
     this.#setCurrent(account.user.id);
   }
@@ -169,7 +172,7 @@ export class Session {
   async signOut(): Promise<void> {
     this.#setCurrent(''); // cleared first, so that no window sends this user’s messages in the next user’s session
     try {
-      await this.api.signOut();
+      this.left = await this.api.signOut();
     } catch (e) {
       this.#setCurrent(this.user?.id ?? '');
       throw e;
