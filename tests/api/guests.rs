@@ -102,6 +102,7 @@ async fn what_is_in_another_public_channel_does_not_exist_for_a_guest() {
         format!("/v1/forks/{}", dive.fork),
         format!("/v1/forks/{}/messages", dive.fork),
         format!("/v1/search?q=zebra&channel_id={general}"),
+        format!("/v1/search?q=zebra&author_id={}", w.cat.id),
     ] {
         gus.get(&path).await.refused(404);
     }

@@ -12,7 +12,7 @@ use super::{
     rebuild::{self, SearchIndex},
 };
 use crate::{
-    auth::{Actor, Caller},
+    auth::{self, Actor, Caller},
     chat::{
         ChatError, access,
         rows::message::{Message, MessageKind, Row, message_sql},
@@ -401,10 +401,10 @@ async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result
         Author::Agent(id) => (id.0, id.to_string()),
     };
     let known: Option<(uuid::Uuid,)> = q.bind(actor.workspace).bind(id).opt().await?;
-    // An agent that is hidden from the person is known only from messages that they can see.
+    // Whoever is hidden from the person is known only from messages that they can see.
     let is_hidden = match author {
         Author::Agent(agent) => crate::agents::profiles::is_hidden(c, actor, agent).await?,
-        Author::User(_) => false,
+        Author::User(user) => !auth::sees_person(c, actor, user).await?,
     };
     if known.is_some() && !is_hidden {
         return Ok(());
