@@ -1340,6 +1340,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     replay::store::delete_expired(&state.db).await?;
     calls::close_abandoned(&state.db, state.config.attempt_max).await?;
     revocations::delete_expired(&state.db).await?;
+    auth::guest_ends::announce_ends(&state.db).await?;
     auth::guest_ends::suspend_ended(&state.db).await?;
     mail::queue::delete_old(&state.db).await?;
     Importer::delete_old(&state.db).await?;

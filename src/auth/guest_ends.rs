@@ -1,5 +1,7 @@
 //! Ends the membership of guests at its time.
 
+use std::time::Duration;
+
 use super::{
     AuditAction, AuthError, Role, audit,
     members::{self, MemberStatus},
@@ -8,10 +10,16 @@ use super::{
 use crate::{
     db::{Conn, Db, dialect, now},
     ids::{UserId, WorkspaceId},
+    inbox::{
+        InboxSubject, InboxSubjectKind,
+        notice::{self, Notice},
+    },
 };
 
-/// Number of guests that are suspended per round.
-const SUSPENDED_AT_ONCE: i64 = 100;
+/// Number of guests that are suspended, or whose end is announced, per round.
+const GUESTS_AT_ONCE: i64 = 100;
+/// Time before the end at which the inviter gets a notice.
+const NOTICED_BEFORE: Duration = Duration::from_hours(3 * 24);
 
 /// Suspends guests whose membership has ended.
 ///
@@ -24,7 +32,7 @@ pub async fn suspend_ended(db: &Db) -> Result<(), AuthError> {
         .q("select g.workspace_id, g.user_id from guests g join members m on m.workspace_id = g.workspace_id and m.user_id = g.user_id \
             where g.expires_at is not null and g.expires_at <= $1 and m.role = 'guest' order by g.expires_at limit $2")
         .bind(now())
-        .bind(SUSPENDED_AT_ONCE)
+        .bind(GUESTS_AT_ONCE)
         .all()
         .await?;
     for (workspace, guest) in ended {
@@ -32,6 +40,64 @@ pub async fn suspend_ended(db: &Db) -> Result<(), AuthError> {
             suspend(c, workspace, guest).await
         })
         .await?;
+    }
+    Ok(())
+}
+
+/// Opens notices about guests whose membership ends soon, once each.
+///
+/// # Errors
+/// Only database errors.
+pub async fn announce_ends(db: &Db) -> Result<(), AuthError> {
+    let ending: Vec<(WorkspaceId, UserId)> = db
+        .read()
+        .await?
+        .q("select g.workspace_id, g.user_id from guests g join members m on m.workspace_id = g.workspace_id and m.user_id = g.user_id \
+            where g.expires_at is not null and g.expires_at <= $1 and g.noticed_at is null and m.role = 'guest' \
+            order by g.expires_at limit $2")
+        .bind(now() + NOTICED_BEFORE)
+        .bind(GUESTS_AT_ONCE)
+        .all()
+        .await?;
+    for (workspace, guest) in ending {
+        db.write(workspace.0, async move |c: &mut Conn| {
+            announce_end(c, workspace, guest).await
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Opens a notice for the inviter, or for all admins if the inviter is no longer one.
+async fn announce_end(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    guest: UserId,
+) -> Result<(), AuthError> {
+    dialect::lock_workspace(c, workspace.0).await?;
+    let at = now();
+    let row: Option<(Option<UserId>,)> = c
+        .q("update guests set noticed_at = $4 where workspace_id = $1 and user_id = $2 and noticed_at is null \
+            and expires_at <= $3 returning invited_by")
+        .bind(workspace)
+        .bind(guest)
+        .bind(at + NOTICED_BEFORE)
+        .bind(at)
+        .opt()
+        .await?;
+    let Some((invited_by,)) = row else {
+        return Ok(());
+    };
+    let notice = Notice {
+        workspace,
+        subject: InboxSubject::new(InboxSubjectKind::Member, guest.0),
+        actor: None,
+        channel: None,
+    };
+    let admins = notice::admins(c, workspace).await?;
+    match invited_by.filter(|inviter| admins.contains(inviter)) {
+        Some(inviter) => notice::open_notice(c, inviter, &notice).await?,
+        None => notice::open_for_admins(c, &notice).await?,
     }
     Ok(())
 }
@@ -62,6 +128,7 @@ async fn suspend(c: &mut Conn, workspace: WorkspaceId, guest: UserId) -> Result<
             data,
         )
         .await?;
+        notice::close_notice(c, workspace, guest.0, None).await?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use super::{Actor, AuditAction, AuthError, Role, audit};
 use crate::{
     db::{Conn, DbError, Json, dialect, is_visible_channel, now},
     ids::{ChannelId, UserId, WorkspaceId},
+    inbox::notice,
     realtime::log,
     time::Timestamp,
 };
@@ -123,6 +124,7 @@ pub(super) async fn store(
     invited_by: UserId,
     expires_at: Option<Timestamp>,
 ) -> Result<(), AuthError> {
+    notice::close_notice(c, workspace, guest.0, None).await?;
     c.q("insert into guests (workspace_id, user_id, invited_by, expires_at, noticed_at) values ($1, $2, $3, $4, null) \
          on conflict (workspace_id, user_id) do update set invited_by = excluded.invited_by, expires_at = excluded.expires_at, \
          noticed_at = null")
@@ -141,6 +143,7 @@ pub(super) async fn forget(
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<(), AuthError> {
+    notice::close_notice(c, workspace, user.0, None).await?;
     c.q("delete from guests where workspace_id = $1 and user_id = $2")
         .bind(workspace)
         .bind(user)

@@ -66,6 +66,7 @@ text_enum! {
         Budget = "budget",
         /// The bot's subscription is paused.
         Bot = "bot",
+        Member = "member",
     }
 }
 

@@ -1,6 +1,12 @@
 //! Guests see only the channels they are in, and only the people there.
 
-use openvibe::{auth::guest_ends::suspend_ended, db::Conn, time::Timestamp};
+use std::time::Duration;
+
+use openvibe::{
+    auth::guest_ends::{announce_ends, suspend_ended},
+    db::{Conn, now},
+    time::Timestamp,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -401,4 +407,30 @@ async fn a_guest_whose_time_has_ended_is_refused_and_then_suspended() {
     assert_eq!(member["status"], "suspended");
     let log = w.t.ada.get("/v1/audit-log?action=guest.ended").await.ok();
     assert_eq!(list(&log, "/data").len(), 1);
+}
+
+#[tokio::test]
+async fn the_inviter_gets_a_notice_before_a_guest_leaves() {
+    let w = world().await;
+    let (t, gus) = (&w.t, &w.gus);
+    let soon = async |c: &mut Conn| {
+        c.q("update guests set expires_at = $1")
+            .bind(now() + Duration::from_hours(48))
+            .run()
+            .await
+    };
+    t.app.db().write(Uuid::nil(), soon).await.unwrap();
+    let notices = async |who: &Person| {
+        let open = list(&who.get("/v1/inbox").await.ok(), "/data");
+        let about = |item: &&Value| item["subject_id"] == gus.id.as_str();
+        open.iter().filter(about).count()
+    };
+    for _ in 0..2 {
+        announce_ends(t.app.db()).await.unwrap();
+        assert_eq!((notices(&t.ada).await, notices(&t.bo).await), (1, 0));
+    }
+    let path = format!("/v1/members/{}", gus.id);
+    let longer = json!({"channel_ids": [w.plans], "expires_at": "2120-01-01T00:00:00Z"});
+    t.ada.patch(&path, longer).await.is(200);
+    assert_eq!(notices(&t.ada).await, 0);
 }

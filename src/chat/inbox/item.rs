@@ -18,7 +18,7 @@ use crate::{
     db::{Conn, DbError, dialect::hexadecimal_ids},
     ids::{
         ActionId, ActionItemId, BotId, ChannelId, ForkId, InboxItemId, MessageId, RunId,
-        ScheduleId, ThreadId, ToolId, WorkflowId,
+        ScheduleId, ThreadId, ToolId, UserId, WorkflowId,
     },
     inbox::{InboxReason, InboxState, InboxSubjectKind},
     sql_with_ids,
@@ -278,5 +278,6 @@ fn subject_text(kind: InboxSubjectKind, id: Uuid) -> Option<String> {
         InboxSubjectKind::Tool => ToolId(id).to_string(),
         InboxSubjectKind::Bot => BotId(id).to_string(),
         InboxSubjectKind::Budget => return None,
+        InboxSubjectKind::Member => UserId(id).to_string(),
     })
 }

@@ -66,7 +66,7 @@ macro_rules! own_sql {
              left join follows f on f.conversation_id = i.conversation_id and f.user_id = $1 \
              where i.recipient_id = $1 and i.workspace_id = $2 and (i.channel_id is null or ",
             is_in_visible_channel!("i.channel_id", "$1"),
-            ") and (i.reason <> 'notice' or i.subject_type not in ('tool', 'budget', 'workflow', 'schedule') \
+            ") and (i.reason <> 'notice' or i.subject_type not in ('tool', 'budget', 'workflow', 'schedule', 'member') \
                or exists (select 1 from members ma where ma.workspace_id = $2 and ma.user_id = $1 and ma.role = 'admin')) ",
             $tail
         )

@@ -135,6 +135,15 @@ pub(super) async fn load(c: &mut Conn, rows: &[Row]) -> Result<SubjectTexts, DbE
                 );
                 read(c, sql, &ids).await?
             }
+            (_, InboxSubjectKind::Member) => {
+                let sql = sql_with_ids!(
+                    c,
+                    "select u.id, u.name, 'This guest leaves within three days.' as text from users u where u.id in",
+                    1,
+                    ""
+                );
+                read(c, sql, &ids).await?
+            }
             _ => continue,
         };
         for (id, title, text) in found {

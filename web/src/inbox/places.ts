@@ -35,5 +35,6 @@ function objectHref(i: InboxItem, { slug }: WorkspaceState): string {
   if (id.startsWith('sched_')) return to.schedules(slug);
   if (id.startsWith('tool_')) return to.settings(slug, 'tools');
   if (id.startsWith('item_')) return to.actions(slug);
+  if (id.startsWith('user_')) return to.settings(slug, 'members');
   return i.reason === 'notice' ? to.settings(slug, 'costs') : to.inbox(slug);
 }
