@@ -77,6 +77,10 @@ async fn a_guest_sees_only_their_channels_and_the_people_there() {
     let all = sorted(&[&ada.id, &w.t.bo.id, &w.cat.id, &gus.id]);
     assert_eq!(ids(&w.cat.every("/v1/members").await, "/user_id"), all);
 
+    // Others see how many guests read a channel.
+    assert_eq!(ada.channel("plans").await["guest_count"], 1);
+    assert_eq!(ada.channel("general").await["guest_count"], Value::Null);
+
     // Someone who joins the channel becomes visible.
     let joined = format!("/v1/channels/{}/join", w.plans);
     w.cat.act(&joined).await.is(200);

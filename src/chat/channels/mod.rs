@@ -9,7 +9,7 @@ use super::{ChatError, access, follows::FollowLevel, reads};
 use crate::{
     auth::{Caller, Scope, slugify},
     cursor::PageRange,
-    db::{Conn, dialect::lock_workspace, is_visible_channel},
+    db::{Conn, DbError, dialect::lock_workspace, is_visible_channel},
     ids::{ChannelId, UserId, WorkspaceId},
     model::has_visible,
     realtime::log,
@@ -55,6 +55,10 @@ pub struct MyChannel {
     pub read_seq: i64,
     /// Notification level of the person; `mentions` for others than members.
     pub level: FollowLevel,
+    /// Number of guests in the channel; omitted if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub guest_count: Option<i64>,
 }
 
 /// A channel as returned in the list of channels.
@@ -89,10 +93,28 @@ pub async fn get_mine(c: &mut Conn, user: UserId, id: ChannelId) -> Result<MyCha
         .await?;
     let row = row.ok_or(ChatError::ChannelNotFound)?;
     let counts = reads::of_channels(c, user, Some(id)).await?;
-    Ok(mine(row, &counts))
+    let guests = count_guests(c, row.row.workspace_id, Some(id)).await?;
+    Ok(mine(row, &counts, &guests))
 }
 
-fn mine(row: MyRow, counts: &reads::ByChannel) -> MyChannel {
+/// Numbers of guests in the channels of a workspace, or in one of them. Channels without guests are left out, so that most workspaces
+/// need only one look at the index of guests.
+async fn count_guests(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    only: Option<ChannelId>,
+) -> Result<HashMap<ChannelId, i64>, DbError> {
+    let rows: Vec<(ChannelId, i64)> = c
+        .q("select x.channel_id, count(*) from members g cross join channel_members x where g.workspace_id = $1 and g.role = 'guest' \
+            and x.user_id = g.user_id and ($2 is null or x.channel_id = $2) group by x.channel_id")
+        .bind(workspace)
+        .bind(only)
+        .all()
+        .await?;
+    Ok(rows.into_iter().collect())
+}
+
+fn mine(row: MyRow, counts: &reads::ByChannel, guests: &HashMap<ChannelId, i64>) -> MyChannel {
     let found = counts.get(&row.row.id).copied().unwrap_or_default();
     MyChannel {
         is_member: row.read_seq.is_some(),
@@ -100,6 +122,7 @@ fn mine(row: MyRow, counts: &reads::ByChannel) -> MyChannel {
         mention_count: found.mention_count,
         read_seq: row.read_seq.unwrap_or(0),
         level: row.level.unwrap_or(FollowLevel::Mentions),
+        guest_count: guests.get(&row.row.id).copied(),
         channel: row.row.into(),
     }
 }
@@ -157,7 +180,9 @@ pub async fn list_mine(
         rows.reverse();
     }
     let counts = reads::of_channels(c, user, None).await?;
-    Ok(rows.into_iter().map(|row| mine(row, &counts)).collect())
+    let guests = count_guests(c, workspace, None).await?;
+    let shown = |row| mine(row, &counts, &guests);
+    Ok(rows.into_iter().map(shown).collect())
 }
 
 /// Adds member counts to one page of `list_mine`, which must contain consecutive channels, oldest first.

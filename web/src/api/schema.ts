@@ -10338,6 +10338,11 @@ export interface components {
             read_seq: number;
             /** @description Notification level of the person; `mentions` for others than members. */
             level: components["schemas"]["FollowLevel"];
+            /**
+             * Format: int64
+             * @description Number of guests in the channel; omitted if there are none.
+             */
+            guest_count?: number;
         };
         /** @description A fork as one person sees it. */
         MyFork: components["schemas"]["Fork"] & {

@@ -67,7 +67,14 @@ export class Channels {
         (channel.kind !== 'public' || channel.created_by === this.#people.me.id),
       unread_count: old?.unread_count ?? 0,
       mention_count: old?.mention_count ?? 0,
+      // Events do not contain it; responses omit it if there are no guests.
+      guest_count: (channel.is_member === undefined ? old : channel)?.guest_count,
     });
+  }
+  /** Counts a guest who joined or left the channel. */
+  shiftGuests(id: string, by: 1 | -1): void {
+    const c = this.map.get(id);
+    if (c) this.map.set(id, { ...c, guest_count: Math.max(0, (c.guest_count ?? 0) + by) });
   }
   /** Checks whether the channel's events arrive even if it is not open. */
   follows(id: string): boolean {
@@ -77,11 +84,13 @@ export class Channels {
   /** Adds a channel that the user joined. Earlier messages do not count as unread. */
   join(channel: Channel): void {
     this.active.delete(channel.id);
-    this.put({ ...channel, is_member: true });
+    const guest_count = channel.guest_count ?? this.map.get(channel.id)?.guest_count;
+    this.put({ ...channel, is_member: true, guest_count });
   }
   leave(id: string): void {
     const c = this.map.get(id);
-    if (c?.kind === 'public') this.map.set(id, { ...c, is_member: false, unread_count: 0, mention_count: 0 });
+    if (c?.kind === 'public' && !this.#people.isGuest)
+      this.map.set(id, { ...c, is_member: false, unread_count: 0, mention_count: 0 });
     else this.map.delete(id);
   }
   /** Counts the unseen message of event `seq`; in a muted thread, only mentions count. */

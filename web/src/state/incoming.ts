@@ -220,6 +220,9 @@ export class Incoming {
       this.#ws.inbox.spread();
       return this.#out.left();
     }
-    if (this.#ws.channels.map.has(channel.id)) this.#ws.channels.put(channel);
+    if (!this.#ws.channels.map.has(channel.id)) return;
+    this.#ws.channels.put(channel);
+    if (this.#ws.people.members.get(user)?.role === 'guest')
+      this.#ws.channels.shiftGuests(channel.id, added ? 1 : -1);
   }
 }
