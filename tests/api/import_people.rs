@@ -140,6 +140,24 @@ async fn a_person_who_left_after_the_choice_gets_no_channel() {
 }
 
 #[tokio::test]
+async fn a_guest_gets_no_channel_of_an_archive() {
+    let t = unlimited_team().await;
+    let gus = t.app.join_as_guest(&t.ada, "Gus", &["general"]).await;
+    let import = ready(&t.ada, &export(&[])).await;
+    let path = format!("/v1/imports/{import}");
+    // U3 is in the private channel `secret`.
+    t.ada
+        .patch(&path, json!({"people": {"U3": gus.id}}))
+        .await
+        .ok();
+    t.ada.act(&format!("{path}/start")).await.is(202);
+    state(&t.ada, &import, "done").await;
+    let own = gus.every("/v1/channels").await;
+    let names: Vec<String> = own.iter().map(|channel| text(channel, "/name")).collect();
+    assert_eq!(names, ["general"]);
+}
+
+#[tokio::test]
 async fn a_person_of_an_earlier_import_who_left_gets_no_channel() {
     let t = unlimited_team().await;
     confirm(&t, &t.bo, "bo@example.com").await;

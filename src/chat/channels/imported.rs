@@ -54,14 +54,15 @@ async fn free_name(
     }
 }
 
-/// Checks whether somebody has a membership, including suspended people and placeholders.
-async fn is_in_workspace(
+/// Checks whether somebody can be added to a channel of an archive: members, including placeholders, but no guests, whose channels an
+/// admin chooses.
+async fn is_admitted(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<bool, ChatError> {
     Ok(
-        c.q("select exists (select 1 from members where workspace_id = $1 and user_id = $2)")
+        c.q("select exists (select 1 from members where workspace_id = $1 and user_id = $2 and role <> 'guest')")
             .bind(workspace)
             .bind(user)
             .value()
@@ -69,7 +70,7 @@ async fn is_in_workspace(
     )
 }
 
-/// Inserts a channel with these members, except those who have left the workspace, and appends `channel.created`; returns the direct
+/// Inserts a channel with these members, except guests and those who have left the workspace, and appends `channel.created`; returns the direct
 /// channel of the same people if there is one. The workspace must be locked.
 ///
 /// # Errors
@@ -105,7 +106,7 @@ pub async fn insert_imported_channel(
     let mut users = Vec::new();
     for user in &new.members {
         // People of earlier imports can have left the workspace.
-        if is_in_workspace(c, workspace, *user).await? {
+        if is_admitted(c, workspace, *user).await? {
             insert_member(c, workspace, new.id, *user).await?;
             users.push(*user);
         }
