@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Actor, AuditAction, AuthError, Role, audit};
 use crate::{
-    db::{Conn, DbError, Json, dialect, is_visible_channel, now},
+    db::{Conn, DbError, dialect, is_visible_channel, now},
     ids::{ChannelId, UserId, WorkspaceId},
     inbox::notice,
     realtime::log,
@@ -14,11 +14,12 @@ use crate::{
 /// Maximum number of channels for which someone can be invited as a guest.
 pub const CHANNELS_MAX: usize = 50;
 
-/// Channels of a guest, and the end of the membership; `None` means never.
+/// Channels of a guest, and the end of the membership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestTerms {
     pub channels: Vec<ChannelId>,
-    pub expires_at: Option<Timestamp>,
+    /// `Some(None)` means never; `None` keeps the end that a guest has.
+    pub expires_at: Option<Option<Timestamp>>,
 }
 
 impl GuestTerms {
@@ -28,7 +29,7 @@ impl GuestTerms {
     /// `Invalid` for an end without channels.
     pub fn of_request(
         channels: Option<Vec<ChannelId>>,
-        expires_at: Option<Timestamp>,
+        expires_at: Option<Option<Timestamp>>,
         param: &'static str,
     ) -> Result<Option<Self>, AuthError> {
         match (channels, expires_at) {
@@ -44,17 +45,6 @@ impl GuestTerms {
                     expires_at,
                 }))
             }
-        }
-    }
-
-    /// The terms as stored in an invite.
-    pub(super) fn of_invite(
-        channels: Option<&Json<Vec<ChannelId>>>,
-        expires_at: Option<Timestamp>,
-    ) -> Self {
-        Self {
-            channels: channels.map(|list| list.0.clone()).unwrap_or_default(),
-            expires_at,
         }
     }
 }
@@ -85,7 +75,7 @@ pub(super) async fn check(
             "a guest needs 1 to {CHANNELS_MAX} channels"
         )));
     }
-    if terms.expires_at.is_some_and(|at| at <= now()) {
+    if terms.expires_at.flatten().is_some_and(|at| at <= now()) {
         let problem = "a guest's membership must end in the future".to_owned();
         return Err(AuthError::Invalid(problem, "expires_at"));
     }
@@ -180,8 +170,9 @@ pub(super) async fn record(
     c: &mut Conn,
     actor: &Actor<'_>,
     guest: UserId,
-    terms: &GuestTerms,
+    channels: &[ChannelId],
+    expires_at: Option<Timestamp>,
 ) -> Result<(), DbError> {
-    let data = serde_json::json!({"channel_ids": terms.channels, "expires_at": terms.expires_at});
+    let data = serde_json::json!({"channel_ids": channels, "expires_at": expires_at});
     audit::record(c, actor, AuditAction::GuestChanged, guest.to_string(), data).await
 }

@@ -126,7 +126,7 @@ pub(crate) async fn create(
         email,
         role: new.role,
         channel_ids: terms.map(|terms| Json(terms.channels.clone())),
-        guest_expires_at: terms.and_then(|terms| terms.expires_at),
+        guest_expires_at: terms.and_then(|terms| terms.expires_at.flatten()),
         max_uses: new.max_uses,
         uses: 0,
         created_by: actor.user,
@@ -282,10 +282,11 @@ pub(crate) async fn accept(
     let workspace = invite.workspace_id;
     let member = members::join(c, workspace, new, invite.role).await?;
     if invite.role == Role::Guest {
-        let terms = GuestTerms::of_invite(invite.channel_ids.as_ref(), invite.guest_expires_at);
-        let inviter = invite.created_by;
-        guest_members::store(c, workspace, new.user, inviter, terms.expires_at).await?;
-        guest_members::join_channels(c, workspace, new.user, &terms.channels).await?;
+        let (inviter, end) = (invite.created_by, invite.guest_expires_at);
+        guest_members::store(c, workspace, new.user, inviter, end).await?;
+        let channels = invite.channel_ids.as_ref();
+        let channels = channels.map(|list| list.0.as_slice()).unwrap_or_default();
+        guest_members::join_channels(c, workspace, new.user, channels).await?;
     }
     Ok((workspace, member))
 }

@@ -399,8 +399,10 @@ pub(crate) async fn update(
         }
     }
     if let Some(terms) = &change.terms {
-        guest_members::store(c, actor.workspace, user, actor.user, terms.expires_at).await?;
-        guest_members::record(c, actor, user, terms).await?;
+        let kept = member.expires_at.filter(|_| member.role == Role::Guest);
+        let end = terms.expires_at.unwrap_or(kept);
+        guest_members::store(c, actor.workspace, user, actor.user, end).await?;
+        guest_members::record(c, actor, user, &terms.channels, end).await?;
     }
     if let Some(handle) = handle.filter(|handle| *handle != member.handle) {
         set_handle(c, actor, &member, handle).await?;

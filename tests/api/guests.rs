@@ -327,6 +327,27 @@ async fn only_admins_decide_which_channels_a_guest_is_in() {
 }
 
 #[tokio::test]
+async fn a_change_of_channels_keeps_the_end_of_a_guest() {
+    let w = world().await;
+    let (ada, path) = (&w.t.ada, format!("/v1/members/{}", w.gus.id));
+    let until = json!({"channel_ids": [w.plans], "expires_at": "2120-01-01T00:00:00Z"});
+    ada.patch(&path, until).await.is(200);
+    let more = json!({"channel_ids": [w.plans, w.t.general]});
+    let changed = ada.patch(&path, more).await.is(200);
+    assert!(text(&changed, "/expires_at").starts_with("2120-01-01"));
+    let never = json!({"channel_ids": [w.plans], "expires_at": null});
+    let changed = ada.patch(&path, never).await.is(200);
+    assert_eq!(changed["expires_at"], Value::Null);
+    // The end of an earlier time as a guest does not return.
+    let until = json!({"channel_ids": [w.plans], "expires_at": "2120-01-01T00:00:00Z"});
+    ada.patch(&path, until).await.is(200);
+    ada.patch(&path, json!({"role": "member"})).await.is(200);
+    let again = json!({"role": "guest", "channel_ids": [w.plans]});
+    let changed = ada.patch(&path, again).await.is(200);
+    assert_eq!(changed["expires_at"], Value::Null);
+}
+
+#[tokio::test]
 async fn whoever_becomes_a_guest_keeps_only_the_given_channels_and_no_keys() {
     let w = world().await;
     let (t, cat) = (&w.t, &w.cat);

@@ -29,7 +29,7 @@ use crate::{
         page::{Limit, List, ListObject, PageQuery},
     },
     ids::{AuditEntryId, ChannelId, InviteId, UserId, WorkspaceId},
-    patch::present,
+    patch::{nullable, present},
     server::{State, caller::Outgoing, origin::LinkBase},
     time::Timestamp,
 };
@@ -115,10 +115,10 @@ struct MemberPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     channel_ids: Option<Vec<ChannelId>>,
-    /// When a guest's membership ends; never by default.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false)]
-    expires_at: Option<Timestamp>,
+    /// When a guest's membership ends; null for never, as for a new guest by default. Needs `channel_ids`.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Option<Timestamp>>,
 }
 
 /// Change a member's role or handle, or a guest's channels
@@ -263,8 +263,11 @@ async fn create_invite(
     } else {
         vec![form.email]
     };
-    let terms =
-        GuestTerms::of_request(form.channel_ids, form.guest_expires_at, "guest_expires_at")?;
+    let terms = GuestTerms::of_request(
+        form.channel_ids,
+        form.guest_expires_at.map(Some),
+        "guest_expires_at",
+    )?;
     let new: Vec<invites::NewInvite> = addresses
         .into_iter()
         .map(|email| invites::NewInvite {

@@ -9715,8 +9715,7 @@ export interface components {
             handle?: string;
             /** @description 1 to 50 channels of a guest, required to make someone a guest: they leave all other channels except for direct ones. */
             channel_ids?: components["schemas"]["ChannelId"][];
-            /** @description When a guest's membership ends; never by default. */
-            expires_at?: components["schemas"]["Timestamp"];
+            expires_at?: components["schemas"]["Timestamp"] | null;
         };
         /** @description Memory entries and old messages that a reply used. Personal entries of other people are only counted. */
         MemoriesSeen: {
