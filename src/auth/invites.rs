@@ -337,22 +337,6 @@ pub(crate) async fn list(
     Ok(rows)
 }
 
-/// Deletes the open invites in a workspace that a person created, or that are for their address.
-pub(super) async fn withdraw_of(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    user: UserId,
-) -> Result<(), AuthError> {
-    c.q("delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2)) \
-         and (expires_at is null or expires_at > $3) and (max_uses is null or uses < max_uses)")
-        .bind(workspace)
-        .bind(user)
-        .bind(now())
-        .run()
-        .await?;
-    Ok(())
-}
-
 /// # Errors
 /// `NotFound`, or an error from `Actor::require`.
 pub(crate) async fn withdraw(

@@ -393,6 +393,7 @@ pub(crate) async fn update(
         set_role(c, actor, &member, role).await?;
         if role == Role::Guest {
             delete_keys(c, actor.workspace, user).await?;
+            withdraw_invites(c, actor.workspace, user).await?;
         } else if member.role == Role::Guest {
             guest_members::forget(c, actor.workspace, user).await?;
             join_common_channels(c, actor.workspace, user).await?;
@@ -408,6 +409,22 @@ pub(crate) async fn update(
         set_handle(c, actor, &member, handle).await?;
     }
     announce(c, actor.workspace, user, EventType::MemberUpdated).await
+}
+
+/// Deletes the open invites in a workspace that a person created, or that are for their address.
+pub(super) async fn withdraw_invites(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<(), AuthError> {
+    c.q("delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2)) \
+         and (expires_at is null or expires_at > $3) and (max_uses is null or uses < max_uses)")
+        .bind(workspace)
+        .bind(user)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// Deletes the keys of someone who becomes a guest.

@@ -1,7 +1,7 @@
 //! Suspended memberships. They keep their role, handle, and channels, but move out of `members`, so that no access check finds them.
 
 use super::{
-    AuthError, Role, invites,
+    AuthError, Role,
     members::{self, MemberEvent},
     sessions, workspaces,
 };
@@ -61,7 +61,7 @@ pub async fn suspend(
     for sql in SUSPEND {
         c.q(sql).bind(workspace).bind(user).run().await?;
     }
-    invites::withdraw_of(c, workspace, user).await?;
+    members::withdraw_invites(c, workspace, user).await?;
     let member = members::get_listed(c, workspace, user).await?;
     let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(

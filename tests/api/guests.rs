@@ -381,6 +381,20 @@ async fn whoever_becomes_a_guest_keeps_only_the_given_channels_and_no_keys() {
 }
 
 #[tokio::test]
+async fn an_admin_who_becomes_a_guest_has_no_open_invites() {
+    let w = world().await;
+    let (ada, cat) = (&w.t.ada, &w.cat);
+    let path = format!("/v1/members/{}", cat.id);
+    ada.patch(&path, json!({"role": "admin"})).await.is(200);
+    let form = json!({"role": "member"});
+    let invite = cat.post("/v1/invites", form).await.is(201);
+    let guest = json!({"role": "guest", "channel_ids": [w.plans]});
+    ada.patch(&path, guest).await.is(200);
+    let left = ada.get("/v1/invites").await.ok().to_string();
+    assert!(!left.contains(&id(&invite)), "{left}");
+}
+
+#[tokio::test]
 async fn an_invite_of_a_guest_needs_channels_that_the_admin_can_read() {
     let w = world().await;
     let (t, cat) = (&w.t, &w.cat);
