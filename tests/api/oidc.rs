@@ -852,6 +852,26 @@ async fn groups_set_the_role_of_memberships_that_the_provider_made() {
 }
 
 #[tokio::test]
+async fn a_provider_makes_no_member_of_a_guest() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let rules = json!([{"workspace_id": t.ada.workspace, "join": "everyone", "role": "viewer",
+        "rules": [{"group": "staff", "role": "member"}]}]);
+    let provider = provide(&t.ada, &corp, json!({"workspaces": rules})).await;
+    let mut browser = Browser::new(&t.app.base);
+    let mut claims = person("cy", "cy@example.org");
+    claims["groups"] = json!(["staff"]);
+    browser.pass(&corp, &provider, json!({}), &claims).await;
+    let mine = browser.person().get("/v1/auth/me").await.is(200);
+    assert_eq!(mine["workspaces"][0]["role"], "member");
+    let path = format!("/v1/members/{}", text(&mine, "/user/id"));
+    let guest = json!({"role": "guest", "channel_ids": [t.general]});
+    t.ada.patch(&path, guest).await.is(200);
+    browser.pass(&corp, &provider, json!({}), &claims).await;
+    let mine = browser.person().get("/v1/auth/me").await.is(200);
+    assert_eq!(mine["workspaces"][0]["role"], "guest");
+}
+
+#[tokio::test]
 async fn signing_out_names_the_page_on_which_the_provider_ends_its_session() {
     let (t, corp) = (team().await, OidcServer::start().await);
     let page = "https://corp.example.org/end?tenant=1";

@@ -70,7 +70,8 @@ async fn is_deactivated(
 }
 
 /// Brings a person's membership in a workspace up to date, in the write queue of the workspace. The person joins it if it is open to
-/// everyone. Only a membership that the provider made gets another role, and only if the provider names the groups.
+/// everyone. Only a membership that the provider made gets another role, and only if the provider names the groups. Guests stay guests:
+/// an admin decided what they see.
 ///
 /// # Errors
 /// Errors of joining a workspace.
@@ -110,7 +111,7 @@ pub(crate) async fn update(
         .bind(user)
         .value()
         .await?;
-    if managed != Some(provider.id) || member.role == role {
+    if managed != Some(provider.id) || member.role == role || member.role == Role::Guest {
         return Ok(());
     }
     if groups.is_none() {
