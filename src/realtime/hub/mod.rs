@@ -683,6 +683,28 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_who_leaves_while_the_socket_opens_receives_nothing_of_the_channel() {
+        let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
+        let guest = UserId::new();
+        let delivery = Delivery {
+            scope: EventScope::Joined,
+            ..Delivery::default()
+        };
+        let (socket, mut receive) = hub.register(owner(ws, guest), GUEST, delivery);
+        let mut left = event(ws, 1, Audience::Public(channel));
+        left.access = Some(MembershipChange::Left {
+            channel,
+            user: guest,
+        });
+        hub.publish(&left);
+        // The channels were read before the guest left.
+        hub.admit(ws, &socket, vec![channel], &[channel]);
+        texts(&mut receive);
+        hub.publish(&event(ws, 2, Audience::Public(channel)));
+        assert!(texts(&mut receive).is_empty());
+    }
+
+    #[test]
     fn events_of_agents_in_a_private_channel_reach_only_members_who_see_agents() {
         let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
         let blind = AgentVisibility {

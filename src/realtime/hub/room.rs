@@ -42,7 +42,7 @@ pub(super) struct Room {
     pub(super) unscoped: HashSet<u64>,
     /// Sockets of guests, with the people whose presence they receive.
     pub(super) guests: HashMap<u64, HashSet<UserId>>,
-    /// Sockets with a scope that have a channel open, with the number of their subscriptions in that channel.
+    /// Sockets with a scope that have a channel open, with the number of their subscriptions in that channel; none of guests.
     open: HashMap<ChannelId, HashMap<u64, usize>>,
     /// Public channel traffic that has not been announced yet to scoped sockets that do not receive it.
     activity: HashMap<ChannelId, Activity>,
@@ -186,7 +186,8 @@ impl Room {
         }
         own.insert(watched, channel);
         self.watchers.entry(watched).or_default().insert(socket.id);
-        if socket.is_scoped() {
+        // A guest receives the traffic of their own channels anyway, and of no other one, not even while they are leaving it.
+        if socket.is_scoped() && !socket.is_of_guest() {
             let open = self.open.entry(channel).or_default();
             *open.entry(socket.id).or_default() += 1;
         }
