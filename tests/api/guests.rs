@@ -5,6 +5,11 @@ use std::time::Duration;
 use openvibe::{
     auth::guest_ends::{announce_ends, suspend_ended},
     db::{Conn, now},
+    ids::UserId,
+    inbox::{
+        InboxSubject, InboxSubjectKind,
+        notice::{self, Notice},
+    },
     time::Timestamp,
 };
 use serde_json::{Value, json};
@@ -392,6 +397,28 @@ async fn an_admin_who_becomes_a_guest_has_no_open_invites() {
     ada.patch(&path, guest).await.is(200);
     let left = ada.get("/v1/invites").await.ok().to_string();
     assert!(!left.contains(&id(&invite)), "{left}");
+}
+
+#[tokio::test]
+async fn a_guest_sees_no_notice_about_what_they_managed() {
+    let w = world().await;
+    let cat = &w.cat;
+    let user: UserId = cat.id.parse().unwrap();
+    let notice = Notice {
+        workspace: cat.workspace.parse().unwrap(),
+        subject: InboxSubject::new(InboxSubjectKind::Bot, Uuid::max()),
+        actor: None,
+        channel: None,
+    };
+    let open = async move |c: &mut Conn| notice::open_notice(c, user, &notice).await;
+    let db = w.t.app.db();
+    db.write(notice.workspace.0, open).await.unwrap();
+    let count = async || list(&cat.get("/v1/inbox").await.ok(), "/data").len();
+    assert_eq!(count().await, 1);
+    let guest = json!({"role": "guest", "channel_ids": [w.plans]});
+    let path = format!("/v1/members/{}", cat.id);
+    w.t.ada.patch(&path, guest).await.is(200);
+    assert_eq!(count().await, 0);
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ macro_rules! item_columns {
     };
 }
 
-/// Items of the person `$1` in the workspace `$2`. Only admins see notices about what they manage.
+/// Items of the person `$1` in the workspace `$2`. Only admins see notices about what they manage, and guests see none.
 macro_rules! own_sql {
     ($tail:literal) => {
         concat!(
@@ -66,8 +66,8 @@ macro_rules! own_sql {
              left join follows f on f.conversation_id = i.conversation_id and f.user_id = $1 \
              where i.recipient_id = $1 and i.workspace_id = $2 and (i.channel_id is null or ",
             is_in_visible_channel!("i.channel_id", "$1"),
-            ") and (i.reason <> 'notice' or i.subject_type not in ('tool', 'budget', 'workflow', 'schedule', 'member') \
-               or exists (select 1 from members ma where ma.workspace_id = $2 and ma.user_id = $1 and ma.role = 'admin')) ",
+            ") and (i.reason <> 'notice' or exists (select 1 from members ma where ma.workspace_id = $2 and ma.user_id = $1 \
+               and (ma.role = 'admin' or ma.role <> 'guest' and i.subject_type not in ('tool', 'budget', 'workflow', 'schedule', 'member')))) ",
             $tail
         )
     };
