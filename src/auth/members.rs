@@ -512,6 +512,9 @@ async fn set_handle(
 pub(crate) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Result<(), AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let member = get_listed(c, actor.workspace, user).await?;
+    if !sees_person(c, actor, user).await? {
+        return Err(AuthError::MemberNotFound(user.to_string()));
+    }
     if user == actor.user {
         actor.require_person()?;
     } else {

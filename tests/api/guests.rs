@@ -76,8 +76,9 @@ async fn a_guest_sees_only_their_channels_and_the_people_there() {
     );
     assert_eq!(ids(&gus.every("/v1/members").await, "/user_id"), people);
     gus.get(&format!("/v1/members/{}", ada.id)).await.is(200);
-    let hidden = gus.get(&format!("/v1/members/{}", w.cat.id)).await;
-    hidden.refused(404);
+    let path = format!("/v1/members/{}", w.cat.id);
+    gus.get(&path).await.refused(404);
+    gus.delete(&path).await.refused(404);
     // Everyone else still sees all of it.
     let all = sorted(&[&ada.id, &w.t.bo.id, &w.cat.id, &gus.id]);
     assert_eq!(ids(&w.cat.every("/v1/members").await, "/user_id"), all);
@@ -118,6 +119,7 @@ async fn what_is_in_another_public_channel_does_not_exist_for_a_guest() {
         format!("/v1/forks/{}/messages", dive.fork),
         format!("/v1/search?q=zebra&channel_id={general}"),
         format!("/v1/search?q=zebra&author_id={}", w.cat.id),
+        format!("/v1/action-items?owner={}", w.cat.id),
     ] {
         gus.get(&path).await.refused(404);
     }

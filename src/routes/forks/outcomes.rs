@@ -7,7 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    auth::{Actor, Caller, Scope, WorkspaceCaller},
+    auth::{self, Actor, AuthError, Caller, Scope, WorkspaceCaller},
     chat::access,
     db::Conn,
     forks::{
@@ -190,6 +190,13 @@ async fn list_action_items(
                 page.limit + 1,
             )
             .await?;
+            // Whoever is hidden from the caller is known only from items that they can see.
+            if let OwnedBy::Member(owner) = owner
+                && rows.is_empty()
+                && !auth::sees_person(c, &actor, owner).await?
+            {
+                return Err(AuthError::MemberNotFound(owner.to_string()).into());
+            }
             Ok::<_, ApiError>(List::new(
                 rows,
                 page.limit,
