@@ -834,31 +834,47 @@ async fn head(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         String,
         String,
         Timestamp,
+        Option<Timestamp>,
         String,
         String,
     );
     let mut c = db.read().await?;
     let row: Option<Row> = c
-        .q("select u.email, u.name, u.avatar_url, u.created_at, m.role, m.handle, m.joined_at, w.name, w.slug from \
+        .q("select u.email, u.name, u.avatar_url, u.created_at, m.role, m.handle, m.joined_at, g.expires_at, w.name, w.slug from \
             (select workspace_id, user_id, role, handle, joined_at from members union all \
              select workspace_id, user_id, role, handle, joined_at from suspended_members) m \
             join users u on u.id = m.user_id join workspaces w on w.id = m.workspace_id \
+            left join guests g on g.workspace_id = m.workspace_id and g.user_id = m.user_id \
             where m.workspace_id = $1 and m.user_id = $2")
         .bind(who.workspace)
         .bind(who.user)
         .opt()
         .await?;
     drop(c);
-    let Some((email, name, avatar_url, created_at, role, handle, joined_at, workspace, slug)) = row
+    let Some((
+        email,
+        name,
+        avatar_url,
+        created_at,
+        role,
+        handle,
+        joined_at,
+        expires_at,
+        workspace,
+        slug,
+    )) = row
     else {
         return Ok(());
     };
     let profile = json!({"id": who.user, "email": email, "name": name, "avatar_url": avatar_url, "created_at": created_at});
     out.field("profile", &profile).await?;
-    let membership = json!({
+    let mut membership = json!({
         "workspace": {"id": who.workspace, "name": workspace, "slug": slug},
         "role": role, "handle": handle, "joined_at": joined_at,
     });
+    if let Some(end) = expires_at {
+        membership["expires_at"] = json!(end);
+    }
     out.field("membership", &membership).await
 }
 

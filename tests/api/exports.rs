@@ -514,6 +514,7 @@ const LEFT_OUT: [(&str, &[&str]); 10] = [
             "channel_agents",
             "conversation_agents",
             "grants",
+            "guests",
             "invites",
             "memory_settings",
             "model_settings",

@@ -339,6 +339,8 @@ async fn a_change_of_channels_keeps_the_end_of_a_guest() {
     let (ada, path) = (&w.t.ada, format!("/v1/members/{}", w.gus.id));
     let until = json!({"channel_ids": [w.plans], "expires_at": "2120-01-01T00:00:00Z"});
     ada.patch(&path, until).await.is(200);
+    let own = ada.get(&format!("{path}/export")).await.ok();
+    assert!(text(&own, "/membership/expires_at").starts_with("2120-01-01"));
     let more = json!({"channel_ids": [w.plans, w.t.general]});
     let changed = ada.patch(&path, more).await.is(200);
     assert!(text(&changed, "/expires_at").starts_with("2120-01-01"));

@@ -251,11 +251,14 @@ async fn an_account_in_another_workspace_is_kept_there() {
     let thread = here.thread(&t.general, "Said here").await;
     let general = id(&there.channel("general").await);
     let kept = there.thread(&general, "Said there").await;
+    t.app.join_as_guest(&here, "Gus", &["general"]).await;
     let done = t.ada.erase(&quill).await;
     assert_eq!(
         (&done["done"], &done["account_deleted"]),
         (&json!(1), &json!(false))
     );
+    let invited = t.app.place.count("guests where invited_by is not null");
+    assert_eq!(invited.await, 0);
     assert_eq!(
         t.ada.messages(&thread).await[0]["author"]["name"],
         "Deleted account"
