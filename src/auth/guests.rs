@@ -2,8 +2,8 @@
 
 use super::{AuthError, Scope, Scopes};
 use crate::{
-    db::{Conn, DbError, now},
-    ids::{UserId, WorkspaceId},
+    db::{Conn, DbError, has_guests, now},
+    ids::{ChannelId, UserId, WorkspaceId},
     time::Timestamp,
 };
 
@@ -140,6 +140,22 @@ pub(super) async fn admit(
         scopes.0.remove(&Scope::AgentsUse);
     }
     Ok(())
+}
+
+/// Checks whether a guest can read a channel.
+///
+/// # Errors
+/// Only database errors.
+pub async fn has_guests(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    channel: ChannelId,
+) -> Result<bool, DbError> {
+    c.q(concat!("select ", has_guests!("$1", "$2")))
+        .bind(workspace)
+        .bind(channel)
+        .value()
+        .await
 }
 
 /// People who share a channel with a guest, and the guest.

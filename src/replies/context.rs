@@ -11,6 +11,7 @@ use crate::{
         prompt_profiles::NONE,
         system::{self, System},
     },
+    auth::guests,
     chat::{
         collaboration::{Turn, find_collaboration},
         forks::ForkContext,
@@ -604,7 +605,7 @@ impl Surroundings {
         trigger: &Trigger,
     ) -> Result<Self, DbError> {
         let target = of.target;
-        let notes = files::notes(c, agent.agent).await?;
+        let mut notes = files::notes(c, agent.agent).await?;
         let place = ContextPlace {
             workspace: of.workspace,
             channel: Some(target.channel),
@@ -626,6 +627,10 @@ impl Surroundings {
         let about = user_file::about(c, &readers).await?;
         let policy = policy::find(c, of.workspace).await?;
         let mut reasons = reasons_of_profile(agent);
+        if notes.is_some() && guests::has_guests(c, of.workspace, target.channel).await? {
+            notes = None;
+            reasons.insert(SourceName::Notes, Because::Guests);
+        }
         if about == RequesterFile::Personal {
             reasons.insert(SourceName::About, Because::Personal);
         }

@@ -93,6 +93,8 @@ text_enum! {
         Personal = "personal",
         /// The model does not take functions.
         ModelWithoutTools = "model_without_tools",
+        /// A guest reads the conversation.
+        Guests = "guests",
         OffServer = "off_server",
         OffWorkspace = "off_workspace",
         OffAgent = "off_agent",

@@ -268,6 +268,10 @@ async fn where_a_guest_reads_agents_use_only_what_the_guest_can_read() {
     let on = json!({"workspace_context": {"enabled": true}});
     t.ada.patch(&path, on).await.is(200);
     t.resolved("The zebra stays").await;
+    let agent = id(&t.ada.agent("vibe").await);
+    let notes = format!("/v1/agents/{agent}/files/MEMORY.md");
+    let form = json!({"content": "The zebra likes hay"});
+    t.ada.put(&notes, form).await.is(200);
     let prompt = async |by: &Person, channel: &str| {
         let thread = t.ada.thread(channel, "Root").await;
         let task = by.ask(&thread, "@vibe hi").await;
@@ -276,7 +280,7 @@ async fn where_a_guest_reads_agents_use_only_what_the_guest_can_read() {
     };
     let open = prompt(&t.ada, &t.general).await;
     assert!(
-        open.contains("The zebra stays") && open.contains("@cat"),
+        ["The zebra stays", "likes hay", "@cat"].map(|shown| open.contains(shown)) == [true; 3],
         "{open}"
     );
     for by in [gus, &t.ada] {

@@ -13142,7 +13142,7 @@ export interface components {
              */
             state: "sent" | "cut" | "empty" | "off" | "hidden";
             /** @description Reason for the state; null for `sent`, and if it is not known. */
-            because: ("no_text" | "not_approved" | "no_room" | "personal" | "model_without_tools" | "off_server" | "off_workspace" | "off_agent" | "off_person" | "off_thread") | null;
+            because: ("no_text" | "not_approved" | "no_room" | "personal" | "model_without_tools" | "guests" | "off_server" | "off_workspace" | "off_agent" | "off_person" | "off_thread") | null;
             /**
              * Format: int64
              * @description Estimated number of tokens. Those of all sources add up to `budget.used`.

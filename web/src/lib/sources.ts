@@ -37,6 +37,7 @@ const REASONS: Record<NonNullable<PromptSource['because']>, string> = {
   no_room: 'Cut: the model’s context was full',
   personal: 'Personal',
   model_without_tools: 'Off: the model takes no functions',
+  guests: 'Off: a guest reads this',
   off_server: 'Off for this server',
   off_workspace: 'Off for the workspace',
   off_agent: 'Off for the agent',
