@@ -145,9 +145,18 @@ pub async fn sees_person(c: &mut Conn, actor: &Actor<'_>, person: UserId) -> Res
     if actor.role != Role::Guest {
         return Ok(true);
     }
+    is_visible(c, actor.workspace, actor.user, person).await
+}
+
+async fn is_visible(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    reader: UserId,
+    person: UserId,
+) -> Result<bool, DbError> {
     c.q(concat!("select ", is_visible_person!("$1", "$3", "$2")))
-        .bind(actor.workspace)
-        .bind(actor.user)
+        .bind(workspace)
+        .bind(reader)
         .bind(person)
         .value()
         .await
@@ -198,7 +207,13 @@ pub async fn list_members(
     before: Option<UserId>,
     limit: i64,
 ) -> Result<Vec<Member>, AuthError> {
-    let joined_at = match after.or(before) {
+    let cursor = after.or(before);
+    if let Some(user) = cursor
+        && !is_visible(c, workspace, reader, user).await?
+    {
+        return Err(AuthError::MemberNotFound(user.to_string()));
+    }
+    let joined_at = match cursor {
         Some(user) => get_listed(c, workspace, user).await?.joined_at,
         None => Timestamp::EPOCH,
     };

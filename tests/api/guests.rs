@@ -120,6 +120,7 @@ async fn what_is_in_another_public_channel_does_not_exist_for_a_guest() {
         format!("/v1/search?q=zebra&channel_id={general}"),
         format!("/v1/search?q=zebra&author_id={}", w.cat.id),
         format!("/v1/action-items?owner={}", w.cat.id),
+        format!("/v1/members?after={}", w.cat.id),
     ] {
         gus.get(&path).await.refused(404);
     }
