@@ -409,6 +409,24 @@ async fn an_admin_who_becomes_a_guest_has_no_open_invites() {
 }
 
 #[tokio::test]
+async fn whoever_returns_as_a_guest_gets_no_former_direct_channel() {
+    let w = world().await;
+    let (t, cat) = (&w.t, &w.cat);
+    let with_bo = json!({"member_ids": [t.bo.id]});
+    let direct = id(&cat.post("/v1/direct", with_bo).await.is(201));
+    let path = format!("/v1/members/{}", cat.id);
+    t.ada.delete(&path).await.is(204);
+    let form = json!({"role": "guest", "channel_ids": [w.plans]});
+    let invite = t.ada.post("/v1/invites", form).await.is(201);
+    let accept = format!("/v1/invites/{}/accept", text(&invite, "/token"));
+    cat.act(&accept).await.is(200);
+    let own = ids(&cat.every("/v1/channels").await, "/id");
+    assert_eq!(own, [w.plans.as_str()]);
+    let hidden = cat.get(&format!("/v1/channels/{direct}")).await;
+    hidden.refused(404);
+}
+
+#[tokio::test]
 async fn a_guest_sees_no_notice_about_what_they_managed() {
     let w = world().await;
     let cat = &w.cat;

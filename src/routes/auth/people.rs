@@ -516,7 +516,10 @@ async fn accept_invite(
                 handle: form.handle.as_deref(),
             };
             let (id, member) = invites::accept(c, &invite, &new).await?;
-            channels::restore_direct_channels(c, id, caller.user).await?;
+            // An admin chose the channels of a guest.
+            if member.role != Role::Guest {
+                channels::restore_direct_channels(c, id, caller.user).await?;
+            }
             Ok::<_, ChatError>(Accepted {
                 workspace: workspaces::get_workspace(c, id).await?,
                 member,
