@@ -9,6 +9,8 @@ export class Channels {
   readonly map = new SvelteMap<string, Channel>();
   /** Public channels that the user has not joined, with activity since they were last open. */
   readonly active = new SvelteSet<string>();
+  /** Channels whose `guest_count` may have changed since it was loaded. */
+  readonly miscounted = new SvelteSet<string>();
   #people: People;
   /** `seq` up to which the counts include all events. */
   #exact = 0;
@@ -41,6 +43,7 @@ export class Channels {
   load(channels: Channel[], seq: number): void {
     this.map.clear();
     this.active.clear();
+    this.miscounted.clear();
     this.#exact = seq;
     for (const c of channels) this.map.set(c.id, c);
   }
@@ -71,10 +74,10 @@ export class Channels {
       guest_count: (channel.is_member === undefined ? old : channel)?.guest_count,
     });
   }
-  /** Counts a guest who joined or left the channel. */
-  shiftGuests(id: string, by: 1 | -1): void {
+  /** Updates only the number of guests, from a response. */
+  countGuests({ id, guest_count }: Channel): void {
     const c = this.map.get(id);
-    if (c) this.map.set(id, { ...c, guest_count: Math.max(0, (c.guest_count ?? 0) + by) });
+    if (c) this.map.set(id, { ...c, guest_count });
   }
   /** Checks whether the channel's events arrive even if it is not open. */
   follows(id: string): boolean {

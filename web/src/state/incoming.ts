@@ -47,6 +47,7 @@ export class Incoming {
   }
 
   apply(e: ServerEvent): void {
+    this.#noteGuests(e);
     this.#ws.people.apply(e);
     this.#apply(e);
     for (const listener of this.#eventListeners) listener(e);
@@ -220,9 +221,22 @@ export class Incoming {
       this.#ws.inbox.spread();
       return this.#out.left();
     }
-    if (!this.#ws.channels.map.has(channel.id)) return;
-    this.#ws.channels.put(channel);
-    if (this.#ws.people.members.get(user)?.role === 'guest')
-      this.#ws.channels.shiftGuests(channel.id, added ? 1 : -1);
+    if (this.#ws.channels.map.has(channel.id)) this.#ws.channels.put(channel);
+  }
+  /** Notes where the number of guests may have changed: an event about a guest does not name all their channels. */
+  #noteGuests(e: ServerEvent): void {
+    const { people, channels } = this.#ws;
+    const isGuest = (user: string) => people.members.get(user)?.role === 'guest';
+    switch (e.type) {
+      case 'channel.member_added':
+      case 'channel.member_removed':
+        if (isGuest(e.data.user_id)) channels.miscounted.add(e.data.channel.id);
+        return;
+      case 'member.joined':
+      case 'member.updated':
+      case 'member.removed':
+        if (e.data.member.role !== 'guest' && !isGuest(e.data.member.user_id)) return;
+        for (const id of channels.map.keys()) channels.miscounted.add(id);
+    }
   }
 }

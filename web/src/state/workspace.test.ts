@@ -265,6 +265,21 @@ test('members join, are renamed, and leave', () => {
   expect(ws.people.members.size).toBe(2);
 });
 
+test('after a change to a guest, the number of guests is loaded again', () => {
+  const gus = { ...member('user_gus', 'Gus', 'gus'), role: 'guest' as const };
+  event('member.joined', { member: gus });
+  expect(ws.channels.miscounted.has('chan_1')).toBe(true);
+  ws.channels.miscounted.clear();
+  event('channel.member_removed', { channel: general(), user_id: gus.user_id }, { channel_id: 'chan_1' });
+  expect([...ws.channels.miscounted]).toEqual(['chan_1']);
+  ws.channels.miscounted.clear();
+  event('member.updated', { member: { ...gus, role: 'member' } });
+  expect(ws.channels.miscounted.has('chan_1')).toBe(true);
+  ws.channels.miscounted.clear();
+  event('member.joined', { member: member('user_cy', 'Cy', 'cy') });
+  expect(ws.channels.miscounted.size).toBe(0);
+});
+
 /** Any order of posts, edits, deletions and page loads leaves the open thread equal to a fresh load. */
 test.each(Array.from({ length: 40 }, (_, i) => i + 1))('convergence, seed %i', async (seed) => {
   let r = seed * 2654435761;
