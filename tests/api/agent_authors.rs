@@ -461,6 +461,31 @@ async fn notices(person: &Person, thread: &str) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn a_guest_is_not_told_who_changed_an_agent() {
+    let t = team().await;
+    let gus = t.app.join_as_guest(&t.ada, "Gus", &["general"]).await;
+    let path = format!("/v1/agents/{}", id(&t.ada.make_agent("sage").await));
+    t.model()
+        .script("sage", (0..2).map(|_| Answer::text("Yes.")));
+    let with_bo = json!({"member_ids": [t.bo.id]});
+    let direct = id(&gus.post("/v1/direct", with_bo).await.is(201));
+    let thread = gus.thread(&direct, "Hello").await;
+    for change in [None, Some(json!({"identity": "A calm owl."}))] {
+        if let Some(change) = change {
+            t.ada.patch(&path, change).await.is(200);
+        }
+        let task = t.bo.ask(&thread, "@sage is it high tide?").await;
+        t.bo.completed(&task).await;
+    }
+    let told = notices(&gus, &thread).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("Someone changed sage's identity on "),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_private_conversation_is_told_of_changes_by_others_once() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     agents::profiles::{self, AgentPart, PartsChanged},
     chat::post::{self, NoticeTarget},
-    db::{Conn, DbError},
+    db::{Conn, DbError, has_guests},
     ids::{AgentId, ChannelId, UserId},
     tasks::{Lease, Task},
     time::Timestamp,
@@ -90,23 +90,28 @@ async fn advance(
     Ok((advanced > 0).then_some(before))
 }
 
-/// Name of a person who is not in a channel; `None` for its members.
+/// Name of a person who is not in a channel; `None` for its members. Guests there do not see who that is.
 async fn find_outsider(
     c: &mut Conn,
     channel: ChannelId,
     person: UserId,
 ) -> Result<Option<String>, DbError> {
-    let row: Option<(bool, Option<String>)> = c
-        .q(
+    let row: Option<(bool, Option<String>, bool)> = c
+        .q(concat!(
             "select exists (select 1 from channel_members where channel_id = $1 and user_id = $2), \
-            (select name from users where id = $2)",
-        )
+             (select name from users where id = $2), ",
+            has_guests!("ch.workspace_id", "$1"),
+            " from channels ch where ch.id = $1"
+        ))
         .bind(channel)
         .bind(person)
         .opt()
         .await?;
-    let name = row.filter(|(is_member, _)| !is_member).map(|row| row.1);
-    Ok(name.map(|name| name.unwrap_or_else(|| "A former member".to_owned())))
+    Ok(match row {
+        None | Some((true, ..)) => None,
+        Some((_, _, true)) => Some("Someone".to_owned()),
+        Some((_, name, _)) => Some(name.unwrap_or_else(|| "A former member".to_owned())),
+    })
 }
 
 fn by_person(changes: Vec<PartsChanged>) -> BTreeMap<UserId, Change> {
