@@ -329,7 +329,6 @@ struct ExportedHook {
     created_at: Timestamp,
 }
 
-/// An import that the user created.
 /// An archive of the workspace that the user asked for.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedArchive {
@@ -340,6 +339,7 @@ struct ExportedArchive {
     finished_at: Option<Timestamp>,
 }
 
+/// An import that the user created.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedImport {
     id: ImportId,

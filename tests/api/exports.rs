@@ -469,7 +469,7 @@ const LEFT_OUT: [(&str, &[&str]); 10] = [
             "tree_turns",
         ],
     ),
-    ("events", &["event_recipients", "events"]),
+    ("events", &["bot_deliveries", "event_recipients", "events"]),
     (
         "what a person has read, follows, or is told",
         &[
@@ -508,6 +508,8 @@ const LEFT_OUT: [(&str, &[&str]); 10] = [
         "settings of the workspace and its agents, which name people and servers",
         &[
             "bot_channels",
+            "bot_commands",
+            "bot_subscriptions",
             "budget_counters",
             "budget_lists",
             "budgets",
@@ -539,6 +541,8 @@ const LEFT_OUT: [(&str, &[&str]); 10] = [
             "_sqlx_migrations",
             "audit_log",
             "blob_chunks",
+            "bot_calls",
+            "bot_sockets",
             "client_ids",
             "erasures",
             "export_entries",
