@@ -18,7 +18,7 @@ use crate::{
     ids::{ApiKeyId, BotDeliveryId, BotId},
 };
 
-/// Maximum number of sockets of a bot, with new tickets.
+/// Maximum number of sockets of a bot, with the tickets that are still valid.
 const SOCKETS_MAX: i64 = 10;
 const TICKET_VALID: Duration = Duration::from_mins(1);
 /// Time after which a socket is closed unless its node has renewed it.
@@ -80,9 +80,10 @@ pub async fn issue_ticket(
     }
     let at = now();
     let known: i64 = c
-        .q("select count(*) from bot_sockets where bot_id = $1 and seen_at > $2")
+        .q("select count(*) from bot_sockets where bot_id = $1 and ((is_open and seen_at > $2) or (is_open = FALSE and seen_at > $3))")
         .bind(bot)
         .bind(at - SEEN_WITHIN)
+        .bind(at - TICKET_VALID)
         .value()
         .await?;
     if known >= SOCKETS_MAX {

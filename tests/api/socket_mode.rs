@@ -177,6 +177,16 @@ async fn tickets_are_for_subscribed_bots_and_valid_once() {
         assert_eq!(answer.is(200)["error"], json!(error));
     };
     refused(&r.program, "too_many_websockets").await;
+    // A ticket counts as long as it is valid.
+    let age = async move |c: &mut Conn| {
+        c.q("update bot_sockets set seen_at = $1 where is_open = FALSE")
+            .bind(now() - Duration::from_secs(40))
+            .run()
+            .await
+    };
+    let db = r.t.app.db();
+    db.write(uuid::Uuid::nil(), age).await.unwrap();
+    refused(&r.program, "too_many_websockets").await;
     let (person, _) = r.t.ada.make_key(&["chat:read", "chat:write"]).await;
     refused(&person, "not_allowed_token_type").await;
     let path = format!("/v1/bots/{}/subscription", r.id);
