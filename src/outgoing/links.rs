@@ -21,16 +21,19 @@ pub(super) fn links_in(content: &str, domains: &[String]) -> Vec<SharedLink> {
     if domains.is_empty() {
         return found;
     }
-    let starts = content
-        .match_indices("http")
-        .filter(|(at, _)| !content[..*at].ends_with(char::is_alphanumeric));
-    for (at, _) in starts {
+    // A link ends where the next one can begin, so that a long text without spaces is read once.
+    let mut end = 0;
+    for (at, _) in content.match_indices("http") {
         let rest = &content[at..];
-        if !(rest.starts_with("http://") || rest.starts_with("https://")) {
+        if at < end
+            || content[..at].ends_with(char::is_alphanumeric)
+            || !(rest.starts_with("http://") || rest.starts_with("https://"))
+        {
             continue;
         }
         let is_end = |c: char| c.is_whitespace() || ")>]\"'<,;|`*".contains(c);
         let text = rest.split(is_end).next().unwrap_or_default();
+        end = at + text.len();
         let text = text.trim_end_matches(['.', '!', '?', ':']);
         let host = Url::parse(text)
             .ok()
@@ -79,6 +82,8 @@ mod tests {
             ]
         );
         assert!(links_in(text, &[]).is_empty());
+        let nested = links_in("https://example.com/?next=https://example.com/b", &domains);
+        assert_eq!(nested.len(), 1, "{nested:?}");
         let many: Vec<String> = (0..50)
             .map(|n| format!("https://example.com/{n}"))
             .collect();
