@@ -205,7 +205,10 @@ async fn update_kind(
         return Ok(None);
     }
     let before: Option<(String,)> = c
-        .q("select frame from events where message_id = $1 and workspace_id = $2 and seq < $3 order by seq desc limit 1")
+        .q(
+            "select frame from events where message_id = $1 and workspace_id = $2 and seq < $3 \
+             and type in ('message.created', 'message.updated') order by seq desc limit 1",
+        )
         .bind(event.message_id)
         .bind(reader.workspace_id)
         .bind(event.seq)

@@ -178,6 +178,39 @@ async fn a_bot_gets_signed_events_of_its_channels_except_its_own() {
 }
 
 #[tokio::test]
+async fn a_reaction_of_a_bot_is_no_edit_of_a_message_with_a_deep_dive() {
+    let p = programs().await;
+    let (bot, other) = (p.robot("Deploy").await, p.robot("Other").await);
+    p.subscribe(&bot, "deploy", json!({})).await;
+    let posted = p.t.bo.start(&p.t.general, "Hello").await;
+    let message = text(&posted, "/message/id");
+    let path = format!("/v1/messages/{message}");
+    let edited = json!({"content": "Hello all"});
+    p.t.bo.patch(&path, edited).await.is(200);
+    // The last event about the message is that of the deep dive.
+    let title = json!({"title": "The day", "agent_id": null});
+    let thread = text(&posted, "/thread/id");
+    p.t.bo.start_fork(&thread, &message, title).await;
+    let reaction = format!("{path}/reactions/%F0%9F%91%8D");
+    other.program.put(&reaction, json!({})).await.is(200);
+    p.t.bo.start(&p.t.general, "The end").await;
+    let events = p.server.events("deploy", 3).await;
+    assert_eq!(
+        contents(&events),
+        [
+            "message.created Hello",
+            "message.created The end",
+            "message.updated Hello all"
+        ]
+    );
+    p.until("the end", async |p: &Programs| {
+        p.count("bot_deliveries where state = 'sent'").await == 3
+    })
+    .await;
+    assert_eq!(p.count("bot_deliveries").await, 3);
+}
+
+#[tokio::test]
 async fn a_bot_gets_an_agents_reply_once_when_it_is_complete() {
     let p = programs().await;
     let bot = p.robot("Log").await;
