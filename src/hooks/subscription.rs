@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     auth::{Actor, AuditAction, Scope, record_audit},
-    db::{Conn, Json, dialect, now},
-    ids::{BotDeliveryId, BotId, ChannelId},
+    db::{Conn, DbError, Json, dialect, now},
+    ids::{BotDeliveryId, BotId, ChannelId, WorkspaceId},
     outbound::Url,
     realtime::log,
     secrets::{self, Sealed},
@@ -259,7 +259,31 @@ pub async fn rotate_signing_secret(
     record(c, actor, id, serde_json::json!({"secret": "rotated"})).await
 }
 
-/// Moves a subscription back to the first event since a time, so that the bot gets these events again.
+/// Number of the first event of a workspace since a time. The times of events grow with their numbers, which have an index.
+async fn first_since(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    since: Timestamp,
+) -> Result<Option<i64>, DbError> {
+    let (head, pruned) = log::head(c, workspace).await?;
+    let (mut low, mut high) = (pruned + 1, head + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let next: Option<(i64, Timestamp)> = c
+            .q("select seq, ts from events where workspace_id = $1 and seq >= $2 order by seq limit 1")
+            .bind(workspace)
+            .bind(middle)
+            .opt()
+            .await?;
+        match next {
+            Some((seq, ts)) if ts < since => low = seq + 1,
+            _ => high = middle,
+        }
+    }
+    Ok((low <= head).then_some(low))
+}
+
+/// Moves a subscription back to the first event since a time, so that the bot gets these events again. What still waits is not sent twice.
 ///
 /// # Errors
 /// `BotNotFound`, `NoSubscription`, or an error from `Actor::require`.
@@ -270,18 +294,7 @@ pub async fn replay_subscription(
     since: Timestamp,
 ) -> Result<BotSubscription, HookError> {
     get_subscription(c, actor, id).await?;
-    let first: Option<(i64,)> = c
-        .q("select seq from events where workspace_id = $1 and ts >= $2 order by ts, seq limit 1")
-        .bind(actor.workspace)
-        .bind(since)
-        .opt()
-        .await?;
-    if let Some((first,)) = first {
-        c.q("delete from bot_deliveries where bot_id = $1 and seq >= $2")
-            .bind(id)
-            .bind(first)
-            .run()
-            .await?;
+    if let Some(first) = first_since(c, actor.workspace, since).await? {
         c.q("update bot_subscriptions set cursor_seq = $2, version = version + 1 where bot_id = $1 and cursor_seq >= $2")
             .bind(id)
             .bind(first - 1)

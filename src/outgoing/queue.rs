@@ -49,11 +49,12 @@ pub(super) struct NewBotDelivery {
     pub(super) kind: BotEventKind,
 }
 
-/// Inserts a delivery, unless the bot has one for the event.
+/// Inserts a delivery, unless one for the event waits. One that has ended is made anew: somebody moved the subscription back.
 pub(super) async fn insert(c: &mut Conn, bot: BotId, new: &NewBotDelivery) -> Result<(), DbError> {
     let at = now();
     c.q("insert into bot_deliveries (id, bot_id, seq, event, state, attempt, due_at, created_at) values ($1, $2, $3, $4, $5, 0, $6, $6) \
-         on conflict (bot_id, seq, event) do nothing")
+         on conflict (bot_id, seq, event) do update set id = excluded.id, state = excluded.state, attempt = 0, due_at = excluded.due_at, \
+         status = null, answer = null, created_at = excluded.created_at where bot_deliveries.due_at is null")
         .bind(BotDeliveryId::new())
         .bind(bot)
         .bind(new.seq)

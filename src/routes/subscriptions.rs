@@ -184,7 +184,7 @@ struct BotReplayForm {
 
 /// Send a bot the events since a time again
 ///
-/// Events that are no longer in the log are left out. Each is a new delivery.
+/// Events that are no longer in the log are left out. Each is a new delivery, unless it still waits.
 #[utoipa::path(post, path = "/v1/bots/{id}/subscription/replay", tag = "integrations",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = BotId, Path)),

@@ -338,6 +338,30 @@ async fn a_failed_event_is_sent_again_with_the_same_id() {
     let events = p.server.events("deploy", 5).await;
     assert_ne!(events[4].headers["webhook-id"], id(&waiting[0]));
     assert_eq!(contents(&events[4..]), ["message.created Hello"]);
+    // What still waits is not sent twice.
+    p.server.answer("deploy", [ProgramAnswer::Status(500)]);
+    p.t.bo.start(&p.t.general, "Waiting").await;
+    p.until("a failed attempt", async |p: &Programs| {
+        p.count("bot_deliveries where attempt = 1 and state = 'queued'")
+            .await
+            == 1
+    })
+    .await;
+    let waiting = id(&p.deliveries(&bot).await[0]);
+    let since = json!({"since": "2020-01-01T00:00:00.000Z"});
+    p.t.ada.post(&replay, since).await.is(200);
+    let events = p.server.events("deploy", 7).await;
+    assert_eq!(contents(&events[6..]), ["message.created Hello"]);
+    p.hurry().await;
+    let events = p.server.events("deploy", 8).await;
+    assert_eq!(events[7].headers["webhook-id"], waiting);
+    assert_eq!(p.count("bot_deliveries").await, 2);
+    // There is nothing since a time in the future.
+    let since = json!({"since": "2100-01-01T00:00:00.000Z"});
+    p.t.ada.post(&replay, since).await.is(200);
+    p.t.bo.start(&p.t.general, "The end").await;
+    let events = p.server.events("deploy", 9).await;
+    assert_eq!(contents(&events[8..]), ["message.created The end"]);
 }
 
 #[tokio::test]
