@@ -111,6 +111,12 @@ macro_rules! ids {
                 Self(Uuid::now_v7())
             }
 
+            /// The smallest ID of a time in milliseconds, because IDs begin with the time of their creation.
+            pub fn first_at(unix_ms: i64) -> Self {
+                let ms = u64::try_from(unix_ms).unwrap_or(0);
+                Self(uuid::Builder::from_unix_timestamp_millis(ms, &[0; 10]).into_uuid())
+            }
+
             /// Parses an ID.
             ///
             /// # Errors
@@ -252,6 +258,15 @@ mod tests {
                 "{bad}"
             );
         }
+    }
+
+    #[test]
+    fn ids_of_a_time_begin_with_its_first_one() {
+        let id = BotDeliveryId::new();
+        let (seconds, nanos) = id.0.get_timestamp().unwrap().to_unix();
+        let ms = i64::try_from(seconds * 1000 + u64::from(nanos / 1_000_000)).unwrap();
+        assert!(BotDeliveryId::first_at(ms) <= id);
+        assert!(id < BotDeliveryId::first_at(ms + 1));
     }
 
     #[test]

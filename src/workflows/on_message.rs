@@ -12,7 +12,10 @@ use super::{
 use crate::{
     auth::{Role, Scope},
     db::{Conn, DbError, is_visible_channel, now},
-    ids::{BotId, ChannelId, HookId, MessageId, RunId, ThreadId, WorkflowId, WorkspaceId},
+    ids::{
+        BotDeliveryId, BotId, ChannelId, HookId, MessageId, RunId, ThreadId, WorkflowId,
+        WorkspaceId,
+    },
     inbox::{
         InboxSubject, InboxSubjectKind,
         notice::{Notice, open_for_admins},
@@ -226,11 +229,13 @@ async fn count_started(
 
 /// Checks whether the bot has just got a message from a thread of this workflow's runs, to which it may be answering.
 async fn is_answer(c: &mut Conn, workflow: WorkflowId, bot: BotId) -> Result<bool, DbError> {
+    // A week of deliveries is kept, so those of the last minute are found by their IDs.
+    let since = now() - ANSWERED_WITHIN;
     c.q("select exists (select 1 from bot_deliveries d join bot_subscriptions s on s.bot_id = d.bot_id \
          join events e on e.workspace_id = s.workspace_id and e.seq = d.seq join messages m on m.id = e.message_id \
-         join runs r on r.thread_id = m.thread_id where d.bot_id = $1 and d.created_at > $2 and r.workflow_id = $3)")
+         join runs r on r.thread_id = m.thread_id where d.bot_id = $1 and d.id > $2 and r.workflow_id = $3)")
         .bind(bot)
-        .bind(now() - ANSWERED_WITHIN)
+        .bind(BotDeliveryId::first_at(since.unix_ms()))
         .bind(workflow)
         .value()
         .await
