@@ -51,7 +51,7 @@ struct Measured {
 
 /// State of the disks: whether there is enough free space for uploads and agent versions. Measured on request, at most every 2
 /// s.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DiskSpace {
     directories: Arc<[PathBuf]>,
     measured: Arc<Mutex<Measured>>,

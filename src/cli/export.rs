@@ -11,6 +11,7 @@ use super::{database::open_existing, output::say};
 use crate::{
     config::Config,
     db::Db,
+    disk::DiskSpace,
     exports::{ExportFormat, Exporter, FileBytes, Sight, View, write_file},
     files::Blobs,
     ids::{UserId, WorkspaceId},
@@ -60,6 +61,8 @@ async fn write(
     let exporter = Exporter {
         db: db.clone(),
         blobs,
+        // The file is on a disk of the operator's choice.
+        disk: DiskSpace::new(Vec::new()),
         shutdown: CancellationToken::new(),
         public_url: config.public_url.clone().unwrap_or_default(),
     };

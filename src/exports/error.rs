@@ -4,6 +4,7 @@ use crate::{
     agents::AgentError,
     auth::AuthError,
     db::DbError,
+    disk::LowDiskSpace,
     files::FileError,
     http::{ApiError, ErrorCode, error::StatusCode},
 };
@@ -21,6 +22,9 @@ pub enum ExportError {
     /// Whoever asked for it is not an admin any longer.
     #[error("Only admins can export a workspace.")]
     NotAdmin,
+    /// The archive takes no space that messages need.
+    #[error("The server's disk is almost full.")]
+    LowDiskSpace(#[from] LowDiskSpace),
     /// Stopped, or written by another node.
     #[error("the export was stopped")]
     Stopped,
@@ -47,6 +51,7 @@ impl From<ExportError> for ApiError {
             E::NotReady(_) => make(StatusCode::CONFLICT, ErrorCode::ExportNotReady),
             // These end the job.
             E::NotAdmin | E::Stopped | E::Io(_) => ApiError::internal(),
+            E::LowDiskSpace(e) => e.into(),
             E::Agent(e) => e.into(),
             E::File(e) => e.into(),
             E::Auth(e) => e.into(),

@@ -83,7 +83,7 @@ impl Exporter {
         id: ExportId,
         e: &ExportError,
     ) -> Result<(), ExportError> {
-        let problem = if matches!(e, ExportError::NotAdmin) {
+        let problem = if matches!(e, ExportError::NotAdmin | ExportError::LowDiskSpace(_)) {
             e.to_string()
         } else {
             tracing::warn!(error = %e, export = %id, "an export failed");

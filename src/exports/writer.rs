@@ -21,6 +21,7 @@ use super::{
 use crate::{
     blocking,
     db::{Conn, Db, DbError, now},
+    disk::DiskSpace,
     files::{Blobs, FileError},
 };
 
@@ -43,6 +44,7 @@ const MANIFEST: &str = "manifest.json";
 pub struct Exporter {
     pub db: Db,
     pub blobs: Blobs,
+    pub disk: DiskSpace,
     pub shutdown: CancellationToken,
     /// Address of the server.
     pub public_url: String,
@@ -325,6 +327,7 @@ impl Writer {
             end,
         });
         let bytes = std::mem::take(&mut self.buffer);
+        self.exporter.disk.check().await?;
         self.target.store(&bytes, self.start, added).await?;
         self.start = size_bytes;
         Ok(())

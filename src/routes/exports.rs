@@ -183,6 +183,7 @@ impl From<&State> for Exporter {
         Self {
             db: state.db.clone(),
             blobs: state.blobs.clone(),
+            disk: state.disk.clone(),
             shutdown: state.shutdown.clone(),
             public_url: state.public_url.clone(),
         }

@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::{
+    exports,
     faults::prepared,
     support::{
         Answer, Disk, Gate, MULTIPART, ModelServer, Person, TestDatabase, TestProcess, command, id,
@@ -253,6 +254,29 @@ async fn with_little_free_space_uploads_and_agent_changes_are_rejected_and_messa
     d.disk.free();
     becomes(201).await;
     ada.post("/v1/agents", form).await.is(201);
+}
+
+#[tokio::test]
+async fn an_export_ends_before_it_fills_the_disk() {
+    if !is_sqlite() {
+        return;
+    }
+    let settings = [
+        ("RATE_LIMITS", "off"),
+        ("DISK_RESERVED_BYTES", "1073741824"),
+    ];
+    let (place, model) = (TestDatabase::new().await, ModelServer::start().await);
+    let disk = Disk::new(&place.dir.join("data"), 1024 + 64).expect("the right to mount");
+    let crashing = [settings[0], settings[1], ("FAILPOINT", "exporting:1")];
+    let server = TestProcess::start_within(&place, &model, &crashing, &disk).await;
+    let ada = sign_up_with_workspace(&server.base, "Ada").await;
+    let export = exports::requested(&ada, json!({})).await;
+    within("the crash", server.exited()).await;
+    disk.write("filler", 80);
+    let server = TestProcess::start_within(&place, &model, &settings, &disk).await;
+    let ended = exports::ended(&ada.at(&server.base), &export).await;
+    assert_eq!(ended["state"], "failed", "{ended}");
+    assert!(text(&ended, "/problem").contains("almost full"), "{ended}");
 }
 
 /// Data of a server that was shut down gracefully, and the path and bytes of its database file.
