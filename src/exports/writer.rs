@@ -22,7 +22,7 @@ use crate::{
     blocking,
     db::{Conn, Db, DbError, now},
     disk::DiskSpace,
-    files::{Blobs, FileError},
+    files::{Blobs, Bytestream, FileError},
 };
 
 /// Version of our format.
@@ -272,11 +272,12 @@ impl Writer {
 
     /// Writes a file. Its bytes are read twice, because their checksum is in the header before them.
     async fn file(&mut self, file: FilePage, next: Position) -> Result<(), ExportError> {
-        let blobs = self.exporter.blobs.clone();
-        let crc = match checksum(&blobs, &file).await {
-            Ok(crc) => crc,
+        let read = checksum(&self.exporter.blobs, &file).await;
+        let (crc, mut bytes) = match read {
+            Ok(read) => read,
             // Deleted since, or lost.
-            Err(ExportError::File(FileError::NotFound)) => {
+            Err(e) if is_lost(&e) => {
+                tracing::warn!(blob = %file.blob.hash, "a file whose bytes are missing is not in the export");
                 self.place.position = next;
                 return Ok(());
             }
@@ -292,7 +293,6 @@ impl Writer {
             hash: file.blob.hash.clone(),
         };
         self.buffer.extend(entry.header());
-        let mut bytes = blobs.read(&file.blob, 0, file.size_bytes).await?;
         while let Some(piece) = bytes.next().await {
             self.buffer.extend_from_slice(&piece?);
             if self.buffer.len() >= PIECE_BYTES {
@@ -421,13 +421,25 @@ impl Writer {
     }
 }
 
-async fn checksum(blobs: &Blobs, file: &FilePage) -> Result<u32, ExportError> {
+/// The checksum of a file, and its bytes from the beginning.
+async fn checksum(blobs: &Blobs, file: &FilePage) -> Result<(u32, Bytestream), ExportError> {
     let mut crc = Crc::new();
     let mut bytes = blobs.read(&file.blob, 0, file.size_bytes).await?;
     while let Some(piece) = bytes.next().await {
         crc.update(&piece?);
     }
-    Ok(crc.sum())
+    let again = blobs.read(&file.blob, 0, file.size_bytes).await?;
+    Ok((crc.sum(), again))
+}
+
+/// Checks whether the bytes of a file do not exist, or not all of them.
+fn is_lost(e: &ExportError) -> bool {
+    let missing = match e {
+        ExportError::File(e) => Some(e),
+        ExportError::Io(e) => e.get_ref().and_then(|e| e.downcast_ref::<FileError>()),
+        _ => None,
+    };
+    matches!(missing, Some(FileError::NotFound))
 }
 
 #[cfg(test)]
