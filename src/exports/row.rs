@@ -201,6 +201,14 @@ pub async fn get(c: &mut Conn, actor: &Actor<'_>, id: ExportId) -> Result<Export
         .ok_or(ExportError::NotFound)
 }
 
+/// A key without `chat:read` gives no access to its owner's private channels.
+fn require_chats(actor: &Actor<'_>, scope: ExportScope) -> Result<(), ExportError> {
+    match scope {
+        ExportScope::Public => Ok(()),
+        ExportScope::Mine => Ok(actor.require(Scope::ChatRead)?),
+    }
+}
+
 /// A piece of an archive.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct ExportPiece {
@@ -221,6 +229,7 @@ pub async fn get_finished(
     id: ExportId,
 ) -> Result<(ExportRow, Vec<ExportPiece>), ExportError> {
     let row = get(c, actor, id).await?;
+    require_chats(actor, row.scope)?;
     let is_theirs = row.scope == ExportScope::Public || row.created_by == actor.user;
     let is_kept = row.expires_at.is_none_or(|at| at > now());
     if !is_theirs || !is_kept {
@@ -248,6 +257,8 @@ pub async fn create(
     form: &ExportForm,
 ) -> Result<WorkspaceExport, ExportError> {
     actor.require(Scope::WorkspaceAdmin)?;
+    let scope = form.scope.unwrap_or(ExportScope::Public);
+    require_chats(actor, scope)?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
     let (kept, running): (i64, i64) = c
         .q("select count(*), count(case when state = 'running' then 1 end) from exports where workspace_id = $1")
@@ -261,7 +272,6 @@ pub async fn create(
         return Err(ExportError::TooMany(KEPT_MAX));
     }
     let (id, attempt) = (ExportId::new(), Uuid::now_v7());
-    let scope = form.scope.unwrap_or(ExportScope::Public);
     let format = form.format.unwrap_or(ExportFormat::OpenVibe);
     c.q("insert into exports (id, workspace_id, created_by, scope, format, with_files, state, attempt, place, counts, size_bytes, entries, \
          problem, created_at, finished_at, expires_at) \

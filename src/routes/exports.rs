@@ -52,8 +52,8 @@ fn hide(error: ExportError) -> ExportError {
 /// Export the workspace as an archive
 ///
 /// The archive contains public channels; with the scope `mine` also the private and direct ones that you are in. It is written in the
-/// background, with the rights that you have then. 409 `export_running` while too many exports of the workspace are being written, or
-/// have not expired.
+/// background, with the rights that you have then. A key needs `chat:read` for `mine`, too. 409 `export_running` while too many exports of
+/// the workspace are being written, or have not expired.
 #[utoipa::path(post, path = "/v1/exports", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     request_body(content = ExportForm, example = json!({"scope": "public", "files": true, "format": "openvibe"})),
@@ -112,8 +112,8 @@ fn slices(pieces: Vec<ExportPiece>, from: u64, len: u64) -> Vec<Slice> {
 
 /// Download the archive of an export, for 24 hours
 ///
-/// Supports `Range` with a single range. An archive with private channels is only for the person who asked for it. 409
-/// `export_not_ready` until the export is `done`.
+/// Supports `Range` with a single range. An archive with private channels is only for the person who asked for it; a key needs
+/// `chat:read`, too. 409 `export_not_ready` until the export is `done`.
 #[utoipa::path(get, path = "/v1/exports/{id}/file", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("id" = ExportId, Path),

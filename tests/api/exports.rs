@@ -190,6 +190,14 @@ async fn a_person_exports_only_channels_that_they_can_read() {
     eve.get(&format!("{path}/file")).await.refused(404);
     t.bo.get(&path).await.refused(403);
     t.bo.post("/v1/exports", json!({})).await.refused(403);
+    // A key that cannot read chats gets none in an archive.
+    let (key, _) = t.ada.make_key(&["workspace:admin"]).await;
+    let form = json!({"scope": "mine"});
+    key.post("/v1/exports", form).await.refused(403);
+    key.get(&format!("{path}/file")).await.refused(403);
+    key.post("/v1/exports", json!({"files": false}))
+        .await
+        .is(202);
     t.ada
         .post("/v1/exports", json!({"scope": "everything"}))
         .await
