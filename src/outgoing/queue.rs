@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     db::{Conn, Db, DbError, Json, now},
     hooks::{BotDeliveryState, BotEventKind},
-    ids::{BotDeliveryId, BotId},
+    ids::{BotDeliveryId, BotId, WorkspaceId},
     time::Timestamp,
 };
 
@@ -28,8 +28,9 @@ const DELAYS: [Duration; 7] = [
 ];
 /// Time for which the outcome of a delivery is known.
 const KEPT: Duration = Duration::from_hours(7 * 24);
-/// Maximum number of servers that are looked at in one round.
-const ORIGINS_MAX: i64 = 1000;
+/// Maximum number of destinations that are looked at in one round, and of those of a workspace.
+const DESTINATIONS_MAX: i64 = 1000;
+const DESTINATIONS_PER_WORKSPACE: i64 = 64;
 
 /// ID of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
@@ -89,35 +90,44 @@ pub(super) struct DueBotDelivery {
     pub(super) attempt: i64,
 }
 
-/// Servers for which deliveries are due, longest first.
-pub(super) async fn list_due_origins(c: &mut Conn) -> Result<Vec<String>, DbError> {
-    let rows: Vec<(String,)> = c
-        .q("select s.origin from bot_deliveries d join bot_subscriptions s on s.bot_id = d.bot_id join bots b on b.id = s.bot_id \
-            where d.due_at <= $1 and s.transport = 'http' and s.origin is not null and s.status = 'active' and b.status = 'active' \
-            group by s.origin order by min(d.due_at) limit $2")
-        .bind(now())
-        .bind(ORIGINS_MAX)
-        .all()
-        .await?;
-    Ok(rows.into_iter().map(|(origin,)| origin).collect())
+/// A server to which a workspace sends events.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(super) struct Destination {
+    pub(super) workspace_id: WorkspaceId,
+    pub(super) origin: String,
 }
 
-/// Takes deliveries for a server. They are due again if this process dies before it stores the outcome.
+/// Destinations for which deliveries are due, longest first. Of each workspace only some, so that it cannot hide those of others.
+pub(super) async fn list_due_destinations(c: &mut Conn) -> Result<Vec<Destination>, DbError> {
+    c.q("select o.workspace_id, o.origin from (select s.workspace_id, s.origin, min(d.due_at) as due_at, \
+         row_number() over (partition by s.workspace_id order by min(d.due_at)) as n \
+         from bot_deliveries d join bot_subscriptions s on s.bot_id = d.bot_id join bots b on b.id = s.bot_id \
+         where d.due_at <= $1 and s.transport = 'http' and s.origin is not null and s.status = 'active' and b.status = 'active' \
+         group by s.workspace_id, s.origin) o where o.n <= $2 order by o.due_at limit $3")
+        .bind(now())
+        .bind(DESTINATIONS_PER_WORKSPACE)
+        .bind(DESTINATIONS_MAX)
+        .all()
+        .await
+}
+
+/// Takes deliveries for a destination. They are due again if this process dies before it stores the outcome.
 pub(super) async fn take_due(
     c: &mut Conn,
-    origin: &str,
+    to: &Destination,
     max: i64,
 ) -> Result<Vec<DueBotDelivery>, DbError> {
     let at = now();
     c.q("update bot_deliveries set state = $5, due_at = $4 where id in (select d.id from bot_deliveries d \
          join bot_subscriptions s on s.bot_id = d.bot_id join bots b on b.id = s.bot_id \
-         where d.due_at <= $2 and s.transport = 'http' and s.origin = $1 and s.status = 'active' and b.status = 'active' \
+         where d.due_at <= $2 and s.transport = 'http' and s.origin = $1 and s.workspace_id = $6 and s.status = 'active' and b.status = 'active' \
          order by d.due_at, d.id limit $3) and due_at <= $2 returning id, bot_id, seq, event, attempt")
-        .bind(origin.to_owned())
+        .bind(to.origin.clone())
         .bind(at)
         .bind(max)
         .bind(at + SENT_WITHIN)
         .bind(BotDeliveryState::Sending)
+        .bind(to.workspace_id)
         .all()
         .await
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{
     body::{self, Subscriber},
     client::{CONTENT_JSON, ProgramAnswer, ProgramClient, SignedRequest},
-    queue::{self, AttemptOutcome, DueBotDelivery},
+    queue::{self, AttemptOutcome, Destination, DueBotDelivery},
     sign::{slack_signature, standard_signature},
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         BotDeliveryState, BotEventFormat, HookError, SubscriptionPause, SubscriptionSettings,
         new_signing_secret, pause_subscription, previous_secret_owner, secret_owner,
     },
-    ids::{BotDeliveryId, BotId},
+    ids::{BotDeliveryId, BotId, WorkspaceId},
     outbound::{Denied, Rules, Url},
     secrets::{self, Keyring, SecretError},
     time::Timestamp,
@@ -34,6 +34,9 @@ use crate::{
 /// Maximum number of concurrent requests, in total and to one server.
 const AT_ONCE: usize = 64;
 const AT_ONCE_PER_ORIGIN: usize = 8;
+/// Number of requests of a workspace for each free place. The more places slow programs of some workspaces hold, the fewer each of these
+/// gets, so that there is always one for another workspace; one alone gets 48.
+const AT_ONCE_PER_FREE: usize = 3;
 /// Interval between checks for more deliveries while others are being sent.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Interval between checks for deliveries that are due again.
@@ -64,6 +67,39 @@ pub struct EventSender {
     woken: Notify,
     /// Number of times that deliveries were inserted by this node.
     inserted: watch::Sender<u64>,
+}
+
+/// Numbers of requests in progress.
+#[derive(Default)]
+struct InProgress {
+    of_origin: HashMap<String, usize>,
+    of_workspace: HashMap<WorkspaceId, usize>,
+}
+
+impl InProgress {
+    /// Number of requests that may begin now if this number of places is free.
+    fn room(&self, to: &Destination, free: usize) -> usize {
+        let of_origin = self.of_origin.get(&to.origin).copied();
+        let of_workspace = self.of_workspace.get(&to.workspace_id).copied();
+        // Each one takes a place and raises the number of its workspace.
+        let left = (AT_ONCE_PER_FREE * free).saturating_sub(of_workspace.unwrap_or_default());
+        let room = AT_ONCE_PER_ORIGIN.saturating_sub(of_origin.unwrap_or_default());
+        room.min(left.div_ceil(AT_ONCE_PER_FREE + 1)).min(free)
+    }
+
+    fn begin(&mut self, to: &Destination) {
+        *self.of_origin.entry(to.origin.clone()).or_default() += 1;
+        *self.of_workspace.entry(to.workspace_id).or_default() += 1;
+    }
+
+    fn end(&mut self, to: &Destination) {
+        if let Some(count) = self.of_origin.get_mut(&to.origin) {
+            *count -= 1;
+        }
+        if let Some(count) = self.of_workspace.get_mut(&to.workspace_id) {
+            *count -= 1;
+        }
+    }
 }
 
 /// What follows from an attempt.
@@ -287,29 +323,24 @@ impl EventSender {
         db: &Db,
         may_continue: impl Fn() -> bool + Send,
     ) -> Result<(), DbError> {
-        let mut running: FuturesUnordered<BoxFuture<'_, String>> = FuturesUnordered::new();
-        let mut of_origin: HashMap<String, usize> = HashMap::new();
+        let mut running: FuturesUnordered<BoxFuture<'_, Destination>> = FuturesUnordered::new();
+        let mut in_progress = InProgress::default();
         loop {
             if running.len() < AT_ONCE && may_continue() {
-                for (origin, delivery) in self.take(db, &of_origin, AT_ONCE - running.len()).await?
-                {
-                    *of_origin.entry(origin.clone()).or_default() += 1;
+                let free = AT_ONCE - running.len();
+                for (to, delivery) in self.take(db, &mut in_progress, free).await? {
                     let db = db.clone();
                     running.push(Box::pin(async move {
                         if let Err(e) = self.deliver(&db, &delivery).await {
                             tracing::warn!(error = %e, "an event could not be sent to a bot; it is sent again");
                         }
-                        origin
+                        to
                     }));
                 }
             }
             tokio::select! {
                 ended = running.next() => match ended {
-                    Some(origin) => {
-                        if let Some(count) = of_origin.get_mut(&origin) {
-                            *count -= 1;
-                        }
-                    }
+                    Some(to) => in_progress.end(&to),
                     None => return Ok(()),
                 },
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -317,30 +348,32 @@ impl EventSender {
         }
     }
 
-    /// Takes deliveries that are due, for servers with free places.
+    /// Takes deliveries that are due, for servers and workspaces with free places.
     async fn take(
         &self,
         db: &Db,
-        of_origin: &HashMap<String, usize>,
+        in_progress: &mut InProgress,
         mut free: usize,
-    ) -> Result<Vec<(String, DueBotDelivery)>, DbError> {
-        let origins = queue::list_due_origins(&mut db.read().await?).await?;
+    ) -> Result<Vec<(Destination, DueBotDelivery)>, DbError> {
+        let due = queue::list_due_destinations(&mut db.read().await?).await?;
         let mut taken = Vec::new();
-        for origin in origins {
-            let used = of_origin.get(&origin).copied().unwrap_or_default();
-            let max = AT_ONCE_PER_ORIGIN.saturating_sub(used).min(free);
+        for to in due {
+            let max = in_progress.room(&to, free);
             if max == 0 {
                 continue;
             }
             let limit = i64::try_from(max).unwrap_or(1);
-            let of = origin.clone();
+            let of = to.clone();
             let some = db
                 .write(Uuid::nil(), async move |c: &mut Conn| {
                     queue::take_due(c, &of, limit).await
                 })
                 .await?;
             free -= some.len().min(free);
-            taken.extend(some.into_iter().map(|one| (origin.clone(), one)));
+            for one in some {
+                in_progress.begin(&to);
+                taken.push((to.clone(), one));
+            }
         }
         Ok(taken)
     }
@@ -481,4 +514,31 @@ async fn note_failure(c: &mut Conn, bot: BotId) -> Result<Option<Timestamp>, DbE
         .opt()
         .await?;
     Ok(row.and_then(|row| row.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workspaces_leave_places_to_each_other() {
+        let (mut in_progress, mut free) = (InProgress::default(), AT_ONCE);
+        let mut fill = |workspace| {
+            let mut filled = 0;
+            for n in 0..AT_ONCE {
+                let to = Destination {
+                    workspace_id: workspace,
+                    origin: format!("https://{n}.example.org"),
+                };
+                for _ in 0..in_progress.room(&to, free) {
+                    in_progress.begin(&to);
+                    free -= 1;
+                    filled += 1;
+                }
+            }
+            filled
+        };
+        let filled: Vec<usize> = (0..4).map(|_| fill(WorkspaceId::new())).collect();
+        assert_eq!(filled, [48, 12, 3, 1]);
+    }
 }

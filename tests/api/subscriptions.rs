@@ -567,6 +567,54 @@ async fn links_reactions_and_members_are_events_without_addresses() {
 }
 
 #[tokio::test]
+async fn slow_programs_of_a_workspace_leave_room_for_those_of_others() {
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        slow.push(ProgramServer::start().await);
+    }
+    let server = ProgramServer::start().await;
+    let hosts: Vec<&str> = slow
+        .iter()
+        .chain([&server])
+        .map(ProgramServer::host)
+        .collect();
+    let allowed = hosts.join(",");
+    let settings = [
+        ("HOOK_ALLOW", allowed.as_str()),
+        ("SECRET_KEY", SECRET_KEY),
+        ("SIGNUP", "open"),
+    ];
+    let p = Programs {
+        t: team_with(&settings).await,
+        server,
+    };
+    let zoe = p.t.app.founder("Zoe").await;
+    let general = id(&zoe.channel("general").await);
+    let form = json!({"name": "Other", "channel_ids": [general]});
+    let bot = id(&zoe.post("/v1/bots", form).await.is(201));
+    let path = format!("/v1/bots/{bot}/subscription");
+    let form = json!({"url": p.server.url("other"), "events": ["message.created"]});
+    zoe.put(&path, form).await.is(200);
+    for (n, one) in slow.iter().enumerate() {
+        one.answer("slow", (0..8).map(|_| ProgramAnswer::Stall));
+        let bot = p.robot(&format!("Slow {n}")).await;
+        let form = json!({"url": one.url("slow"), "events": ["message.created"]});
+        p.t.ada.put(&Programs::path(&bot), form).await.is(200);
+    }
+    for n in 0..8 {
+        p.t.bo.start(&p.t.general, &n.to_string()).await;
+    }
+    let received = || -> usize { slow.iter().map(|one| one.received("slow").len()).sum() };
+    p.until("the slow requests", async |p: &Programs| {
+        received() == 48 && p.count("bot_deliveries").await == 64
+    })
+    .await;
+    zoe.start(&general, "Hello").await;
+    p.server.events("other", 1).await;
+    assert_eq!(received(), 48, "64 wait");
+}
+
+#[tokio::test]
 async fn a_subscription_can_be_limited_to_channels() {
     let p = programs().await;
     let other = p.t.ada.post("/v1/channels", json!({"name": "other"})).await;

@@ -27,6 +27,8 @@ pub enum ProgramAnswer {
     RetryAfter(u16, u64),
     /// It repeats the challenge of a verification.
     Challenge,
+    /// It never answers.
+    Stall,
 }
 
 /// An event that a program received.
@@ -81,6 +83,7 @@ async fn receive(
     shared.received.send_modify(|received| received.push(event));
     match answer {
         None => StatusCode::OK.into_response(),
+        Some(ProgramAnswer::Stall) => std::future::pending().await,
         Some(ProgramAnswer::Text(text)) => text.into_response(),
         Some(ProgramAnswer::Challenge) => challenge.into_response(),
         Some(ProgramAnswer::Status(status)) => {
