@@ -1,5 +1,7 @@
 //! Chooses the events of the log that a bot gets: what it can see, except for what it did itself.
 
+use std::time::Duration;
+
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::links::links_in;
@@ -17,6 +19,8 @@ use crate::{
 
 /// Number of successive messages of bots in a thread after which no bot gets its messages until a person writes.
 const BOT_MESSAGES_MAX: i64 = 20;
+/// Time within which bots start as many threads in a channel if each answers with a new one.
+const LOOP_WITHIN: Duration = Duration::from_mins(10);
 /// Difference between an edit and its event, in milliseconds, if the message's earlier events were deleted from the log.
 const EDIT_MS_MAX: i64 = 60_000;
 
@@ -174,7 +178,8 @@ async fn message_kinds(
         // Edits of bots would be loops that no number of messages ends.
         let is_sent = reader.with_bots
             && kind == BotEventKind::MessageCreated
-            && !is_loop(c, message.thread_id, message.seq).await?;
+            && !is_loop(c, message.thread_id, message.seq).await?
+            && !is_loop_of_threads(c, event).await?;
         return Ok(if is_sent { vec![kind] } else { Vec::new() });
     }
     let mut kinds = vec![kind];
@@ -242,4 +247,26 @@ async fn is_loop(c: &mut Conn, thread: ThreadId, seq: i64) -> Result<bool, DbErr
         .await?;
     let is_full = i64::try_from(authors.len()).is_ok_and(|n| n >= BOT_MESSAGES_MAX);
     Ok(is_full && authors.iter().all(|(author,)| *author == AuthorKind::Bot))
+}
+
+/// Checks whether a message starts a thread, and the last 20 threads of its channel were started within 10 minutes by bots that get messages
+/// of bots. A program that answers without naming the thread starts another one each time.
+async fn is_loop_of_threads(c: &mut Conn, event: &LoggedEvent) -> Result<bool, DbError> {
+    let roots: Vec<(MessageId, Timestamp, bool)> = c
+        .q("select m.id, m.created_at, m.author_type = 'bot' and exists (select 1 from bot_subscriptions s where s.bot_id = m.author_id \
+            and s.with_bots) as is_of_reader from threads t join messages m on m.id = t.root_message_id \
+            where t.channel_id = $1 and t.root_message_id <= $2 order by t.root_message_id desc limit $3")
+        .bind(event.channel_id)
+        .bind(event.message_id)
+        .bind(BOT_MESSAGES_MAX)
+        .all()
+        .await?;
+    let is_root = roots.first().map(|root| root.0) == event.message_id;
+    let is_full = i64::try_from(roots.len()).is_ok_and(|n| n >= BOT_MESSAGES_MAX);
+    let since = event.ts - LOOP_WITHIN;
+    Ok(is_root
+        && is_full
+        && roots
+            .iter()
+            .all(|(_, at, is_of_reader)| *is_of_reader && *at > since))
 }

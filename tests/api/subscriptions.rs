@@ -452,6 +452,34 @@ async fn bots_that_answer_each_other_end_after_twenty_messages() {
 }
 
 #[tokio::test]
+async fn bots_that_answer_each_other_in_new_threads_end_after_twenty() {
+    let p = programs().await;
+    let (one, two) = (p.robot("One").await, p.robot("Two").await);
+    for (bot, name) in [(&one, "one"), (&two, "two")] {
+        let fields = json!({"bots": true, "events": ["message.created"]});
+        p.subscribe(bot, name, fields).await;
+    }
+    let path = format!("/v1/channels/{}/threads", p.t.general);
+    for n in 0..25 {
+        let form = json!({"content": n.to_string()});
+        one.program.post(&path, form).await.is(201);
+    }
+    p.t.bo.start(&p.t.general, "Stop it").await;
+    let form = json!({"content": "Sorry"});
+    one.program.post(&path, form).await.is(201);
+    let events = p.server.events("two", 21).await;
+    let mut expected: Vec<String> = (0..19).map(|n| format!("message.created {n}")).collect();
+    expected.extend([
+        "message.created Sorry".to_owned(),
+        "message.created Stop it".to_owned(),
+    ]);
+    expected.sort();
+    assert_eq!(contents(&events), expected);
+    p.server.events("one", 1).await;
+    assert_eq!(p.count("bot_deliveries").await, 22);
+}
+
+#[tokio::test]
 async fn a_program_for_slack_confirms_its_address_and_gets_its_events() {
     let p = programs().await;
     let bot = p.robot("Deploy").await;
