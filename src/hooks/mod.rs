@@ -56,8 +56,8 @@ pub use row::{
 pub use signature::{Proofs, StandardProof};
 pub use slack::archived_text;
 pub use subscription::{
-    SubscriptionSettings, check_subscriber, delete_subscription, get_subscription, list_deliveries,
-    new_signing_secret, put_subscription, replay_delivery, replay_subscription,
-    rotate_signing_secret,
+    NewSigningSecret, SubscriptionSettings, check_subscriber, delete_subscription,
+    get_subscription, list_deliveries, new_signing_secret, put_subscription, replay_delivery,
+    replay_subscription, rotate_signing_secret,
 };
 pub use template::HookTemplate;

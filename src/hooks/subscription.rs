@@ -8,7 +8,7 @@ use super::{
     error::HookError,
     events::{
         BotDelivery, BotDeliveryState, BotEventFormat, BotEventKind, BotSubscription,
-        BotSubscriptionForm, BotTransport, SubscriptionStatus,
+        BotSubscriptionForm, BotSubscriptionWithSecret, BotTransport, SubscriptionStatus,
     },
     pause::{
         find_subscription, previous_secret_owner, remove_subscription, resume_subscription,
@@ -151,7 +151,14 @@ pub async fn check_subscriber(c: &mut Conn, actor: &Actor<'_>, id: BotId) -> Res
     Ok(())
 }
 
-/// Creates or changes the subscription of a bot, and ends its pause. A new one begins with the next event and needs a secret.
+/// A secret that is not stored yet.
+pub struct NewSigningSecret {
+    pub text: String,
+    pub sealed: Sealed,
+}
+
+/// Creates or changes the subscription of a bot, and ends its pause. A new one begins with the next event and needs a secret, which is
+/// returned only if it was stored: another request can have created the subscription in the meantime.
 ///
 /// # Errors
 /// `BotNotFound`, `NoSubscription` if there is neither a subscription nor a secret, `ChannelNotFound`, `ChannelArchived`, `Invalid`, or an
@@ -161,17 +168,19 @@ pub async fn put_subscription(
     actor: &Actor<'_>,
     id: BotId,
     settings: &SubscriptionSettings,
-    secret: Option<&Sealed>,
-) -> Result<BotSubscription, HookError> {
+    secret: Option<&NewSigningSecret>,
+) -> Result<BotSubscriptionWithSecret, HookError> {
     check_subscriber(c, actor, id).await?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
     for channel in settings.channels.iter().flatten() {
         check_channel(c, actor, *channel).await?;
     }
     let known = find_subscription(c, id).await?;
+    let mut shown = None;
     if known.is_none() {
         let secret = secret.ok_or(HookError::NoSubscription)?;
-        secrets::put(c, &secret_owner(id), secret).await?;
+        shown = Some(secret.text.clone());
+        secrets::put(c, &secret_owner(id), &secret.sealed).await?;
         let (cursor, _) = log::head(c, actor.workspace).await?;
         c.q("insert into bot_subscriptions (bot_id, workspace_id, transport, format, events, with_bots, cursor_seq, missed, version, status, \
              created_at) values ($1, $2, $3, $4, $5, $6, $7, 0, 1, $8, $9)")
@@ -215,7 +224,10 @@ pub async fn put_subscription(
         "bots": changed.bots, "origin": origin.map(|url| url.origin().ascii_serialization()),
     });
     record(c, actor, id, data).await?;
-    Ok(changed)
+    Ok(BotSubscriptionWithSecret {
+        subscription: changed,
+        secret: shown,
+    })
 }
 
 /// Deletes the subscription of a bot with what waits, and its secrets.

@@ -9,7 +9,7 @@ use crate::{
     auth::{AuthError, Caller, WorkspaceCaller},
     hooks::{
         self, BotDelivery, BotDeliveryState, BotSubscription, BotSubscriptionForm,
-        BotSubscriptionWithSecret, HookError,
+        BotSubscriptionWithSecret, HookError, NewSigningSecret,
     },
     http::{
         ApiError,
@@ -75,29 +75,25 @@ async fn put_bot_subscription(
 ) -> Result<Json<BotSubscriptionWithSecret>, ApiError> {
     let settings = form.parse()?;
     let (member, known) = subscriber(&state, caller, id).await?;
-    let (secret, is_new) = match known {
-        Some(secret) => (secret, false),
-        None => (hooks::new_signing_secret(), true),
-    };
-    state.events.check(&settings, &secret).await?;
-    let owner = hooks::secret_owner(id);
-    let sealed = if is_new {
-        let sealed = state.keyring.seal(&owner, &secret);
-        Some(sealed.map_err(AuthError::from)?)
+    let new = if known.is_none() {
+        let text = hooks::new_signing_secret();
+        let sealed = state.keyring.seal(&hooks::secret_owner(id), &text);
+        let sealed = sealed.map_err(AuthError::from)?;
+        Some(NewSigningSecret { text, sealed })
     } else {
         None
     };
-    let subscription = member
+    let secret = known.or_else(|| new.as_ref().map(|new| new.text.clone()));
+    let secret = secret.unwrap_or_default();
+    state.events.check(&settings, &secret).await?;
+    let put = member
         .write(&state.db, async move |c, actor| {
-            hooks::put_subscription(c, actor, id, &settings, sealed.as_ref()).await
+            hooks::put_subscription(c, actor, id, &settings, new.as_ref()).await
         })
         .await
         .map_err(hide_bot)?;
     state.events.wake();
-    Ok(Json(BotSubscriptionWithSecret {
-        subscription,
-        secret: is_new.then_some(secret),
-    }))
+    Ok(Json(put))
 }
 
 /// Stop sending events to a bot

@@ -514,6 +514,21 @@ async fn a_program_for_slack_confirms_its_address_and_gets_its_events() {
 }
 
 #[tokio::test]
+async fn a_secret_is_shown_only_if_it_was_stored() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    let path = Programs::path(&bot);
+    let confirmed = [ProgramAnswer::Challenge, ProgramAnswer::Challenge];
+    p.server.answer("slack", confirmed);
+    let form = json!({"url": p.server.url("slack"), "format": "slack"});
+    let put = async || p.t.ada.put(&path, form.clone()).await.is(200);
+    let (one, two) = tokio::join!(put(), put());
+    let answers = [one, two];
+    let shown = answers.iter().filter(|put| put["secret"].is_string());
+    assert_eq!(shown.count(), 1, "{answers:?}");
+}
+
+#[tokio::test]
 async fn addresses_and_settings_are_checked() {
     let p = programs().await;
     let bot = p.robot("Deploy").await;
