@@ -101,6 +101,17 @@ pub async fn issue_ticket(
     Ok(Ok(ticket))
 }
 
+/// Checks whether somebody may know this ticket, so that a guess needs no write.
+///
+/// # Errors
+/// Only database errors.
+pub async fn is_ticket(c: &mut Conn, ticket: &str) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from bot_sockets where ticket_hash = $1 and is_open = FALSE)")
+        .bind(hash_token(ticket))
+        .value()
+        .await
+}
+
 /// Opens a socket with a ticket, which becomes invalid. Returns `None` if it is not valid.
 ///
 /// # Errors

@@ -66,12 +66,17 @@ async fn open(
         ApiError::invalid(ErrorCode::UpgradeRequired, text, "")
     })?;
     let ticket = query.map(|Query(query)| query.ticket).unwrap_or_default();
-    let opened = state
-        .db
-        .write(uuid::Uuid::nil(), async move |c: &mut Conn| {
-            outgoing::open_socket(c, &ticket).await
-        })
-        .await?;
+    let is_known = outgoing::is_ticket(&mut state.db.read().await?, &ticket).await?;
+    let opened = if is_known {
+        state
+            .db
+            .write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+                outgoing::open_socket(c, &ticket).await
+            })
+            .await?
+    } else {
+        None
+    };
     let Some(socket) = opened else {
         state.limits.anonymous(address)?;
         return Err(AuthError::NotAuthenticated.into());

@@ -1,11 +1,11 @@
 //! Slack's Socket Mode: programs of bots get events on sockets that they open.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{SinkExt, StreamExt};
-use openvibe::db::{Conn, now};
+use openvibe::db::{Conn, DbError, now};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, sync::Notify};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
     tungstenite::{Error, Message},
@@ -192,6 +192,30 @@ async fn tickets_are_for_subscribed_bots_and_valid_once() {
     let path = format!("/v1/bots/{}/subscription", r.id);
     r.t.ada.delete(&path).await.is(204);
     refused(&r.program, "not_allowed_token_type").await;
+}
+
+#[tokio::test]
+async fn a_guessed_ticket_needs_no_write() {
+    let r = robot().await;
+    let guess = format!("{}x", r.address().await);
+    // Whoever waits for the writer waits for this command.
+    let release = Arc::new(Notify::new());
+    let released = Arc::clone(&release);
+    let hold = async move |_: &mut Conn| {
+        released.notified().await;
+        Ok::<_, DbError>(())
+    };
+    let db = r.t.app.db();
+    let guessing = async {
+        match Program::connect(&guess).await {
+            Err(Error::Http(response)) => assert_eq!(response.status().as_u16(), 401),
+            Err(e) => panic!("{e}"),
+            Ok(_) => panic!("the ticket was valid"),
+        }
+        release.notify_one();
+    };
+    let (held, ()) = tokio::join!(db.write(uuid::Uuid::nil(), hold), guessing);
+    held.unwrap();
 }
 
 #[tokio::test]
