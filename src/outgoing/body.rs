@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{links::links_in, queue::DueBotDelivery};
 use crate::{
+    auth::{Scope, Scopes},
     chat::{
         channels::ChannelKind,
         mentions,
@@ -28,6 +29,7 @@ pub(super) struct Subscriber {
     /// Until then, the previous secret signs, too.
     pub(super) previous_until: Option<Timestamp>,
     handle: String,
+    scopes: Json<Scopes>,
     show_emails: bool,
     link_domains: Json<Vec<String>>,
 }
@@ -36,7 +38,7 @@ pub(super) async fn find_subscriber(
     c: &mut Conn,
     id: BotId,
 ) -> Result<Option<Subscriber>, DbError> {
-    c.q("select s.bot_id, s.workspace_id, s.url, s.format, s.transport, s.status, s.previous_until, b.handle, b.show_emails, b.link_domains \
+    c.q("select s.bot_id, s.workspace_id, s.url, s.format, s.transport, s.status, s.previous_until, b.handle, b.scopes, b.show_emails, b.link_domains \
          from bot_subscriptions s join bots b on b.id = s.bot_id where s.bot_id = $1")
         .bind(id)
         .opt()
@@ -57,6 +59,9 @@ pub(super) async fn build(
     subscriber: &Subscriber,
     delivery: &DueBotDelivery,
 ) -> Result<Option<Value>, DbError> {
+    if !subscriber.scopes.0.has(Scope::ChatRead) {
+        return Ok(None);
+    }
     let event: Option<StoredEvent> = c
         .q("select e.frame, e.ts, e.channel_id from events e where e.workspace_id = $1 and e.seq = $2 and not e.is_restricted \
             and (e.channel_id is null or exists (select 1 from bot_channels bc where bc.bot_id = $3 and bc.channel_id = e.channel_id))")

@@ -142,6 +142,9 @@ impl Collector {
 
     /// Reads the next events for a subscription. Returns `None` if there is nothing to store.
     async fn next_move(&mut self, db: &Db, reader: &Reader) -> Result<Option<Move>, DbError> {
+        if !reader.can_read() {
+            return Ok(None);
+        }
         let known =
             self.read.get(&reader.bot_id).copied().filter(|known| {
                 known.version == reader.version && known.cursor == reader.cursor_seq

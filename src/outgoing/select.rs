@@ -6,6 +6,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::links::links_in;
 use crate::{
+    auth::{Scope, Scopes},
     chat::{
         mentions,
         messages::{AuthorKind, MessageState},
@@ -35,12 +36,20 @@ pub(super) struct Reader {
     channel_ids: Option<Json<Vec<ChannelId>>>,
     with_bots: bool,
     handle: String,
+    scopes: Json<Scopes>,
     link_domains: Json<Vec<String>>,
     /// Numbers of the newest event, and of the newest one that was deleted.
     pub(super) head_seq: i64,
     pub(super) pruned_seq: i64,
     /// Number of deliveries that have not ended.
     pub(super) waiting: i64,
+}
+
+impl Reader {
+    /// Checks whether the bot's keys could read the messages. If not, its position waits.
+    pub(super) fn can_read(&self) -> bool {
+        self.scopes.0.has(Scope::ChatRead)
+    }
 }
 
 /// An event of the log.
@@ -89,7 +98,7 @@ pub(super) async fn list_readers(
     after: BotId,
     limit: i64,
 ) -> Result<Vec<Reader>, DbError> {
-    c.q("select s.bot_id, s.workspace_id, s.cursor_seq, s.version, s.events, s.channel_ids, s.with_bots, b.handle, b.link_domains, \
+    c.q("select s.bot_id, s.workspace_id, s.cursor_seq, s.version, s.events, s.channel_ids, s.with_bots, b.handle, b.scopes, b.link_domains, \
          w.seq as head_seq, w.pruned_seq, \
          (select count(*) from bot_deliveries d where d.bot_id = s.bot_id and d.due_at is not null) as waiting \
          from bot_subscriptions s join bots b on b.id = s.bot_id join workspaces w on w.id = s.workspace_id \

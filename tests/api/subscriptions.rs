@@ -698,6 +698,24 @@ async fn events_that_the_log_no_longer_has_are_counted() {
 }
 
 #[tokio::test]
+async fn a_bot_without_the_right_to_read_gets_no_events() {
+    let p = programs().await;
+    let (bot, other) = (p.robot("Deploy").await, p.robot("Other").await);
+    p.subscribe(&bot, "deploy", json!({})).await;
+    p.subscribe(&other, "other", json!({})).await;
+    let path = format!("/v1/bots/{}", bot.id);
+    let write = json!({"scopes": ["chat:write"]});
+    p.t.ada.patch(&path, write).await.is(200);
+    p.t.bo.start(&p.t.general, "Hello").await;
+    p.server.events("other", 1).await;
+    assert_eq!(p.count("bot_deliveries").await, 1);
+    let both = json!({"scopes": ["chat:read", "chat:write"]});
+    p.t.ada.patch(&path, both).await.is(200);
+    let events = p.server.events("deploy", 1).await;
+    assert_eq!(contents(&events), ["message.created Hello"]);
+}
+
+#[tokio::test]
 async fn deep_dives_are_no_events_of_bots() {
     let p = programs().await;
     let bot = p.robot("Deploy").await;
