@@ -176,10 +176,10 @@ pub async fn workspace_of_export(
     Ok(row.map(|row| row.0))
 }
 
-/// The oldest exports that are being written.
+/// Exports that are being written; those first whose last attempt began first, so that they take turns.
 pub(super) async fn list_running(c: &mut Conn, limit: i64) -> Result<Vec<ExportId>, DbError> {
     let rows: Vec<(ExportId,)> = c
-        .q("select id from exports where state = 'running' order by id limit $1")
+        .q("select id from exports where state = 'running' order by attempt limit $1")
         .bind(limit)
         .all()
         .await?;

@@ -8,7 +8,7 @@ use super::{
     error::ExportError,
     row::{self, ExportRow},
     target::{StoredArchive, Target},
-    writer::{Exporter, Writer},
+    writer::{Exporter, TURN_PIECES, Writer},
 };
 use crate::{
     agents::AgentError,
@@ -42,7 +42,7 @@ impl ExportErrors {
 }
 
 impl Exporter {
-    /// Works on the oldest export that waits for it. Returns false if there is none.
+    /// Works for a turn on the export that has waited longest for it. Returns false if there is none.
     ///
     /// # Errors
     /// Only errors after which the export can go on.
@@ -121,6 +121,8 @@ impl Exporter {
             buffer: Vec::new(),
             start: row.size_bytes.unsigned_abs(),
             entries: Vec::new(),
+            turn: Some(TURN_PIECES),
+            stored: 0,
         };
         writer.write().await
     }

@@ -33,6 +33,8 @@ const ENTRY_BYTES_MAX: u64 = 8 << 20;
 const PIECE_BYTES: usize = 8 << 20;
 /// Number of entries after which a piece ends even if it is small, so that its transaction is short.
 const PIECE_ENTRIES_MAX: usize = 500;
+/// Number of pieces after which it is another export's turn.
+pub(super) const TURN_PIECES: u32 = 4;
 /// Time to wait for the lane for slow reads.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// Number of times that a page is tried while the lane is busy.
@@ -68,6 +70,8 @@ pub async fn write_file(
         buffer: Vec::new(),
         start: 0,
         entries: Vec::new(),
+        turn: None,
+        stored: 0,
     };
     writer.write().await?;
     Ok(writer.counts)
@@ -103,6 +107,10 @@ pub(super) struct Writer {
     pub(super) start: u64,
     /// Complete entries that are not stored yet.
     pub(super) entries: Vec<ZipEntry>,
+    /// Number of pieces after which the writer stops, so that others have their turn.
+    pub(super) turn: Option<u32>,
+    /// Number of pieces that were stored.
+    pub(super) stored: u32,
 }
 
 impl Writer {
@@ -309,11 +317,17 @@ impl Writer {
         self.store_if_large().await
     }
 
+    /// Stores the bytes so far if they are many, and stops at the end of the turn.
     async fn store_if_large(&mut self) -> Result<(), ExportError> {
-        if self.buffer.len() < PIECE_BYTES && self.entries.len() < PIECE_ENTRIES_MAX {
-            return Ok(());
+        let is_over = self.turn.is_some_and(|turn| self.stored >= turn);
+        let is_large = self.buffer.len() >= PIECE_BYTES || self.entries.len() >= PIECE_ENTRIES_MAX;
+        if is_large || is_over {
+            self.flush(Some(ArchiveEnd::Open)).await?;
         }
-        self.flush(Some(ArchiveEnd::Open)).await
+        if is_over {
+            return Err(ExportError::Stopped);
+        }
+        Ok(())
     }
 
     /// Stores the bytes so far; with an end, also the complete entries.
@@ -330,6 +344,7 @@ impl Writer {
         self.exporter.disk.check().await?;
         self.target.store(&bytes, self.start, added).await?;
         self.start = size_bytes;
+        self.stored += 1;
         Ok(())
     }
 

@@ -15,7 +15,9 @@ use zip::ZipArchive;
 use crate::{
     faults::prepared,
     imports::{OFF, imported, said, sums, unlimited_team},
-    support::{Person, Team, TestApp, TestProcess, command, id, list, number, text, within},
+    support::{
+        Person, Team, TestApp, TestProcess, command, id, list, number, team_with, text, within,
+    },
 };
 
 const POLL: Duration = Duration::from_millis(50);
@@ -282,6 +284,26 @@ async fn erasing_a_person_deletes_the_archives_of_the_workspace() {
         .get(&format!("/v1/exports/{export}"))
         .await
         .refused(404);
+}
+
+#[tokio::test]
+async fn a_small_export_does_not_wait_for_the_end_of_a_large_one() {
+    let t = team_with(&[OFF, ("SIGNUP", "open")]).await;
+    let zoe = t.app.founder("Zoe").await;
+    let thread = t.ada.thread(&t.general, "Files").await;
+    for n in 0..4 {
+        let file = t.ada.upload("large.bin", &vec![n; 16 << 20]).await;
+        let form = json!({"content": "", "attachments": [id(&file)]});
+        let path = format!("/v1/threads/{thread}/messages");
+        t.ada.post(&path, form).await.is(201);
+    }
+    let large = requested(&t.ada, json!({})).await;
+    let small = requested(&zoe, json!({})).await;
+    let small = text(&ended(&zoe, &small).await, "/finished_at");
+    let large = ended(&t.ada, &large).await;
+    assert_eq!(large["state"], "done");
+    assert_eq!(number(&large, "/counts/files"), 4);
+    assert!(small < text(&large, "/finished_at"));
 }
 
 #[tokio::test]
