@@ -378,7 +378,6 @@ export const ACTIONS: Record<AuditAction, Action> = {
   'import.updated': {
     name: 'Import changed',
     describe: () => 'changed the choices of an import',
-    describe: () => 'changed an import',
   },
   'import.started': {
     name: 'Import started',
