@@ -52,6 +52,17 @@ pub struct Exporter {
     pub public_url: String,
 }
 
+impl Exporter {
+    /// # Errors
+    /// `Stopped` if the process ends.
+    fn check_running(&self) -> Result<(), ExportError> {
+        if self.shutdown.is_cancelled() {
+            return Err(ExportError::Stopped);
+        }
+        Ok(())
+    }
+}
+
 /// Writes an archive to a new file on this machine. Returns the number of records by kind.
 ///
 /// # Errors
@@ -126,9 +137,7 @@ impl Writer {
         let mut position = self.place.position.clone();
         let mut open: Option<OpenEntry> = None;
         loop {
-            if self.exporter.shutdown.is_cancelled() {
-                return Err(ExportError::Stopped);
-            }
+            self.exporter.check_running()?;
             let next = self.next(&position).await?;
             let goes_on = match (&open, &next) {
                 (
@@ -280,7 +289,7 @@ impl Writer {
 
     /// Writes a file. Its bytes are read twice, because their checksum is in the header before them.
     async fn file(&mut self, file: FilePage, next: Position) -> Result<(), ExportError> {
-        let read = checksum(&self.exporter.blobs, &file).await;
+        let read = checksum(&self.exporter, &file).await;
         let (crc, mut bytes) = match read {
             Ok(read) => read,
             // Deleted since, or lost.
@@ -302,6 +311,7 @@ impl Writer {
         };
         self.buffer.extend(entry.header());
         while let Some(piece) = bytes.next().await {
+            self.exporter.check_running()?;
             self.buffer.extend_from_slice(&piece?);
             if self.buffer.len() >= PIECE_BYTES {
                 self.flush(None).await?;
@@ -437,13 +447,14 @@ impl Writer {
 }
 
 /// The checksum of a file, and its bytes from the beginning.
-async fn checksum(blobs: &Blobs, file: &FilePage) -> Result<(u32, Bytestream), ExportError> {
+async fn checksum(exporter: &Exporter, file: &FilePage) -> Result<(u32, Bytestream), ExportError> {
     let mut crc = Crc::new();
-    let mut bytes = blobs.read(&file.blob, 0, file.size_bytes).await?;
+    let mut bytes = exporter.blobs.read(&file.blob, 0, file.size_bytes).await?;
     while let Some(piece) = bytes.next().await {
+        exporter.check_running()?;
         crc.update(&piece?);
     }
-    let again = blobs.read(&file.blob, 0, file.size_bytes).await?;
+    let again = exporter.blobs.read(&file.blob, 0, file.size_bytes).await?;
     Ok((crc.sum(), again))
 }
 
