@@ -38,6 +38,9 @@ use crate::{
 
 /// Interval between pings, of which programs expect one within 30 seconds.
 const PING_EVERY: Duration = Duration::from_secs(10);
+/// Time without an answer to a ping after which a socket takes no more events. What a program that is gone does not acknowledge would be
+/// given up before the socket is closed.
+const LISTENS_WITHIN: Duration = Duration::from_secs(15);
 /// Interval between checks for events that other nodes stored, or that are due again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of events that wait for an acknowledgment, and the time after which they no longer count.
@@ -202,6 +205,7 @@ impl BotConnection {
                     Ok(false) => return Ending::Disconnected("link_disabled"),
                     Err(()) => Err(()),
                 },
+                Turn::Look if heard.elapsed() > LISTENS_WITHIN => Ok(()),
                 Turn::Look => match self.send_calls().await {
                     Ok(()) => self.send_events().await,
                     Err(()) => Err(()),
