@@ -126,6 +126,13 @@ enum Command {
     },
     /// Print the `OpenAPI` document
     Openapi,
+    /// Read a file on the standard input and print its text as JSON lines; the server runs this for each upload
+    #[command(hide = true)]
+    Extract {
+        /// End of the file's name, such as `md`
+        #[arg(default_value = "")]
+        ending: String,
+    },
     /// Manage the epoch of the database
     Epoch {
         #[command(subcommand)]
@@ -170,6 +177,9 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Everything that this program creates is accessible only to its owner: 0600 and 0700.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    if let Some(Command::Extract { ending }) = &arguments.command {
+        return openvibe_documents::run(ending);
+    }
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -218,6 +228,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             say(&router::document().to_pretty_json()?);
             Ok(())
         }
+        // `main` runs it.
+        Command::Extract { .. } => Ok(()),
         // Connects to a running server, whose settings may differ from this environment.
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
         Command::Post(command) => runtime()?.block_on(post::run(command)),

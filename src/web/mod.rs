@@ -11,8 +11,6 @@ use reqwest::{
 };
 use tokio::sync::Semaphore;
 
-mod html;
-
 use crate::{
     blocking::blocking,
     outbound::{Denied, Exemption, Gate, LocalAddresses, OwnServer, Rules},
@@ -180,7 +178,7 @@ impl Fetcher {
         let unreadable = || unreadable(&url, "could not be converted to text");
         let permit = Arc::clone(&self.conversions).acquire_owned().await;
         let permit = permit.map_err(|_| unreadable())?;
-        let converted = blocking(permit, move || html::to_text(&text)).await;
+        let converted = blocking(permit, move || openvibe_documents::html::to_text(&text)).await;
         converted.ok().flatten().ok_or_else(unreadable)
     }
 }

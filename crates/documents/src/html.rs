@@ -22,6 +22,10 @@ const TEXT_BYTES_MAX: usize = 4 << 20;
 /// Time limit for a page. A conversion cannot be interrupted from outside, so it checks the limit itself. The limit is needed for a tag
 /// with very many attributes, because the tokenizer compares all of them with each other.
 const CONVERT_WITHIN: Duration = Duration::from_secs(3);
+/// Like `CONVERT_WITHIN`, for a document in a process of its own.
+const CONVERT_DOCUMENT_WITHIN: Duration = Duration::from_secs(30);
+/// Control character before a heading; other control characters are left out.
+pub(crate) const HEADING_MARK: char = '\u{1}';
 /// Length of HTML that is read between checks of the limits.
 const PIECE_BYTES: usize = 4096;
 /// Maximum number of lists and quotations whose lines are indented.
@@ -34,12 +38,32 @@ const EMPTY_CELLS_MAX: usize = 16;
 const ADDRESS_BYTES_MAX: usize = 2048;
 
 /// Text of a page; `None` if the time limit is exceeded.
-pub(super) fn to_text(html: &str) -> Option<String> {
+pub fn to_text(html: &str) -> Option<String> {
     text_until(html, Instant::now() + CONVERT_WITHIN)
 }
 
 fn text_until(html: &str, until: Instant) -> Option<String> {
-    let tokenizer = Tokenizer::new(Converter::default(), TokenizerOpts::default());
+    let writer = Writer {
+        bytes_max: TEXT_BYTES_MAX,
+        ..Writer::default()
+    };
+    convert(html, until, writer)
+}
+
+/// Text of a document whose headings outside of lists and quotations start with `HEADING_MARK`, which occurs nowhere else; `None` if
+/// the document takes too long.
+pub(crate) fn to_marked_text(html: &str) -> Option<String> {
+    let writer = Writer {
+        bytes_max: crate::sink::TEXT_BYTES_MAX + 1,
+        marks_headings: true,
+        ..Writer::default()
+    };
+    convert(html, Instant::now() + CONVERT_DOCUMENT_WITHIN, writer)
+}
+
+fn convert(html: &str, until: Instant, writer: Writer) -> Option<String> {
+    let converter = Converter(RefCell::new(writer));
+    let tokenizer = Tokenizer::new(converter, TokenizerOpts::default());
     let input = BufferQueue::default();
     let mut rest = html;
     while !rest.is_empty() && !tokenizer.sink.is_full() {
@@ -57,12 +81,12 @@ fn text_until(html: &str, until: Instant) -> Option<String> {
     Some(tokenizer.sink.0.into_inner().finish())
 }
 
-#[derive(Default)]
 struct Converter(RefCell<Writer>);
 
 impl Converter {
     fn is_full(&self) -> bool {
-        self.0.borrow().out.len() >= TEXT_BYTES_MAX
+        let writer = self.0.borrow();
+        writer.out.len() >= writer.bytes_max
     }
 }
 
@@ -114,6 +138,8 @@ struct Drawing {
 )]
 struct Writer {
     out: String,
+    bytes_max: usize,
+    marks_headings: bool,
     /// Line breaks and white space before the next text.
     lines: usize,
     has_space: bool,
@@ -455,7 +481,7 @@ impl Writer {
             return;
         }
         for c in text.chars() {
-            if self.out.len() >= TEXT_BYTES_MAX {
+            if self.out.len() >= self.bytes_max {
                 return;
             }
             if self.pre > 0 {
@@ -509,6 +535,10 @@ impl Writer {
         }
         if let Some(bullet) = self.bullet.take() {
             self.out.push_str(&bullet);
+        }
+        let is_at_start = self.out.is_empty() || self.out.ends_with('\n');
+        if self.heading > 0 && self.marks_headings && is_at_start {
+            self.out.push(HEADING_MARK);
         }
         for _ in 0..self.heading {
             self.out.push('#');
@@ -579,7 +609,7 @@ mod tests {
     /// addresses in the page itself.
     #[test]
     fn pages_in_the_form_of_common_sites_keep_their_words() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pages");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/pages");
         let mut count = 0;
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,0 +1,111 @@
+//! Kind of a document, from its bytes. The name only tells kinds of text apart.
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::Encoding;
+
+use crate::Reason;
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Pdf,
+    Mail,
+    Html(String),
+    Markdown(String),
+    /// Values separated by commas or tabs.
+    Table(String),
+    Lines(String),
+    Unreadable(Reason),
+}
+
+/// Bytes at the beginning of a PDF in which its header can be.
+const PDF_HEADER_WITHIN: usize = 1024;
+/// Bytes at the beginning of a text that are checked.
+const HEAD_BYTES: usize = 64 * 1024;
+/// A file is not text if more than one of this many characters is a control character.
+const CONTROLS_ONE_OF: usize = 100;
+
+/// Kind of a document; `None` for files without text that is read.
+pub(crate) fn of(bytes: &[u8], ending: &str) -> Option<Kind> {
+    let head = &bytes[..bytes.len().min(PDF_HEADER_WITHIN)];
+    if contains(head, b"%PDF-") {
+        return Some(Kind::Pdf);
+    }
+    if bytes.starts_with(b"{\\rtf") {
+        return Some(Kind::Unreadable(Reason::OldFormat));
+    }
+    let is_utf8 = std::str::from_utf8(bytes).is_ok() && !bytes.contains(&0);
+    if !is_utf8 && infer::get(bytes).is_some() && Encoding::for_bom(bytes).is_none() {
+        return None;
+    }
+    if is_mail(bytes, ending) {
+        return Some(Kind::Mail);
+    }
+    let text = decoded(bytes)?;
+    Some(text_kind(text, ending))
+}
+
+fn text_kind(text: String, ending: &str) -> Kind {
+    let begin = text.trim_start().as_bytes();
+    let starts_with = |start: &[u8]| {
+        begin
+            .get(..start.len())
+            .is_some_and(|begin| begin.eq_ignore_ascii_case(start))
+    };
+    match ending {
+        "md" | "markdown" | "mdown" => Kind::Markdown(text),
+        "csv" | "tsv" => Kind::Table(text),
+        "html" | "htm" | "xhtml" => Kind::Html(text),
+        _ if starts_with(b"<!doctype html") || starts_with(b"<html") => Kind::Html(text),
+        _ => Kind::Lines(text),
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// Checks whether a file is a mail: by its name, or because it begins with the fields of one.
+fn is_mail(bytes: &[u8], ending: &str) -> bool {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_BYTES)]);
+    let fields: Vec<&str> = head
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter(|line| !line.starts_with([' ', '\t']))
+        .collect();
+    let is_field = |line: &&str| {
+        let name = line.split_once(':').map(|(name, _)| name);
+        name.is_some_and(|name| {
+            !name.is_empty() && name.bytes().all(|c| c.is_ascii_graphic() && c != b'<')
+        })
+    };
+    let has = |name: &str| {
+        let mut names = fields.iter().filter_map(|line| line.split_once(':'));
+        names.any(|(field, _)| field.eq_ignore_ascii_case(name))
+    };
+    let from = has("from") && fields.iter().all(is_field);
+    from && (ending == "eml" || (has("message-id") && has("date")))
+}
+
+/// The text of a file; `None` if it is not text.
+fn decoded(bytes: &[u8]) -> Option<String> {
+    let text = if let Some((encoding, _)) = Encoding::for_bom(bytes) {
+        encoding.decode(bytes).0.into_owned()
+    } else if bytes.contains(&0) {
+        return None;
+    } else if let Ok(text) = std::str::from_utf8(bytes) {
+        text.to_owned()
+    } else {
+        let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
+        detector.feed(bytes, true);
+        let encoding = detector.guess(None, Utf8Detection::Allow);
+        encoding.decode_without_bom_handling(bytes).0.into_owned()
+    };
+    let (mut all, mut controls) = (0, 0);
+    for c in text.chars().take(HEAD_BYTES) {
+        all += 1;
+        let is_control =
+            c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}' | '\u{85}');
+        controls += usize::from(is_control || c == '\u{fffd}');
+    }
+    (controls * CONTROLS_ONE_OF <= all).then_some(text)
+}

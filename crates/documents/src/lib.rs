@@ -1,0 +1,106 @@
+//! Takes the text of a document, in a process that can do nothing else.
+//!
+//! ```text
+//! openvibe ─► openvibe extract ─► sandbox ─► kind (by content) ─► one module per format ─► sink (limits) ─► JSON lines
+//!     ▲                                                                                                   │
+//!     └───────────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! The process reads the document from its standard input and writes `Part`s, then one `End`. If the last line is missing, the process
+//! was killed: by its own limits, by the sandbox, or by its parent.
+
+pub mod html;
+
+mod book;
+mod child;
+mod kind;
+mod lines;
+mod mail;
+mod markdown;
+mod pdf;
+mod sandbox;
+mod sections;
+mod sink;
+
+use serde::{Deserialize, Serialize};
+
+pub use child::{NO_SANDBOX, run};
+pub use sandbox::{Unavailable, enter};
+pub use sink::{PARTS_MAX, TEXT_BYTES_MAX};
+
+/// Number of this extractor; a document that another version read is read again.
+pub const VERSION: i64 = 1;
+
+/// Part of a document: a page, slide, sheet, section, or a range of lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Number of the part, starting at 1.
+    pub part: u32,
+    /// Name of the part, such as `page 12`. Empty for a text without headings, which is named after its file.
+    pub label: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heading: Option<String>,
+    /// Header row of a table, for passages that do not contain it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    pub text: String,
+}
+
+/// Result for a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Everything was read.
+    Ready,
+    /// Some parts were not read.
+    Partial,
+    /// Nothing was read.
+    Failed,
+    /// The file has no text that is read, as pictures, sound, and archives.
+    None,
+}
+
+/// Reason for a document that was not read as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Pages are pictures without text.
+    Scanned,
+    Encrypted,
+    Damaged,
+    TooLarge,
+    TooSlow,
+    /// The characters of a font cannot be mapped to text.
+    NoTextMap,
+    /// Formats of old versions of Word and `PowerPoint`, and RTF.
+    OldFormat,
+}
+
+/// The last line of the output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    pub state: State,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// Numbers of parts that were not read; at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread_parts: Vec<u32>,
+}
+
+/// A line of the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    Part(Part),
+    End(End),
+}
+
+impl Line {
+    /// Parses a line; `None` if a process that was killed did not finish it.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        if line.starts_with(b"{\"part\":") {
+            serde_json::from_slice(line).ok().map(Self::Part)
+        } else {
+            serde_json::from_slice(line).ok().map(Self::End)
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The process that reads documents, as the server starts it.
+
+#![allow(clippy::unwrap_used, reason = "test helpers")]
+
+use std::{
+    io::{Read, Write},
+    os::unix::process::ExitStatusExt,
+    path::PathBuf,
+    process::{Command, ExitStatus, Stdio},
+    thread,
+};
+
+use openvibe_documents::{End, Line, Part, Reason, State};
+
+const SIGSYS: i32 = 31;
+const SIGABRT: i32 = 6;
+
+struct Extracted {
+    parts: Vec<Part>,
+    end: Option<End>,
+    status: ExitStatus,
+}
+
+impl Extracted {
+    fn state(&self) -> (State, Option<Reason>) {
+        let end = self.end.as_ref().unwrap();
+        (end.state, end.reason)
+    }
+
+    fn labels(&self) -> Vec<&str> {
+        self.parts.iter().map(|part| &*part.label).collect()
+    }
+
+    fn texts(&self) -> Vec<&str> {
+        self.parts.iter().map(|part| &*part.text).collect()
+    }
+}
+
+fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let target = own.parent().unwrap().parent().unwrap();
+    target.join("examples/extract")
+}
+
+fn extract(ending: &str, document: &[u8]) -> Extracted {
+    let mut child = Command::new(program())
+        .arg(ending)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let document = document.to_vec();
+    let feeding = thread::spawn(move || {
+        // A process that was killed does not read to the end.
+        let _ = input.write_all(&document);
+    });
+    let mut output = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut output)
+        .unwrap();
+    feeding.join().unwrap();
+    let (mut parts, mut end) = (Vec::new(), None);
+    for line in output.lines() {
+        match Line::parse(line.as_bytes()).unwrap() {
+            Line::Part(part) => parts.push(part),
+            Line::End(last) => end = Some(last),
+        }
+    }
+    Extracted {
+        parts,
+        end,
+        status: child.wait().unwrap(),
+    }
+}
+
+/// A PDF whose pages have these content streams; an `Image` is a picture of one pixel.
+fn pdf(pages: &[&str]) -> Vec<u8> {
+    let mut objects = vec![
+        "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
+        String::new(),
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>".to_owned(),
+        "<</Type/XObject/Subtype/Image/Width 1/Height 1/ColorSpace/DeviceGray/BitsPerComponent 8/Length 1>>stream\nx\nendstream"
+            .to_owned(),
+    ];
+    let mut kids = String::new();
+    for content in pages {
+        let page = objects.len() + 1;
+        kids += &format!("{page} 0 R ");
+        objects.push(format!(
+            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>/XObject<</I 4 0 R>>>>/Contents {} 0 R>>",
+            page + 1
+        ));
+        objects.push(format!(
+            "<</Length {}>>stream\n{content}\nendstream",
+            content.len()
+        ));
+    }
+    objects[1] = format!("<</Type/Pages/Kids[{kids}]/Count {}>>", pages.len());
+    let mut out = b"%PDF-1.4\n".to_vec();
+    let mut offsets = Vec::new();
+    for (n, object) in objects.iter().enumerate() {
+        offsets.push(out.len());
+        out.extend(format!("{} 0 obj\n{object}\nendobj\n", n + 1).bytes());
+    }
+    let xref = out.len();
+    out.extend(format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1).bytes());
+    for offset in offsets {
+        out.extend(format!("{offset:010} 00000 n \n").bytes());
+    }
+    out.extend(
+        format!(
+            "trailer<</Size {}/Root 1 0 R>>\nstartxref\n{xref}\n%%EOF",
+            objects.len() + 1
+        )
+        .bytes(),
+    );
+    out
+}
+
+#[test]
+fn pages_of_a_pdf_keep_their_numbers() {
+    let text = |words: &str| format!("BT /F1 12 Tf 72 720 Td ({words}) Tj ET");
+    let read = extract(
+        "pdf",
+        &pdf(&[&text("Hello pages"), "", &text("Third page")]),
+    );
+    assert_eq!(read.state(), (State::Ready, None));
+    assert_eq!(read.labels(), ["page 1", "page 2", "page 3"]);
+    assert_eq!(read.texts(), ["Hello pages", "", "Third page"]);
+
+    let picture = "q 100 0 0 100 0 0 cm /I Do Q";
+    let read = extract("pdf", &pdf(&[picture, picture]));
+    assert_eq!(read.state(), (State::Failed, Some(Reason::Scanned)));
+    let read = extract("pdf", &pdf(&[&text("Cover"), picture]));
+    assert_eq!(read.state(), (State::Partial, Some(Reason::Scanned)));
+    assert_eq!(read.end.unwrap().unread_parts, [2]);
+}
+
+#[test]
+fn texts_are_told_apart_by_their_content_and_name() {
+    let read = extract(
+        "md",
+        "# Top\n\n```\n# no heading\n```\n\n## Sub *x*\n\ntext\n".as_bytes(),
+    );
+    assert_eq!(read.labels(), ["Top", "Top › Sub x"]);
+    assert!(read.parts[0].text.contains("# no heading"));
+
+    let lines: String = (1..=401).map(|n| format!("row {n}\n")).collect();
+    let read = extract("rs", lines.as_bytes());
+    assert_eq!(read.labels(), ["lines 1–200", "lines 201–400", "line 401"]);
+    let read = extract("csv", format!("name,age\n{lines}").as_bytes());
+    assert_eq!(read.parts[1].header.as_deref(), Some("name,age"));
+
+    let read = extract(
+        "html",
+        b"<!doctype html><h1>Fair</h1><p>Rain <script>x()</script>today",
+    );
+    assert_eq!(read.labels(), ["Fair"]);
+    assert_eq!(read.texts(), ["Fair\n\nRain today"]);
+
+    let mail = "From: Ada <ada@example.org>\r\nTo: bo@example.org\r\nSubject: =?utf-8?q?Caf=C3=A9?=\r\nMIME-Version: 1.0\r\n\
+        Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nSee you.\r\n\
+        --b\r\nContent-Disposition: attachment; filename=\"plan.pdf\"\r\n\r\nx\r\n--b--\r\n";
+    let read = extract("eml", mail.as_bytes());
+    assert_eq!(read.labels(), ["mail"]);
+    assert_eq!(
+        read.texts(),
+        [
+            "From: Ada <ada@example.org>\nTo: bo@example.org\nSubject: Café\n\nSee you.\n\nAttachments:\n- plan.pdf"
+        ]
+    );
+
+    let utf16: Vec<u8> = "\u{feff}Grüße"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    assert_eq!(extract("txt", &utf16).texts(), ["Grüße"]);
+    let latin = b"Sch\xf6ne Gr\xfc\xdfe aus M\xfcnchen, f\xfcr alle";
+    assert_eq!(
+        extract("txt", latin).texts(),
+        ["Schöne Grüße aus München, für alle"]
+    );
+}
+
+#[test]
+fn files_without_text_and_old_formats_are_named() {
+    for (document, expected) in [
+        (
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(),
+            (State::None, None),
+        ),
+        (b"\0\x01\x02\x03", (State::None, None)),
+        (b"{\\rtf1 x}", (State::Failed, Some(Reason::OldFormat))),
+        (b"", (State::Ready, None)),
+        (b"%PDF-1.7\nnothing", (State::Failed, Some(Reason::Damaged))),
+    ] {
+        assert_eq!(extract("", document).state(), expected, "{document:?}");
+    }
+}
+
+#[test]
+fn what_was_read_before_a_limit_stays() {
+    let lines = "x\n".repeat(200 * 5_001);
+    let read = extract("txt", lines.as_bytes());
+    assert_eq!(read.state(), (State::Partial, Some(Reason::TooLarge)));
+    assert_eq!(read.parts.len(), 5_000);
+
+    let long = "word ".repeat(5 << 20);
+    let read = extract("txt", long.as_bytes());
+    assert_eq!(read.state(), (State::Partial, Some(Reason::TooLarge)));
+    let bytes: usize = read.parts.iter().map(|part| part.text.len()).sum();
+    assert!(bytes <= 20 << 20 && bytes > 19 << 20, "{bytes}");
+}
+
+#[test]
+fn no_broken_document_brings_the_process_down() {
+    let text = "BT /F1 12 Tf 72 720 Td (Hello pages) Tj ET";
+    let seeds = [("pdf", pdf(&[text, text, text]))];
+    // A fixed sequence, so that a failure can be repeated.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % below as u64).unwrap()
+    };
+    for (ending, seed) in seeds {
+        for _ in 0..60 {
+            let mut broken = seed.clone();
+            for _ in 0..=next(12) {
+                let at = next(broken.len());
+                match next(3) {
+                    0 => broken[at] = u8::try_from(next(256)).unwrap(),
+                    1 => broken.truncate(at.max(1)),
+                    _ => {
+                        let piece = broken[at..(at + next(200)).min(broken.len())].to_vec();
+                        let to = next(broken.len());
+                        broken.splice(to..to, piece);
+                    }
+                }
+            }
+            let read = extract(ending, &broken);
+            assert!(read.end.is_some(), "{ending}: {:?}", read.status);
+        }
+    }
+}
+
+#[test]
+fn the_process_can_do_nothing_else() {
+    let escape = |how: &str| {
+        Command::new(program())
+            .args(["--escape", how])
+            .env_clear()
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+    };
+    for how in ["open", "write", "connect", "fork", "thread"] {
+        assert_eq!(escape(how).signal(), Some(SIGSYS), "{how}");
+    }
+    assert_eq!(escape("memory").signal(), Some(SIGABRT));
+}
