@@ -67,6 +67,9 @@ pub(crate) fn extract(document: Vec<u8>, ending: &str, out: &mut dyn Write) {
 fn read(kind: Kind, document: Vec<u8>, sink: &mut Sink<'_>) -> Step {
     match kind {
         Kind::Pdf => crate::pdf::read(document, sink),
+        Kind::Word => crate::word::read(&document, sink),
+        Kind::Slides => crate::slides::read(&document, sink),
+        Kind::Sheets(format) => crate::sheets::read(document, format, sink),
         Kind::Mail => crate::mail::read(&document, sink),
         Kind::Html(text) => crate::book::read_page(&text, sink),
         Kind::Markdown(text) => crate::markdown::read(&text, sink),

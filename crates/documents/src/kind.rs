@@ -3,11 +3,14 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
 
-use crate::Reason;
+use crate::{Reason, package::Package, sink::Stop};
 
 #[derive(Debug)]
 pub(crate) enum Kind {
     Pdf,
+    Word,
+    Slides,
+    Sheets(Workbook),
     Mail,
     Html(String),
     Markdown(String),
@@ -15,6 +18,13 @@ pub(crate) enum Kind {
     Table(String),
     Lines(String),
     Unreadable(Reason),
+}
+
+/// Format of a workbook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Workbook {
+    Xlsx,
+    Xls,
 }
 
 /// Bytes at the beginning of a PDF in which its header can be.
@@ -29,6 +39,12 @@ pub(crate) fn of(bytes: &[u8], ending: &str) -> Option<Kind> {
     let head = &bytes[..bytes.len().min(PDF_HEADER_WITHIN)];
     if contains(head, b"%PDF-") {
         return Some(Kind::Pdf);
+    }
+    if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
+        return archive(bytes);
+    }
+    if bytes.starts_with(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") {
+        return compound(bytes);
     }
     if bytes.starts_with(b"{\\rtf") {
         return Some(Kind::Unreadable(Reason::OldFormat));
@@ -62,6 +78,38 @@ fn text_kind(text: String, ending: &str) -> Kind {
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// Kind of an Office document, by what is in the archive.
+fn archive(bytes: &[u8]) -> Option<Kind> {
+    let mut package = match Package::open(bytes) {
+        Ok(package) => package,
+        Err(Stop::Because(reason)) => return Some(Kind::Unreadable(reason)),
+        Err(Stop::Closed) => return None,
+    };
+    let main = package.main_part().ok()?;
+    let folder = main.split('/').next().unwrap_or_default();
+    match folder {
+        "word" => Some(Kind::Word),
+        "ppt" => Some(Kind::Slides),
+        "xl" if !main.ends_with(".bin") => Some(Kind::Sheets(Workbook::Xlsx)),
+        _ => None,
+    }
+}
+
+/// Kind of a compound file, by the names of its streams.
+fn compound(bytes: &[u8]) -> Option<Kind> {
+    let has = |name: &str| {
+        let name: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        contains(bytes, &name)
+    };
+    if has("EncryptedPackage") {
+        return Some(Kind::Unreadable(Reason::Encrypted));
+    }
+    if has("WordDocument") || has("PowerPoint Document") {
+        return Some(Kind::Unreadable(Reason::OldFormat));
+    }
+    (has("Workbook") || has("Book")).then_some(Kind::Sheets(Workbook::Xls))
 }
 
 /// Checks whether a file is a mail: by its name, or because it begins with the fields of one.

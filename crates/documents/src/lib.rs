@@ -17,10 +17,15 @@ mod kind;
 mod lines;
 mod mail;
 mod markdown;
+mod package;
 mod pdf;
 mod sandbox;
 mod sections;
+mod sheets;
 mod sink;
+mod slides;
+mod word;
+mod xml;
 
 use serde::{Deserialize, Serialize};
 

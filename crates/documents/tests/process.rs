@@ -11,6 +11,7 @@ use std::{
 };
 
 use openvibe_documents::{End, Line, Part, Reason, State};
+use zip::{ZipWriter, write::SimpleFileOptions};
 
 const SIGSYS: i32 = 31;
 const SIGABRT: i32 = 6;
@@ -78,6 +79,54 @@ fn extract(ending: &str, document: &[u8]) -> Extracted {
     }
 }
 
+/// An archive with these entries.
+fn archive(entries: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    let mut archive = ZipWriter::new(&mut bytes);
+    for (path, text) in entries {
+        archive
+            .start_file(*path, SimpleFileOptions::default())
+            .unwrap();
+        archive.write_all(text.as_bytes()).unwrap();
+    }
+    archive.finish().unwrap();
+    bytes.into_inner()
+}
+
+const RELATIONS: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+
+/// The relations of an Office document: `(ID, type, target)`.
+fn relations(all: &[(&str, &str, &str)]) -> String {
+    let all = all.iter().map(|(id, kind, target)| {
+        format!(r#"<Relationship Id="{id}" Type="{RELATIONS}/{kind}" Target="{target}"/>"#)
+    });
+    format!("<Relationships>{}</Relationships>", all.collect::<String>())
+}
+
+fn word(body: &str) -> Vec<u8> {
+    let styles = r#"<w:styles><w:style w:styleId="Heading1"><w:name w:val="heading 1"/></w:style>
+        <w:style w:styleId="H2"><w:name w:val="x"/><w:pPr><w:outlineLvl w:val="1"/></w:pPr></w:style></w:styles>"#;
+    archive(&[
+        (
+            "_rels/.rels",
+            &relations(&[("r1", "officeDocument", "word/document.xml")]),
+        ),
+        (
+            "word/_rels/document.xml.rels",
+            &relations(&[("r1", "styles", "styles.xml")]),
+        ),
+        ("word/styles.xml", styles),
+        (
+            "word/document.xml",
+            &format!("<?xml version=\"1.0\"?><w:document><w:body>{body}</w:body></w:document>"),
+        ),
+    ])
+}
+
+fn paragraph(style: &str, text: &str) -> String {
+    format!(r#"<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"#)
+}
+
 /// A PDF whose pages have these content streams; an `Image` is a picture of one pixel.
 fn pdf(pages: &[&str]) -> Vec<u8> {
     let mut objects = vec![
@@ -120,6 +169,135 @@ fn pdf(pages: &[&str]) -> Vec<u8> {
         .bytes(),
     );
     out
+}
+
+#[test]
+fn a_word_document_has_a_part_for_each_heading() {
+    let body = [
+        "<w:p><w:r><w:t>Before all &amp; &#228;.</w:t></w:r></w:p>".to_owned(),
+        paragraph("Heading1", "Travel"),
+        paragraph("H2", "Trains"),
+        "<w:p><w:r><w:t>First </w:t></w:r><w:r><w:t>class.</w:t></w:r></w:p>".to_owned(),
+        "<w:p><w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r><w:del><w:r><w:delText>deleted</w:delText></w:r></w:del>\
+         <w:r><w:t>kept</w:t></w:r></w:p>"
+            .to_owned(),
+        "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>b</w:t></w:r></w:p></w:tc></w:tr></w:tbl>"
+            .to_owned(),
+        paragraph("H2", "Planes"),
+        "<w:p><w:r><w:t>Economy.</w:t></w:r></w:p>".to_owned(),
+    ];
+    let read = extract("docx", &word(&body.concat()));
+    assert_eq!(read.state(), (State::Ready, None));
+    assert_eq!(read.labels(), ["", "Travel › Trains", "Travel › Planes"]);
+    assert_eq!(
+        read.texts(),
+        [
+            "Before all & ä.",
+            "Trains\n\nFirst class.\n\nkept\na | b",
+            "Planes\n\nEconomy."
+        ]
+    );
+    assert_eq!(read.parts[1].heading.as_deref(), Some("Trains"));
+    assert_eq!(read.parts[2].part, 3);
+}
+
+#[test]
+fn slides_have_numbers_titles_and_notes() {
+    let slide = |show: &str, title: &str, text: &str| {
+        format!(
+            r#"<p:sld show="{show}"><p:sp><p:nvPr><p:ph type="title"/></p:nvPr><a:p><a:r><a:t>{title}</a:t></a:r></a:p></p:sp>
+            <p:sp><p:nvPr><p:ph type="sldNum"/></p:nvPr><a:p><a:r><a:t>7</a:t></a:r></a:p></p:sp>
+            <p:sp><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:sp></p:sld>"#
+        )
+    };
+    let document = archive(&[
+        (
+            "_rels/.rels",
+            &relations(&[("r1", "officeDocument", "ppt/presentation.xml")]),
+        ),
+        (
+            "ppt/presentation.xml",
+            r#"<p:presentation><p:sldIdLst><p:sldId id="256" r:id="r9"/><p:sldId id="257" r:id="r2"/><p:sldId id="258" r:id="r3"/></p:sldIdLst></p:presentation>"#,
+        ),
+        (
+            "ppt/_rels/presentation.xml.rels",
+            &relations(&[
+                ("r9", "slide", "slides/slide3.xml"),
+                ("r2", "slide", "slides/slide1.xml"),
+                ("r3", "slide", "/ppt/slides/slide2.xml"),
+            ]),
+        ),
+        ("ppt/slides/slide3.xml", &slide("1", "Start", "Words")),
+        ("ppt/slides/slide1.xml", &slide("0", "Secret", "hidden")),
+        ("ppt/slides/slide2.xml", &slide("1", "End", "Bye")),
+        (
+            "ppt/slides/_rels/slide3.xml.rels",
+            &relations(&[("r1", "notesSlide", "../notesSlides/n1.xml")]),
+        ),
+        (
+            "ppt/notesSlides/n1.xml",
+            r#"<p:notes><p:sp><p:nvPr><p:ph type="body"/></p:nvPr><a:p><a:r><a:t>Say hello.</a:t></a:r></a:p></p:sp></p:notes>"#,
+        ),
+    ]);
+    let read = extract("pptx", &document);
+    assert_eq!(read.state(), (State::Ready, None));
+    assert_eq!(read.labels(), ["slide 1", "slide 3"]);
+    assert_eq!(
+        read.texts(),
+        ["Start\nWords\n\nNotes:\nSay hello.", "End\nBye"]
+    );
+    assert_eq!(read.parts[0].heading.as_deref(), Some("Start"));
+}
+
+fn sheets(sheet: &str) -> Vec<u8> {
+    archive(&[
+        (
+            "[Content_Types].xml",
+            "<Types><Default Extension=\"xml\" ContentType=\"application/xml\"/></Types>",
+        ),
+        (
+            "_rels/.rels",
+            &relations(&[("r1", "officeDocument", "xl/workbook.xml")]),
+        ),
+        (
+            "xl/workbook.xml",
+            r#"<workbook xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets>
+            <sheet name="Q3" sheetId="1" r:id="r1"/><sheet name="Old" sheetId="2" state="hidden" r:id="r2"/></sheets></workbook>"#,
+        ),
+        (
+            "xl/_rels/workbook.xml.rels",
+            &relations(&[
+                ("r1", "worksheet", "worksheets/sheet1.xml"),
+                ("r2", "worksheet", "worksheets/sheet1.xml"),
+            ]),
+        ),
+        ("xl/worksheets/sheet1.xml", sheet),
+    ])
+}
+
+#[test]
+fn a_sheet_has_its_values_and_far_cells_cost_nothing() {
+    let cell =
+        |at: &str, value: &str| format!(r#"<c r="{at}" t="inlineStr"><is><t>{value}</t></is></c>"#);
+    let sheet = format!(
+        r#"<worksheet><sheetData><row r="2">{}{}</row><row r="3">{}<c r="B3"><v>12.5</v></c></row><row r="1048576">{}</row></sheetData></worksheet>"#,
+        cell("A2", "Region"),
+        cell("B2", "Sales"),
+        cell("A3", "North"),
+        cell("XFD1048576", "far")
+    );
+    let read = extract("xlsx", &sheets(&sheet));
+    assert_eq!(read.state(), (State::Ready, None));
+    assert_eq!(read.labels(), ["sheet Q3, rows 2–1048576"]);
+    assert!(
+        read.parts[0]
+            .text
+            .starts_with("Region | Sales\nNorth | 12.5\n"),
+        "{:?}",
+        read.parts[0].text
+    );
+    assert!(read.parts[0].text.ends_with("far"));
+    assert_eq!(read.parts[0].header.as_deref(), Some("Region | Sales"));
 }
 
 #[test]
@@ -195,12 +373,61 @@ fn files_without_text_and_old_formats_are_named() {
             (State::None, None),
         ),
         (b"\0\x01\x02\x03", (State::None, None)),
+        (
+            &archive(&[("a.txt", "text in an archive")]),
+            (State::None, None),
+        ),
         (b"{\\rtf1 x}", (State::Failed, Some(Reason::OldFormat))),
         (b"", (State::Ready, None)),
         (b"%PDF-1.7\nnothing", (State::Failed, Some(Reason::Damaged))),
     ] {
         assert_eq!(extract("", document).state(), expected, "{document:?}");
     }
+}
+
+#[test]
+fn archives_that_unpack_too_far_are_stopped() {
+    // 20 MiB in a document of 20 KiB.
+    let bomb = word(&format!(
+        "<w:p><w:r><w:t>{}</w:t></w:r></w:p>",
+        "0".repeat(20 << 20)
+    ));
+    let read = extract("docx", &bomb);
+    assert_eq!(read.state(), (State::Failed, Some(Reason::TooLarge)));
+
+    let many: Vec<String> = (0..2_001).map(|n| format!("{n}.xml")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|name| (&**name, "x")).collect();
+    assert_eq!(
+        extract("docx", &archive(&many)).state(),
+        (State::Failed, Some(Reason::TooLarge))
+    );
+}
+
+#[test]
+fn hostile_xml_is_neither_expanded_nor_followed() {
+    let entities = "<!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;\"><!ENTITY f SYSTEM \"file:///etc/passwd\">]>";
+    let document = archive(&[
+        (
+            "_rels/.rels",
+            &relations(&[("r1", "officeDocument", "word/document.xml")]),
+        ),
+        (
+            "word/document.xml",
+            &format!(
+                "{entities}<w:document><w:p><w:r><w:t>x&b;&f;y</w:t></w:r></w:p></w:document>"
+            ),
+        ),
+    ]);
+    let read = extract("docx", &document);
+    assert_eq!(read.texts(), ["xy"]);
+
+    let deep = format!(
+        "<w:p><w:r><w:t>before</w:t></w:r></w:p>{}",
+        "<w:x>".repeat(100_000)
+    );
+    let read = extract("docx", &word(&deep));
+    assert_eq!(read.state(), (State::Partial, Some(Reason::TooLarge)));
+    assert_eq!(read.texts(), ["before"]);
 }
 
 #[test]
@@ -220,7 +447,16 @@ fn what_was_read_before_a_limit_stays() {
 #[test]
 fn no_broken_document_brings_the_process_down() {
     let text = "BT /F1 12 Tf 72 720 Td (Hello pages) Tj ET";
-    let seeds = [("pdf", pdf(&[text, text, text]))];
+    let seeds = [
+        ("pdf", pdf(&[text, text, text])),
+        ("docx", word(&paragraph("Heading1", "Travel"))),
+        (
+            "xlsx",
+            sheets(
+                "<worksheet><sheetData><row r=\"1\"><c r=\"A1\"><v>1</v></c></row></sheetData></worksheet>",
+            ),
+        ),
+    ];
     // A fixed sequence, so that a failure can be repeated.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = |below: usize| {
