@@ -10,6 +10,9 @@ pub(crate) enum Kind {
     Pdf,
     Word,
     Slides,
+    OpenText,
+    OpenSlides,
+    Book,
     Sheets(Workbook),
     Mail,
     Html(String),
@@ -25,6 +28,7 @@ pub(crate) enum Kind {
 pub(crate) enum Workbook {
     Xlsx,
     Xls,
+    Ods,
 }
 
 /// Bytes at the beginning of a PDF in which its header can be.
@@ -80,19 +84,45 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Kind of an Office document, by what is in the archive.
+/// Kind of an Office document, `OpenDocument`, or book, by what is in the archive.
 fn archive(bytes: &[u8]) -> Option<Kind> {
     let mut package = match Package::open(bytes) {
         Ok(package) => package,
         Err(Stop::Because(reason)) => return Some(Kind::Unreadable(reason)),
         Err(Stop::Closed) => return None,
     };
+    // `OpenDocument` and EPUB name their type in the first entry.
+    let named = package.text("mimetype").ok().flatten().unwrap_or_default();
+    let open = |kind| {
+        let is_encrypted = |manifest: &String| manifest.contains("encryption-data");
+        let mut package = Package::open(bytes).ok()?;
+        let manifest = package.text("META-INF/manifest.xml").ok().flatten();
+        Some(if manifest.as_ref().is_some_and(is_encrypted) {
+            Kind::Unreadable(Reason::Encrypted)
+        } else {
+            kind
+        })
+    };
+    match named.trim() {
+        "application/epub+zip" => return Some(Kind::Book),
+        "application/vnd.oasis.opendocument.text"
+        | "application/vnd.oasis.opendocument.text-template" => return open(Kind::OpenText),
+        "application/vnd.oasis.opendocument.presentation"
+        | "application/vnd.oasis.opendocument.presentation-template" => {
+            return open(Kind::OpenSlides);
+        }
+        "application/vnd.oasis.opendocument.spreadsheet"
+        | "application/vnd.oasis.opendocument.spreadsheet-template" => {
+            return open(Kind::Sheets(Workbook::Ods));
+        }
+        _ => {}
+    }
     let main = package.main_part().ok()?;
     let folder = main.split('/').next().unwrap_or_default();
     match folder {
         "word" => Some(Kind::Word),
         "ppt" => Some(Kind::Slides),
-        "xl" if !main.ends_with(".bin") => Some(Kind::Sheets(Workbook::Xlsx)),
+        "xl" if main.strip_suffix(".bin").is_none() => Some(Kind::Sheets(Workbook::Xlsx)),
         _ => None,
     }
 }

@@ -17,6 +17,7 @@ mod kind;
 mod lines;
 mod mail;
 mod markdown;
+mod open_document;
 mod package;
 mod pdf;
 mod sandbox;

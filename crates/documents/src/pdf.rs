@@ -35,13 +35,13 @@ pub(crate) fn read(document: Vec<u8>, sink: &mut Sink<'_>) -> Step {
                 text,
                 ..Draft::default()
             })?,
-            Ok(Ok(_)) if has_pictures(&pdf, page) => sink.unread(label, Reason::Scanned)?,
+            Ok(Ok(_)) if has_pictures(&pdf, page) => sink.unread(&label, Reason::Scanned)?,
             Ok(Ok(_)) => sink.part(Draft {
                 label,
                 ..Draft::default()
             })?,
-            Ok(Err(e)) => sink.unread(label, reason(&e))?,
-            Err(_) => sink.unread(label, Reason::Damaged)?,
+            Ok(Err(e)) => sink.unread(&label, reason(&e))?,
+            Err(_) => sink.unread(&label, Reason::Damaged)?,
         }
     }
     Ok(())

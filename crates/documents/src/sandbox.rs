@@ -1,7 +1,7 @@
 //! Limits of the process: memory, time, no files, no network, no other processes.
 //!
 //! A document can exploit a bug of a parser, but the process that the parser runs in has no way to reach anything else: system calls
-//! other than those for memory, its open streams, and its end kill it.
+//! other than those for memory, its open streams, and its end fail or kill it.
 
 use std::collections::BTreeMap;
 
@@ -45,6 +45,27 @@ const CALLS: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
+/// System calls that fail as if the kernel did not have them: libraries ask for processors and memory nodes, name memory, or start
+/// threads, and go on without.
+const REFUSED: &[i64] = &[
+    libc::SYS_openat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlinkat,
+    libc::SYS_prctl,
+    libc::SYS_seccomp,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_access,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+];
+
 /// Limits this process, all of its threads included.
 pub fn enter() -> Result<(), Unavailable> {
     // Memory that the allocator has reserved at the start does not count.
@@ -59,8 +80,11 @@ pub fn enter() -> Result<(), Unavailable> {
     }
     // Only some kernels have Landlock; the filter below suffices without it.
     let _ = forbid_paths();
-    let program = filter().map_err(|_| Unavailable)?;
-    seccompiler::apply_filter_all_threads(&program).map_err(|_| Unavailable)
+    let programs = filters().map_err(|_| Unavailable)?;
+    for program in &programs {
+        seccompiler::apply_filter_all_threads(program).map_err(|_| Unavailable)?;
+    }
+    Ok(())
 }
 
 /// Size of this process's address space in bytes.
@@ -78,9 +102,17 @@ fn forbid_paths() -> Result<(), landlock::RulesetError> {
     Ok(())
 }
 
-fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        CALLS.iter().map(|call| (*call, Vec::new())).collect();
+/// A filter that kills for calls that are not needed, and one that refuses those that libraries try: of the results of several
+/// filters, the strictest counts. After the second one, no filter can be added.
+fn filters() -> Result<[BpfProgram; 2], seccompiler::BackendError> {
+    let architecture = std::env::consts::ARCH.try_into()?;
+    let any = |calls: &[i64]| -> BTreeMap<i64, Vec<SeccompRule>> {
+        calls.iter().map(|call| (*call, Vec::new())).collect()
+    };
+    let missing = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let refused = SeccompFilter::new(any(REFUSED), SeccompAction::Allow, missing, architecture)?;
+    let mut known = any(CALLS);
+    known.extend(any(REFUSED));
     // An abort is a signal to the process itself.
     let itself = SeccompCondition::new(
         0,
@@ -88,12 +120,8 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
         SeccompCmpOp::Eq,
         u64::from(std::process::id()),
     )?;
-    rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![itself])?]);
-    SeccompFilter::new(
-        rules,
-        SeccompAction::KillProcess,
-        SeccompAction::Allow,
-        std::env::consts::ARCH.try_into()?,
-    )?
-    .try_into()
+    known.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![itself])?]);
+    let kills = SeccompAction::KillProcess;
+    let others = SeccompFilter::new(known, kills, SeccompAction::Allow, architecture)?;
+    Ok([others.try_into()?, refused.try_into()?])
 }

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use calamine::{Data, DataRef, ExcelDateTime, Reader, SheetType, SheetVisible, Xls, Xlsx};
+use calamine::{Data, DataRef, ExcelDateTime, Ods, Reader, SheetType, SheetVisible, Xls, Xlsx};
 
 use crate::{
     Reason,
@@ -28,7 +28,7 @@ pub(crate) fn read(document: Vec<u8>, format: Workbook, sink: &mut Sink<'_>) -> 
                 let label = format!("sheet {name}");
                 match streamed(&mut book, &name) {
                     Ok(sheet) => sheet.write(label, sink)?,
-                    Err(Stop::Because(reason)) => sink.unread(label, reason)?,
+                    Err(Stop::Because(reason)) => sink.unread(&label, reason)?,
                     Err(stop) => return Err(stop),
                 }
             }
@@ -39,6 +39,16 @@ pub(crate) fn read(document: Vec<u8>, format: Workbook, sink: &mut Sink<'_>) -> 
             ranges(
                 book.map_err(|e| match e {
                     calamine::XlsError::Password => Reason::Encrypted,
+                    _ => Reason::Damaged,
+                })?,
+                sink,
+            )
+        }
+        Workbook::Ods => {
+            let book: Result<Ods<_>, _> = calamine::open_workbook_from_rs(source);
+            ranges(
+                book.map_err(|e| match e {
+                    calamine::OdsError::Password => Reason::Encrypted,
                     _ => Reason::Damaged,
                 })?,
                 sink,
@@ -69,7 +79,7 @@ fn ranges<R: Reader<Cursor<Vec<u8>>>>(mut book: R, sink: &mut Sink<'_>) -> Step 
     for name in visible(&book) {
         let label = format!("sheet {name}");
         let Ok(range) = book.worksheet_range(&name) else {
-            sink.unread(label, Reason::Damaged)?;
+            sink.unread(&label, Reason::Damaged)?;
             continue;
         };
         let (first_row, first_column) = range.start().unwrap_or((0, 0));

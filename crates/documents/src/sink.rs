@@ -66,7 +66,7 @@ impl<'w> Sink<'w> {
         }
         let mut text = clean(&draft.text);
         if is_unmapped(&text) {
-            return self.unread(draft.label, Reason::NoTextMap);
+            return self.unread(&draft.label, Reason::NoTextMap);
         }
         let room = TEXT_BYTES_MAX - self.bytes;
         let is_cut = text.len() > room;
@@ -75,7 +75,7 @@ impl<'w> Sink<'w> {
         }
         self.bytes += text.len();
         self.has_text |= text.contains(|c: char| !c.is_whitespace());
-        self.write(Part {
+        self.write(&Part {
             part: self.parts + 1,
             label: one_line(&draft.label),
             heading: draft.heading.map(|heading| one_line(&heading)),
@@ -93,7 +93,7 @@ impl<'w> Sink<'w> {
     }
 
     /// Counts the next part, which cannot be read.
-    pub(crate) fn unread(&mut self, label: String, reason: Reason) -> Step {
+    pub(crate) fn unread(&mut self, label: &str, reason: Reason) -> Step {
         if self.parts >= PARTS_MAX {
             return Err(Reason::TooLarge.into());
         }
@@ -101,18 +101,23 @@ impl<'w> Sink<'w> {
         if self.unread.len() < UNREAD_PARTS_MAX {
             self.unread.push(self.parts + 1);
         }
-        self.write(Part {
+        self.write(&Part {
             part: self.parts + 1,
-            label: one_line(&label),
+            label: one_line(label),
             heading: None,
             header: None,
             text: String::new(),
         })
     }
 
-    fn write(&mut self, part: Part) -> Step {
+    /// Remembers that something between the parts could not be read.
+    pub(crate) fn missed(&mut self, reason: Reason) {
+        self.reason.get_or_insert(reason);
+    }
+
+    fn write(&mut self, part: &Part) -> Step {
         self.parts = part.part;
-        let mut line = serde_json::to_vec(&part).map_err(|_| Stop::Closed)?;
+        let mut line = serde_json::to_vec(part).map_err(|_| Stop::Closed)?;
         line.push(b'\n');
         // Each part leaves the process at once, so that it stays if the process is killed.
         self.out.write_all(&line).map_err(|_| Stop::Closed)?;

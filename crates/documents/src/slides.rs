@@ -31,7 +31,7 @@ pub(crate) fn read(document: &[u8], sink: &mut Sink<'_>) -> Step {
         match read {
             Ok(Some(slide)) => sink.part(Draft { label, ..slide })?,
             Ok(None) => {}
-            Err(Stop::Because(reason @ Reason::Damaged)) => sink.unread(label, reason)?,
+            Err(Stop::Because(reason @ Reason::Damaged)) => sink.unread(&label, reason)?,
             Err(stop) => return Err(stop),
         }
     }
