@@ -27,7 +27,10 @@ pub(crate) fn main() -> anyhow::Result<()> {
         .enable_all()
         .build()?
         .block_on(async {
-            let app = App::build(Config::load(Flags::default())?).await?;
+            let mut config = Config::load(Flags::default())?;
+            // This program reads no documents.
+            config.program = env!("CARGO_BIN_EXE_openvibe").into();
+            let app = App::build(config).await?;
             let hub = app.hub();
             let control = TcpListener::bind("127.0.0.1:0").await?;
             crate::report::say(&format!("control {}", control.local_addr()?));

@@ -32,7 +32,7 @@ use crate::{
     db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     disk::DiskSpace,
     exports::{self, ExportErrors, Exporter},
-    files::{self, Blobs, CleanupScope},
+    files::{self, Blobs, CleanupScope, documents::DocumentReader},
     forks::{collaborator::Collaborator, edit, resolver::Resolver},
     hooks,
     http::{
@@ -777,6 +777,7 @@ async fn state(
         events,
         registry,
         disk: DiskSpace::new(data_directories(&config)),
+        documents: DocumentReader::new(db.clone(), blobs.clone(), config.program.clone()),
         blobs,
         hasher: Hasher::new(config.password_cost.clone()),
         catch_ups: SharedTurns::new(CATCH_UPS_AT_ONCE, CATCH_UPS_WAITING_MAX),
@@ -1065,6 +1066,7 @@ fn spawn_acting_loops(state: &State) {
 fn spawn_loops(state: &State) {
     state.tracker.spawn(cleanup_loop(state.clone()));
     state.tracker.spawn(cleanup_files_loop(state.clone()));
+    state.tracker.spawn(read_documents_forever(state.clone()));
     state.tracker.spawn(remove_contexts_forever(state.clone()));
     state.tracker.spawn(announce_edits_forever(state.clone()));
     state.tracker.spawn(index_long_texts_forever(state.clone()));
@@ -1384,6 +1386,39 @@ async fn cleanup_files_loop(state: State) {
             () = tokio::time::sleep(every) => {}
         }
     }
+}
+
+/// Reads the text of uploads, each in a process of its own.
+async fn read_documents_forever(state: State) {
+    let mut has_queued = false;
+    while wait_for_jobs(&state).await.is_some() {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = state.documents.wait() => {}
+        }
+        if !has_queued {
+            match state.documents.queue_missing().await {
+                Ok(()) => has_queued = true,
+                Err(e) => {
+                    tracing::warn!(error = %e, "could not queue files without a text; retrying");
+                }
+            }
+        }
+        if let Err(e) = read_due_documents(&state).await {
+            tracing::warn!(error = %e, "could not look for files to read; retrying");
+        }
+    }
+}
+
+async fn read_due_documents(state: &State) -> Result<(), DbError> {
+    while let Some(turn) = state.documents.claim().await? {
+        let state_of_turn = state.clone();
+        state.tracker.spawn(async move {
+            let State(inner) = &state_of_turn;
+            inner.documents.read(turn, &inner.shutdown).await;
+        });
+    }
+    Ok(())
 }
 
 /// Deletes expired texts of context records, expired rows of model calls and of slots, expired runs, and counters of past

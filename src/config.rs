@@ -229,6 +229,8 @@ pub struct Config {
     pub model: ModelSettings,
     /// Cost of password hashes. Not a setting, but lower in tests, which create thousands of accounts.
     pub password_cost: argon2::Params,
+    /// This program's own file, which also reads the text of uploads. Not a setting, but another file in tests.
+    pub program: PathBuf,
     /// Non-public addresses that workspaces can use for model servers.
     pub model_allow: Vec<Exemption>,
     /// Keys for stored secrets: the first one encrypts, and all of them decrypt.
@@ -876,6 +878,8 @@ impl Config {
             })?,
             model: s.model()?,
             password_cost: argon2::Params::DEFAULT,
+            // Remains this version even if the file is replaced.
+            program: PathBuf::from("/proc/self/exe"),
             model_allow: s.list("MODEL_ALLOW", Exemption::parse_list)?,
             secret_keys,
             mcp_allow: s.list("MCP_ALLOW", Exemption::parse_list)?,

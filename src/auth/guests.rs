@@ -68,6 +68,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/v1/files/{id}"),
     ("DELETE", "/v1/files/{id}"),
     ("GET", "/v1/files/{id}/metadata"),
+    ("GET", "/v1/files/{id}/text"),
     ("GET", "/v1/inbox"),
     ("GET", "/v1/inbox/asked"),
     ("GET", "/v1/inbox/catch-up"),

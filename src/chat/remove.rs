@@ -469,6 +469,10 @@ pub(super) fn blank(frame: &mut serde_json::Value) {
             metadata.remove("unfurls");
         }
     }
+    // A file of the message that was read.
+    if let Some(name) = frame.pointer_mut("/data/file/name") {
+        *name = "".into();
+    }
     // A title that a model made from the message.
     if let Some(title) = frame.pointer_mut("/data/thread/title") {
         *title = serde_json::Value::Null;

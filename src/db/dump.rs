@@ -32,9 +32,13 @@ fn is_left_out(table: &str) -> bool {
         || matches!(
             table,
             "blob_chunks"
+                | "document_parts"
+                | "documents"
                 | "jobs"
                 | "login_attempts"
                 | "nodes"
+                | "passage_sets"
+                | "passages"
                 | "presence"
                 | "probes"
                 | "revocations"

@@ -12,6 +12,8 @@ pub const ATTACHMENTS_MAX: usize = 10;
 pub enum FileError {
     #[error("the file does not exist, or you don't have access to it")]
     NotFound,
+    #[error("the text of the file has no such part: `parts` is the number of parts")]
+    NoSuchPart,
     #[error("the file is already attached to a message or used as an agent's picture")]
     InUse,
     #[error("only the uploader can delete a file")]
@@ -55,6 +57,7 @@ impl From<FileError> for ApiError {
         let make = |status, code| ApiError::new(status, code, text);
         match e {
             E::NotFound => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),
+            E::NoSuchPart => make(StatusCode::NOT_FOUND, ErrorCode::PartNotFound).param("part"),
             E::InUse => make(StatusCode::CONFLICT, ErrorCode::FileInUse),
             E::NotYours => make(StatusCode::FORBIDDEN, ErrorCode::NotYours),
             E::TooLarge(_) => {

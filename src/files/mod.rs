@@ -10,6 +10,7 @@
 
 mod blobs;
 mod cleanup;
+pub mod documents;
 mod error;
 mod kind;
 mod name;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{FileError, Kind, NewBlob, blobs, kind};
+use super::{FileError, Kind, NewBlob, blobs, documents, kind};
 use crate::{
     auth::{Actor, quota},
     db::{Conn, DbError, now},
@@ -178,6 +178,9 @@ impl FileRow<'_> {
             .bind(self.about.created_at)
             .run()
             .await?;
+        if !documents::is_media(&self.about.content_type) {
+            documents::queue_document(c, workspace, self.about.id, &self.blob.blob.hash).await?;
+        }
         Ok(upload)
     }
 }

@@ -169,6 +169,7 @@ text_enum! {
         OtherWorkspaces = "other_workspaces",
         Overloaded = "overloaded",
         OwnServer = "own_server",
+        PartNotFound = "part_not_found",
         PasskeyCopied = "passkey_copied",
         PasskeyRejected = "passkey_rejected",
         PasswordSignInOff = "password_sign_in_off",

@@ -61,6 +61,7 @@ crate::text_enum::text_enum! {
         RunCreated = "run.created",
         RunUpdated = "run.updated",
         InboxUpdated = "inbox.updated",
+        FileUpdated = "file.updated",
     }
 }
 

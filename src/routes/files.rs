@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -18,10 +18,12 @@ use crate::{
     failpoint,
     files::{
         self, Bounds, Delivery, File, FileError, Kind, NewFile, Received, Stored, UploadBytes,
+        documents::{self, DocumentReason, DocumentState, FileWithText},
     },
     http::{
         ApiError,
         bodies::UploadPace,
+        error::ErrorCode,
         extract::{Path, Query},
     },
     ids::{FileId, WorkspaceId},
@@ -30,6 +32,10 @@ use crate::{
 
 type St = axum::extract::State<State>;
 
+/// Maximum length of a text that is searched in a file.
+const FIND_CHARS_MAX: usize = 200;
+/// Number of parts that are searched at a time.
+const PARTS_AT_ONCE: i64 = 50;
 /// Scope of `client_id` for uploads.
 const PLACE: &str = "files";
 
@@ -38,6 +44,7 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(upload))
         .routes(routes!(serve, remove))
         .routes(routes!(metadata))
+        .routes(routes!(file_text))
 }
 
 #[derive(utoipa::ToSchema)]
@@ -144,6 +151,7 @@ async fn publish(
     match state.db.write(workspace.0, insert).await {
         Ok((status, file, upload)) => {
             published.settle(upload);
+            state.documents.wake();
             Ok((status, file))
         }
         Err(e) => {
@@ -231,13 +239,127 @@ pub(super) async fn readable(
 /// Until the file is attached to a message, only its uploader can access it.
 #[utoipa::path(get, path = "/v1/files/{id}/metadata", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = FileId, Path)), responses((status = 200, body = File)))]
+    params(("id" = FileId, Path)), responses((status = 200, body = FileWithText)))]
 async fn metadata(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<FileId>,
-) -> Result<Json<File>, ApiError> {
-    Ok(Json(readable(&state, &caller, id).await?.into()))
+) -> Result<Json<FileWithText>, ApiError> {
+    let stored = readable(&state, &caller, id).await?;
+    let mut c = state.db.read().await?;
+    Ok(Json(stored.with_text(&mut c).await?))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct TextQuery {
+    /// Number of a part, starting at 1. Default: the first part that contains `q`, or else 1.
+    #[param(minimum = 1)]
+    part: Option<u32>,
+    /// Text to find, regardless of case; at most 200 characters.
+    q: Option<String>,
+}
+
+/// Occurrences of the searched text in a part.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct TextMatch {
+    part: i64,
+    count: usize,
+}
+
+/// The text of a file, part by part.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct FileText {
+    file: File,
+    state: DocumentState,
+    reason: Option<DocumentReason>,
+    /// Number of parts.
+    parts: i64,
+    /// Numbers of parts that were not read; at most 100.
+    unread_parts: Vec<i64>,
+    /// Number of the returned part; null if the file has no text.
+    part: Option<i64>,
+    /// Name of the part, such as `page 12`.
+    label: Option<String>,
+    heading: Option<String>,
+    text: Option<String>,
+    /// Parts that contain `q`, in order; empty without `q`.
+    matches: Vec<TextMatch>,
+}
+
+/// Get the text that was read of a file, one part at a time
+///
+/// Parts are pages, slides, sheets, sections between headings, or 200 lines. `state` and `reason` tell what was read.
+#[utoipa::path(get, path = "/v1/files/{id}/text", tag = "files",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = FileId, Path), TextQuery),
+    responses((status = 200, body = FileText), (status = 404, body = crate::http::error::ErrorBody)))]
+async fn file_text(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<FileId>,
+    Query(query): Query<TextQuery>,
+) -> Result<Json<FileText>, ApiError> {
+    let stored = readable(&state, &caller, id).await?;
+    let wanted = query.q.as_deref().map(str::trim).filter(|q| !q.is_empty());
+    if wanted.is_some_and(|q| q.chars().count() > FIND_CHARS_MAX) {
+        let text =
+            format!("the searched text is longer than {FIND_CHARS_MAX} characters: shorten it");
+        return Err(ApiError::invalid(ErrorCode::InvalidQuery, text, "q"));
+    }
+    let mut c = state.db.read().await?;
+    let row = documents::find_document(&mut c, &stored.blob.hash).await?;
+    let mut matches = Vec::new();
+    if let (Some(q), Some(row)) = (wanted, row.as_ref().filter(|row| row.has_text())) {
+        matches = find_in(&mut c, &row.hash, q).await?;
+    }
+    let first = matches.first().map_or(1, |found: &TextMatch| found.part);
+    let n = query.part.map_or(first, i64::from);
+    let mut part = None;
+    if let Some(row) = row.as_ref().filter(|row| row.has_text()) {
+        part = documents::find_part(&mut c, &row.hash, n).await?;
+    }
+    if part.is_none() && query.part.is_some() {
+        return Err(FileError::NoSuchPart.into());
+    }
+    let name = stored.about.name.clone();
+    Ok(Json(FileText {
+        file: stored.into(),
+        state: row.as_ref().map_or(DocumentState::None, |row| row.state),
+        reason: row.as_ref().and_then(|row| row.reason),
+        parts: row.as_ref().map_or(0, |row| row.parts),
+        unread_parts: row.map(|row| row.unread_parts()).unwrap_or_default(),
+        part: part.as_ref().map(|part| part.n),
+        label: part.as_ref().map(|part| part.name(&name).to_owned()),
+        heading: part.as_ref().and_then(|part| part.heading.clone()),
+        text: part.map(|part| part.text),
+        matches,
+    }))
+}
+
+/// Counts the occurrences of a text in each part.
+async fn find_in(c: &mut Conn, hash: &str, q: &str) -> Result<Vec<TextMatch>, ApiError> {
+    let q = q.to_lowercase();
+    let (mut matches, mut after) = (Vec::new(), 0);
+    loop {
+        let parts = documents::list_parts(c, hash, after, PARTS_AT_ONCE).await?;
+        let Some(last) = parts.last() else {
+            return Ok(matches);
+        };
+        after = last.n;
+        for part in parts {
+            let count = part.text.to_lowercase().matches(&q).count();
+            if count > 0 {
+                matches.push(TextMatch {
+                    part: part.n,
+                    count,
+                });
+            }
+        }
+        // Other requests of this thread come first.
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Delete your own upload that is not attached to a message yet
@@ -274,7 +396,9 @@ pub(super) async fn delete_own(state: &State, caller: Caller, id: FileId) -> Res
             Err::<_, ApiError>(FileError::InUse.into())
         }
     };
-    state.db.write(workspace.0, delete).await
+    state.db.write(workspace.0, delete).await?;
+    state.documents.wake();
+    Ok(())
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

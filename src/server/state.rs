@@ -11,7 +11,7 @@ use crate::{
     config::Config,
     db::{Db, DbError},
     disk::DiskSpace,
-    files::Blobs,
+    files::{Blobs, documents::DocumentReader},
     ids::{UserId, WorkspaceId},
     mail::Mailer,
     nodes::Links,
@@ -64,6 +64,8 @@ pub struct Inner {
     pub disk: DiskSpace,
     /// Storage of uploads.
     pub blobs: Blobs,
+    /// Reads the text of files.
+    pub documents: DocumentReader,
     pub hasher: Hasher,
     /// Turns for catch-ups without a model.
     pub catch_ups: SharedTurns<UserId>,

@@ -20,6 +20,7 @@ use crate::{
         },
         forks::ForkEvent,
     },
+    files::documents::FileEvent,
     forks::{event::ResolutionEvent, items::ActionItemEvent},
     inbox::InboxEvent,
     realtime::{CompactDelta, LiveFrame, StreamStart, add_schema},
@@ -68,6 +69,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<WorkflowEvent<'_>>(schemas),
         add_schema::<RunEvent>(schemas),
         add_schema::<InboxEvent<'_>>(schemas),
+        add_schema::<FileEvent<'_>>(schemas),
     ]
 }
 

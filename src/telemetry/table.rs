@@ -128,6 +128,20 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(&[&["sent"], &["refused"], &["later"], &["server"]]),
     metric(
+        "openvibe_extract_total",
+        &["state"],
+        Kind::Counter,
+        Unit::Count,
+        "files whose text was taken, by what was read of them",
+    )
+    .there_from_start(&[
+        &["ready"],
+        &["partial"],
+        &["failed"],
+        &["none"],
+        &["off"],
+    ]),
+    metric(
         "openvibe_hook_requests_total",
         &["result"],
         Kind::Counter,

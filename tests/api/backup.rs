@@ -131,6 +131,8 @@ fn is_compared(table: &str) -> bool {
         "sqlite_",
         "_sqlx",
         "search_",
+        "document",
+        "passage",
         "jobs",
         "login_attempts",
         "nodes",

@@ -57,6 +57,7 @@ mod demo;
 mod dialects;
 mod disk_faults;
 mod doctor;
+mod documents;
 mod drafts;
 mod dry_run;
 mod event_log;

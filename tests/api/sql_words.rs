@@ -49,6 +49,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ("citations", &[("source_type", "SourceType")]),
     ("compactions", &[("state", "CompactionState")]),
     ("context_parts", &[("source_type", "SourceType")]),
+    ("documents", &[("state", "DocumentState")]),
     ("events", &[("type", "EventType")]),
     ("channel_members", &[("level", "FollowLevel")]),
     (

@@ -816,11 +816,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("DELETE /v1/files/{id}", unattached) if !unattached.is_empty() => {
             Call::delete(at(&id(&by.upload("a.txt", b"x").await)))
         }
-        ("GET /v1/files/{id}" | "GET /v1/files/{id}/metadata", unattached)
-            if !unattached.is_empty() =>
-        {
-            Call::get(at(&id(&by.upload("a.txt", b"x").await)))
-        }
+        (
+            "GET /v1/files/{id}" | "GET /v1/files/{id}/metadata" | "GET /v1/files/{id}/text",
+            unattached,
+        ) if !unattached.is_empty() => Call::get(at(&id(&by.upload("a.txt", b"x").await))),
 
         // Forks
         ("POST /v1/threads/{id}/forks", variant) => {

@@ -138,6 +138,7 @@ impl TestApp {
             .t_cost(1)
             .build()
             .unwrap();
+        config.program = env!("CARGO_BIN_EXE_openvibe").into();
         let mut app = App::build(config).await.unwrap();
         (self.bound)(app.bounds_mut());
         if let Some(interval) = self.poll {

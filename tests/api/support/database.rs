@@ -273,8 +273,10 @@ impl TestDatabase {
     /// Number of tasks that are running, or queued but not parked.
     pub async fn tasks_under_way(&self) -> i64 {
         // A parked task waits for a person.
-        let sql = "select count(*) from tasks where status = 'running' or (status = 'queued' and not parked)";
-        self.numbers(&[sql.to_owned()]).await[0]
+        let tasks = "select count(*) from tasks where status = 'running' or (status = 'queued' and not parked)";
+        let documents = "select count(*) from documents where state = 'waiting'";
+        let counts = [tasks, documents].map(str::to_owned);
+        self.numbers(&counts).await.into_iter().sum()
     }
 
     /// All texts in all tables, each with the name of its column; JSON is converted to text.

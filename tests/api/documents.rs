@@ -1,0 +1,161 @@
+//! Texts of files: what is read, who sees it, and search in it.
+
+use serde_json::{Value, json};
+
+use crate::support::{Person, id, number, team, text, within};
+
+/// A PDF with a page for each text.
+pub fn pdf(pages: &[&str]) -> Vec<u8> {
+    let mut objects = vec![
+        "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
+        String::new(),
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>".to_owned(),
+    ];
+    let mut kids = String::new();
+    for words in pages {
+        let content = format!("BT /F1 12 Tf 72 720 Td ({words}) Tj ET");
+        let page = objects.len() + 1;
+        kids += &format!("{page} 0 R ");
+        objects.push(format!(
+            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>>>/Contents {} 0 R>>",
+            page + 1
+        ));
+        objects.push(format!(
+            "<</Length {}>>stream\n{content}\nendstream",
+            content.len()
+        ));
+    }
+    objects[1] = format!("<</Type/Pages/Kids[{kids}]/Count {}>>", pages.len());
+    let mut out = b"%PDF-1.4\n".to_vec();
+    let mut offsets = Vec::new();
+    for (n, object) in objects.iter().enumerate() {
+        offsets.push(out.len());
+        out.extend(format!("{} 0 obj\n{object}\nendobj\n", n + 1).bytes());
+    }
+    let xref = out.len();
+    out.extend(format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1).bytes());
+    for offset in offsets {
+        out.extend(format!("{offset:010} 00000 n \n").bytes());
+    }
+    out.extend(
+        format!(
+            "trailer<</Size {}/Root 1 0 R>>\nstartxref\n{xref}\n%%EOF",
+            objects.len() + 1
+        )
+        .bytes(),
+    );
+    out
+}
+
+/// The text of a file, once it was read.
+pub async fn read(person: &Person, file: &Value) -> Value {
+    let path = format!("/v1/files/{}/text", id(file));
+    let wait = async {
+        loop {
+            let found = person.get(&path).await.ok();
+            if found["state"] != "waiting" {
+                return found;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("a file to be read", wait).await
+}
+
+/// Posts a message with a file. Returns the message.
+async fn post_file(person: &Person, channel: &str, content: &str, file: &Value) -> Value {
+    let form = json!({"content": content, "attachments": [id(file)]});
+    let path = format!("/v1/channels/{channel}/threads");
+    person.post(&path, form).await.ok()["message"].clone()
+}
+
+#[tokio::test]
+async fn every_page_of_a_pdf_is_a_part() {
+    let t = team().await;
+    let file = t
+        .ada
+        .upload(
+            "Handbook.pdf",
+            &pdf(&["Welcome aboard", "Trains are preferred"]),
+        )
+        .await;
+    let first = read(&t.ada, &file).await;
+    assert_eq!(
+        (&first["state"], &first["reason"], number(&first, "/parts")),
+        (&json!("ready"), &Value::Null, 2)
+    );
+    assert_eq!(
+        (
+            number(&first, "/part"),
+            text(&first, "/label"),
+            text(&first, "/text")
+        ),
+        (1, "page 1".to_owned(), "Welcome aboard".to_owned())
+    );
+    let path = format!("/v1/files/{}", id(&file));
+    let second = t.ada.get(&format!("{path}/text?part=2")).await.ok();
+    assert_eq!(text(&second, "/text"), "Trains are preferred");
+    let missing = t.ada.get(&format!("{path}/text?part=3")).await;
+    assert_eq!(missing.refused(404), "part_not_found");
+    let matched = t.ada.get(&format!("{path}/text?q=TRAINS")).await.ok();
+    assert_eq!(matched["matches"], json!([{"part": 2, "count": 1}]));
+    assert_eq!(number(&matched, "/part"), 2);
+    let metadata = t.ada.get(&format!("{path}/metadata")).await.ok();
+    assert_eq!(
+        metadata["document"],
+        json!({"state": "ready", "reason": null, "parts": 2})
+    );
+    // Nobody else can read an upload that is not attached.
+    assert_eq!(
+        t.bo.get(&format!("{path}/text")).await.refused(404),
+        "file_not_found"
+    );
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_read_say_why() {
+    let t = team().await;
+    for (name, bytes, state, reason) in [
+        (
+            "a.png",
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(),
+            "none",
+            Value::Null,
+        ),
+        ("a.bin", b"\0\x01\x02\x03", "none", Value::Null),
+        ("a.pdf", b"%PDF-1.7\nnothing", "failed", json!("damaged")),
+        ("a.rtf", b"{\\rtf1 x}", "failed", json!("old_format")),
+    ] {
+        let file = t.ada.upload(name, bytes).await;
+        let found = read(&t.ada, &file).await;
+        assert_eq!(
+            (&found["state"], &found["reason"]),
+            (&json!(state), &reason),
+            "{name}"
+        );
+        assert_eq!(found["text"], Value::Null, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn readers_of_a_file_learn_that_it_was_read() {
+    let t = team().await;
+    let private = t.ada.private_channel("board", &[]).await;
+    let mut ada = t.ada.socket().await;
+    let mut bo = t.bo.socket().await;
+    let file = t.ada.upload("plan.md", b"# Plan\n\nSecret words").await;
+    let event = ada.of("file.updated").await;
+    assert_eq!(event["data"]["file"]["id"], file["id"]);
+    assert_eq!(event["data"]["file"]["document"]["state"], "ready");
+    post_file(&t.ada, &private, "Look", &file).await;
+    let public = t.ada.upload("open.md", b"# Open").await;
+    post_file(&t.ada, &t.general, "Open to all", &public).await;
+    read(&t.ada, &public).await;
+    // Bo gets the message, but no event about Ada's uploads before they were attached.
+    let seen = bo.until("the message", |frame| {
+        frame["type"] == "file.updated" && frame["data"]["file"]["id"] == file["id"]
+            || frame["type"] == "message.created"
+                && frame["data"]["message"]["content"] == "Open to all"
+    });
+    assert_eq!(seen.await["type"], "message.created");
+}
