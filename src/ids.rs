@@ -72,7 +72,7 @@ const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
     "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request", "device",
-    "idp", "identity", "scim", "group", "imp", "exp", "delivery",
+    "idp", "identity", "scim", "group", "imp", "exp", "delivery", "vs", "vsfb",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -220,6 +220,8 @@ ids! {
     DeviceId = "device", "a browser that gets notifications";
     ImportId = "imp", "an import";
     ExportId = "exp", "an export";
+    VectorStoreId = "vs", "a vector store";
+    StoreBatchId = "vsfb", "a batch of files of a vector store";
 }
 
 #[cfg(test)]

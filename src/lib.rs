@@ -16,6 +16,7 @@ pub mod backup;
 pub mod blocking;
 pub mod chat;
 pub mod cli;
+pub mod collections;
 pub mod config;
 pub mod cursor;
 pub mod db;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     db::{Conn, DbError, Json, dialect::hexadecimal_ids, now},
-    ids::{ActionId, AgentId, CompactionId, MemoryId, MessageId, UserId, WorkspaceId},
+    ids::{ActionId, AgentId, CompactionId, FileId, MemoryId, MessageId, UserId, WorkspaceId},
     sql_with_ids,
     tasks::actions::texts::SourceType,
     time::Timestamp,
@@ -38,6 +38,8 @@ pub enum SourceId {
     Compaction(CompactionId),
     /// Arguments or result of an action, which are deleted together with their sources.
     Action(ActionId),
+    /// A file, of which the text contains passages.
+    File(FileId),
 }
 
 impl SourceId {
@@ -50,6 +52,7 @@ impl SourceId {
             Self::Memory(_) => SourceType::Memory,
             Self::Compaction(_) => SourceType::Compaction,
             Self::Action(_) => SourceType::Action,
+            Self::File(_) => SourceType::File,
         };
         kind.as_str()
     }
@@ -63,6 +66,7 @@ impl SourceId {
             Self::Memory(MemoryId(id)),
             Self::Compaction(CompactionId(id)),
             Self::Action(ActionId(id)),
+            Self::File(FileId(id)),
         ]
         .into_iter()
         .find(|source| source.kind() == kind)
@@ -75,6 +79,7 @@ impl SourceId {
             Self::Memory(id) => id.0,
             Self::Compaction(id) => id.0,
             Self::Action(id) => id.0,
+            Self::File(id) => id.0,
         }
     }
 }
@@ -224,7 +229,7 @@ pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(
                         .run()
                         .await?;
                 }
-                SourceId::UserFile(_) | SourceId::Action(_) => {}
+                SourceId::UserFile(_) | SourceId::Action(_) | SourceId::File(_) => {}
             }
             blank_texts(c, source).await?;
             c.q("delete from citations where source_type = $1 and source_id = $2")

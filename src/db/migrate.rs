@@ -111,6 +111,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_020_300, "create_bot_commands"),
     common!(20_261_129_030_000, "add_guests"),
     common!(20_261_129_040_000, "create_documents"),
+    common!(20_261_129_040_100, "create_collections"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -147,3 +147,20 @@ macro_rules! is_shared_channel {
     };
 }
 pub(crate) use is_shared_channel;
+
+/// Condition for rows `v` of `vector_stores` that the user can read, and so can everyone who can read the channel `$shared`, which is
+/// null if only the user reads the conversation. A vector store without a channel is read by everyone in its workspace except for guests.
+macro_rules! is_readable_store {
+    ($user:literal, $shared:literal) => {
+        concat!(
+            "((v.channel_id is null and not exists (select 1 from members sg where sg.workspace_id = v.workspace_id and sg.user_id = ",
+            $user,
+            " and sg.role = 'guest') and not ",
+            $crate::db::has_guests!("v.workspace_id", $shared),
+            ") or ",
+            $crate::db::is_shared_channel!("v.channel_id", $user, $shared),
+            ")"
+        )
+    };
+}
+pub(crate) use is_readable_store;

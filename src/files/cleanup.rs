@@ -39,7 +39,7 @@ pub async fn cleanup(
     let orphans: Vec<(FileId, WorkspaceId)> = db
         .read()
         .await?
-        .q("select id, workspace_id from files where message_id is null and is_avatar = FALSE and created_at < $1 \
+        .q("select id, workspace_id from files where message_id is null and is_avatar = FALSE and purpose is null and created_at < $1 \
             order by created_at limit $2")
         .bind(before)
         .bind(AT_ONCE)

@@ -29,6 +29,7 @@ pub use name::clean_name;
 pub use permit::{UploadBytes, UploadPermit};
 pub use receive::{Bounds, Received, receive, receive_named};
 pub use rows::{
-    Attachment, File, ImportedFile, NewFile, Stored, attach, count_of_person, delete_loose,
-    erase_unattached, find, insert, insert_imported, remove_of_message, share_avatar,
+    Attachment, File, FileObject, FilePurpose, ImportedFile, KeptFile, NewFile, Stored, attach,
+    count_of_person, delete_loose, erase_unattached, find, insert, insert_imported, keep,
+    list_kept, remove_of_message, share_avatar,
 };

@@ -3,17 +3,30 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{FileError, Kind, NewBlob, blobs, documents, kind};
+use super::{
+    FileError, Kind, NewBlob, blobs,
+    documents::{self, DocumentState},
+    kind,
+};
 use crate::{
     auth::{Actor, quota},
     db::{Conn, DbError, now},
     ids::{FileId, MessageId, UserId, WorkspaceId},
     storage::Blob,
-    text_enum::constant,
+    text_enum::{constant, text_enum},
     time::Timestamp,
 };
 
 constant! { pub FileObject = "file" }
+
+text_enum! {
+    /// Purpose of an upload in the `OpenAI` API. Such an upload is kept until it is deleted.
+    pub enum FilePurpose {
+        Assistants = "assistants",
+        UserData = "user_data",
+        Vision = "vision",
+    }
+}
 
 /// An uploaded file.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
@@ -87,6 +100,8 @@ pub struct Stored {
     pub blob: Blob,
     pub message_id: Option<MessageId>,
     pub is_avatar: bool,
+    /// Set for uploads that are kept without a message.
+    pub purpose: Option<FilePurpose>,
 }
 
 impl From<Stored> for File {
@@ -101,7 +116,7 @@ macro_rules! stored_sql {
     ($tail:literal) => {
         concat!(
             "select f.id, f.name, f.content_type, f.size_bytes, f.width, f.height, f.created_by, f.created_at, f.workspace_id, \
-             b.hash, b.upload_id, b.store, f.message_id, f.is_avatar from files f join blobs b on b.hash = f.hash ",
+             b.hash, b.upload_id, b.store, f.message_id, f.is_avatar, f.purpose from files f join blobs b on b.hash = f.hash ",
             $tail
         )
     };
@@ -109,6 +124,34 @@ macro_rules! stored_sql {
 
 pub async fn find(c: &mut Conn, id: FileId) -> Result<Option<Stored>, DbError> {
     c.q(stored_sql!("where f.id = $1")).bind(id).opt().await
+}
+
+/// An upload that is kept without a message.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct KeptFile {
+    pub id: FileId,
+    pub name: String,
+    pub size_bytes: i64,
+    pub created_at: Timestamp,
+    pub purpose: FilePurpose,
+    /// `None` for files without text, such as pictures.
+    pub state: Option<DocumentState>,
+}
+
+/// Uploads of a person that are kept without a message, oldest first.
+pub async fn list_kept(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    limit: i64,
+) -> Result<Vec<KeptFile>, DbError> {
+    c.q("select f.id, f.name, f.size_bytes, f.created_at, f.purpose, d.state from files f left join documents d on d.hash = f.hash \
+         where f.workspace_id = $1 and f.created_by = $2 and f.purpose is not null order by f.created_at, f.id limit $3")
+        .bind(workspace)
+        .bind(user)
+        .bind(limit)
+        .all()
+        .await
 }
 
 /// Row to insert for stored bytes.
@@ -119,6 +162,7 @@ pub struct NewFile {
     pub name: String,
     pub kind: Kind,
     pub client_id: Option<String>,
+    pub purpose: Option<FilePurpose>,
 }
 
 /// Inserts a file and returns the upload whose bytes it uses.
@@ -142,6 +186,7 @@ pub async fn insert(
         about: &about,
         client_id: new.client_id.clone(),
         message: None,
+        purpose: new.purpose,
     };
     let upload = row.insert(c, actor.workspace).await?;
     Ok((about.into_file(actor.workspace, None), upload))
@@ -153,6 +198,7 @@ struct FileRow<'a> {
     about: &'a Attachment,
     client_id: Option<String>,
     message: Option<MessageId>,
+    purpose: Option<FilePurpose>,
 }
 
 impl FileRow<'_> {
@@ -163,7 +209,7 @@ impl FileRow<'_> {
         quota::count_file_bytes(c, workspace, counted_bytes).await?;
         let upload = blobs::name_blob(c, self.blob).await?;
         c.q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, client_id, \
-             message_id, is_avatar, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, FALSE, $12)")
+             message_id, is_avatar, created_at, purpose) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, FALSE, $12, $13)")
             .bind(self.about.id)
             .bind(workspace)
             .bind(self.blob.blob.hash.clone())
@@ -176,6 +222,7 @@ impl FileRow<'_> {
             .bind(self.client_id)
             .bind(self.message)
             .bind(self.about.created_at)
+            .bind(self.purpose)
             .run()
             .await?;
         if !documents::is_media(&self.about.content_type) {
@@ -221,6 +268,7 @@ pub async fn insert_imported(
         about: &about,
         client_id: None,
         message: Some(new.message),
+        purpose: None,
     };
     let upload = row.insert(c, workspace).await?;
     Ok((about, upload))
@@ -267,6 +315,16 @@ pub async fn attach(
         attached.push(taken);
     }
     Ok(attached)
+}
+
+/// Keeps an upload that is not attached to a message, because something else refers to it.
+pub async fn keep(c: &mut Conn, id: FileId) -> Result<(), DbError> {
+    c.q("update files set purpose = $2 where id = $1 and purpose is null")
+        .bind(id)
+        .bind(FilePurpose::Assistants)
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// Makes a file usable as an agent's picture. The file must be an upload of the actor that is not attached to a
@@ -353,7 +411,7 @@ pub async fn delete_loose(c: &mut Conn, id: FileId) -> Result<bool, DbError> {
     Ok(true)
 }
 
-/// Removes a user's unattached uploads from a workspace, and returns the number of removed files.
+/// Removes a user's unattached uploads from a workspace, except those in vector stores, and returns the number of removed files.
 pub async fn erase_unattached(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -361,14 +419,16 @@ pub async fn erase_unattached(
 ) -> Result<u64, DbError> {
     let (files, content_bytes): (i64, i64) = c
         .q("select count(*), cast(coalesce(sum(size_bytes), 0) as bigint) from files \
-            where workspace_id = $1 and created_by = $2 and message_id is null and is_avatar = FALSE")
+            where workspace_id = $1 and created_by = $2 and message_id is null and is_avatar = FALSE \
+            and not exists (select 1 from vector_store_files vf where vf.file_id = files.id)")
         .bind(workspace)
         .bind(user)
         .one()
         .await?;
     let counted_bytes = quota::file_bytes(files, content_bytes);
     quota::count_file_bytes(c, workspace, -counted_bytes).await?;
-    c.q("delete from files where workspace_id = $1 and created_by = $2 and message_id is null and is_avatar = FALSE")
+    c.q("delete from files where workspace_id = $1 and created_by = $2 and message_id is null and is_avatar = FALSE \
+         and not exists (select 1 from vector_store_files vf where vf.file_id = files.id)")
         .bind(workspace)
         .bind(user)
         .run()

@@ -320,6 +320,15 @@ struct ExportedNotificationSettings {
     mail: String,
 }
 
+/// A vector store that the user created.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedVectorStore {
+    id: crate::ids::VectorStoreId,
+    name: String,
+    channel_id: Option<ChannelId>,
+    created_at: Timestamp,
+}
+
 /// A webhook that the user created.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedHook {
@@ -656,6 +665,13 @@ async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &exports).await?;
+    let stores = Part::<ExportedVectorStore> {
+        name: "vector_stores",
+        sql: "select id, name, channel_id, created_at from vector_stores \
+              where workspace_id = $1 and created_by = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &stores).await?;
     runs(db, out, who).await?;
     let calls = Part::<ModelCall> {
         name: "model_calls",

@@ -134,6 +134,7 @@ async fn publish(
         name,
         kind,
         client_id,
+        purpose: None,
     };
     let insert = async move |c: &mut Conn| {
         // Access may have changed during the upload.

@@ -471,7 +471,7 @@ const EXPORTED: [&str; 22] = [
 ];
 
 /// Tables that are not in an export, by reason.
-const LEFT_OUT: [(&str, &[&str]); 10] = [
+const LEFT_OUT: [(&str, &[&str]); 11] = [
     (
         "secrets, sign-in, and devices",
         &[
@@ -553,10 +553,15 @@ const LEFT_OUT: [(&str, &[&str]); 10] = [
             "citations",
             "conversations",
             "direct_members",
+            "document_parts",
+            "documents",
             "handles",
             "memory_words",
             "message_mentions",
+            "passage_sets",
+            "passages",
             "search_backlog",
+            "search_passages",
             "search_spaces",
             "usage",
             "workspace_sizes",
@@ -583,6 +588,14 @@ const LEFT_OUT: [(&str, &[&str]); 10] = [
             "tool_functions",
             "tools",
             "workspace_policies",
+        ],
+    ),
+    (
+        "collections of files",
+        &[
+            "vector_store_batches",
+            "vector_store_files",
+            "vector_stores",
         ],
     ),
     (

@@ -43,7 +43,7 @@ const LAYERS: &[&[&str]] = &[
     &["agents"],
     &["workflows"],
     &["chat"],
-    &["hooks", "memory", "push"],
+    &["collections", "hooks", "memory", "push"],
     &["slack", "tools"],
     &["imports", "outgoing", "schedules"],
     &["replies"],

@@ -94,27 +94,52 @@ async fn append(
     let (uploader, message) = (stored.about.created_by, stored.message_id);
     let file = stored.with_text(c).await?;
     let data = FileEvent { file: &file };
-    let (audience, only) = readers(place, uploader);
-    let seq = log::reserve(c, workspace, 1).await?;
-    let event = NewEvent::new(seq, EventType::FileUpdated, audience, &data)?
-        .only_to(only)
-        .about(message);
-    log::append(c, workspace, event).await
+    for (audience, only) in readers(c, place, uploader).await? {
+        let seq = log::reserve(c, workspace, 1).await?;
+        let event = NewEvent::new(seq, EventType::FileUpdated, audience, &data)?
+            .only_to(only)
+            .about(message);
+        log::append(c, workspace, event).await?;
+    }
+    Ok(())
 }
 
-/// Readers of a file: those of its message, or its uploader.
-fn readers(place: &Place, uploader: UserId) -> (Audience, Option<Recipients>) {
-    if let Some(channel) = place.channel_id {
-        let audience = if place.is_public {
+/// Readers of a file: those of its message, or its uploader and the readers of vector stores with the file.
+async fn readers(
+    c: &mut Conn,
+    place: &Place,
+    uploader: UserId,
+) -> Result<Vec<(Audience, Option<Recipients>)>, DbError> {
+    let of_channel = |channel: ChannelId, is_public: bool| {
+        let audience = if is_public {
             Audience::Public(channel)
         } else {
             Audience::Members(channel)
         };
-        return (audience, None);
+        (audience, None)
+    };
+    if let Some(channel) = place.channel_id {
+        return Ok(vec![of_channel(channel, place.is_public)]);
+    }
+    let stores: Vec<(Option<ChannelId>, bool)> = c
+        .q("select distinct v.channel_id, coalesce(ch.kind = 'public', FALSE) from vector_store_files vf \
+            join vector_stores v on v.id = vf.store_id left join channels ch on ch.id = v.channel_id \
+            where vf.file_id = $1 order by v.channel_id limit $2")
+        .bind(place.id)
+        .bind(FILES_MAX)
+        .all()
+        .await?;
+    if stores.iter().any(|(channel, _)| channel.is_none()) {
+        return Ok(vec![(Audience::Workspace, None)]);
     }
     let only = Recipients {
         users: vec![uploader],
         managers: false,
     };
-    (Audience::Workspace, Some(only))
+    let mut all = vec![(Audience::Workspace, Some(only))];
+    let channels = stores
+        .into_iter()
+        .filter_map(|(channel, is_public)| Some(of_channel(channel?, is_public)));
+    all.extend(channels);
+    Ok(all)
 }

@@ -29,6 +29,7 @@ text_enum! {
         Memory = "memory",
         Compaction = "compaction",
         Action = "action",
+        File = "file",
     }
 }
 /// Source type with which the texts of runs are hashed.

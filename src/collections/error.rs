@@ -1,0 +1,61 @@
+//! Errors of collections.
+
+use crate::{
+    auth::AuthError,
+    chat::ChatError,
+    db::DbError,
+    files::FileError,
+    http::{ApiError, ErrorCode, error::StatusCode},
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum CollectionError {
+    #[error("the vector store does not exist, or you don't have access to it")]
+    NotFound,
+    #[error("the file is not in this vector store")]
+    FileNotFound,
+    #[error("the batch does not exist")]
+    BatchNotFound,
+    #[error("only {0} can change this vector store")]
+    NotEditor(&'static str),
+    #[error("another vector store has the handle `{0}`: choose another one")]
+    HandleTaken(String),
+    #[error("a workspace can have at most {0} vector stores: delete one first")]
+    TooMany(i64),
+    #[error("a vector store can have at most {0} files: remove some first")]
+    TooManyFiles(i64),
+    #[error("{0}")]
+    Invalid(String, &'static str),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+impl From<CollectionError> for ApiError {
+    fn from(error: CollectionError) -> Self {
+        use CollectionError as E;
+        let text = error.to_string();
+        let make = |status, code| ApiError::new(status, code, text);
+        match error {
+            E::NotFound => make(StatusCode::NOT_FOUND, ErrorCode::VectorStoreNotFound),
+            E::FileNotFound => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),
+            E::BatchNotFound => make(StatusCode::NOT_FOUND, ErrorCode::BatchNotFound),
+            E::NotEditor(_) => make(StatusCode::FORBIDDEN, ErrorCode::NotEditor),
+            E::HandleTaken(_) => make(StatusCode::CONFLICT, ErrorCode::HandleTaken).param("handle"),
+            E::TooMany(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyCollections),
+            E::TooManyFiles(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyFiles),
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
+            }
+            E::File(e) => e.into(),
+            E::Chat(e) => e.into(),
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Collections: files that people and agents search together. The `OpenAI` API calls them vector stores.
+//!
+//! A collection is read by those who can read its channel, or by everyone in the workspace except for guests; `is_readable_store!`
+//! is the condition.
+//! Files are not copied: a file in a collection can be read by the readers of the collection, too.
+
+mod contents;
+mod error;
+mod files;
+mod stores;
+
+pub use contents::{Attributes, FileCounts, StoreFileState};
+pub use error::CollectionError;
+pub use files::{
+    StoreFile, StoreFileForm, add_file, can_read_file, find_file, find_reader, list_files,
+    remove_file, set_attributes,
+};
+pub use stores::{
+    StoreEditors, StoreForm, StorePatch, StoreReader, StoreRef, VectorStore, create, delete,
+    find_for, get, list, update,
+};
