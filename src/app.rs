@@ -26,7 +26,7 @@ use crate::{
     },
     chat::{
         post,
-        search::{backlog, rebuild},
+        search::{backlog, passages, rebuild},
     },
     config::Config,
     db::{CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
@@ -128,6 +128,8 @@ const WHOLE_TIDY_ROUNDS: u64 = 60;
 const REMOVE_CONTEXTS_EVERY: Duration = Duration::from_hours(24);
 /// Interval between checks for messages whose words are not all indexed.
 const INDEX_LONG_TEXTS_EVERY: Duration = Duration::from_secs(2);
+/// Interval between checks for passages that are not in the index, and for those of deleted files.
+const PASSAGES_EVERY: Duration = Duration::from_secs(2);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for approvals that have expired.
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
@@ -1067,6 +1069,7 @@ fn spawn_loops(state: &State) {
     state.tracker.spawn(cleanup_loop(state.clone()));
     state.tracker.spawn(cleanup_files_loop(state.clone()));
     state.tracker.spawn(read_documents_forever(state.clone()));
+    state.tracker.spawn(index_passages_forever(state.clone()));
     state.tracker.spawn(remove_contexts_forever(state.clone()));
     state.tracker.spawn(announce_edits_forever(state.clone()));
     state.tracker.spawn(index_long_texts_forever(state.clone()));
@@ -1406,6 +1409,28 @@ async fn read_documents_forever(state: State) {
         }
         if let Err(e) = read_due_documents(&state).await {
             tracing::warn!(error = %e, "could not look for files to read; retrying");
+        }
+    }
+}
+
+/// Puts passages of files into the search index, and removes those of deleted files.
+async fn index_passages_forever(state: State) {
+    while wait_for_jobs(&state).await.is_some() {
+        let work = async {
+            let has_indexed = passages::index::index_next(&state.db).await?;
+            Ok::<_, DbError>(passages::index::remove_next(&state.db).await? || has_indexed)
+        };
+        let pause = match work.await {
+            Ok(true) => Duration::ZERO,
+            Ok(false) => PASSAGES_EVERY,
+            Err(e) => {
+                tracing::warn!(error = %e, "could not index the text of a file; retrying");
+                PASSAGES_EVERY
+            }
+        };
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = state.documents.wait_for_text(pause) => {}
         }
     }
 }

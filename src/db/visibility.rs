@@ -164,3 +164,15 @@ macro_rules! is_readable_store {
     };
 }
 pub(crate) use is_readable_store;
+
+/// Condition for the ID of a file whose text does not taint tasks, because it is in a vector store with `trusted_reads`.
+macro_rules! is_trusted_file {
+    ($file:literal) => {
+        concat!(
+            "exists (select 1 from vector_store_files tf join vector_stores tv on tv.id = tf.store_id where tf.file_id = ",
+            $file,
+            " and tv.trusted_reads)"
+        )
+    };
+}
+pub(crate) use is_trusted_file;

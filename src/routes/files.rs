@@ -14,6 +14,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     auth::{Actor, AuthError, Caller, Scope, quota},
     chat::{ChatError, access, post},
+    collections,
     db::Conn,
     failpoint,
     files::{
@@ -208,7 +209,7 @@ async fn visible<'a>(
     let actor = match stored.message_id {
         Some(message) => match access::message(c, caller, message).await {
             Ok(access) => access.channel_access.actor,
-            Err(ChatError::MessageNotFound) => return Err(FileError::NotFound.into()),
+            Err(ChatError::MessageNotFound) => store_reader(c, caller, &stored).await?,
             Err(e) => return Err(e.into()),
         },
         None if stored.is_avatar || stored.about.created_by == caller.user => caller
@@ -218,9 +219,19 @@ async fn visible<'a>(
                 AuthError::WorkspaceNotFound => FileError::NotFound.into(),
                 other => ApiError::from(other),
             })?,
-        None => return Err(FileError::NotFound.into()),
+        None => store_reader(c, caller, &stored).await?,
     };
     Ok((stored, actor))
+}
+
+/// The caller as a reader of a vector store with the file.
+async fn store_reader<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    stored: &Stored,
+) -> Result<Actor<'a>, ApiError> {
+    let found = collections::find_reader(c, caller, stored.workspace_id, stored.about.id).await?;
+    Ok(found.ok_or(FileError::NotFound)?)
 }
 
 /// Finds a file whose bytes the caller can read.
@@ -233,6 +244,20 @@ pub(super) async fn readable(
     let (stored, actor) = visible(&mut c, caller, id).await?;
     actor.require(Scope::ChatRead)?;
     Ok(stored)
+}
+
+/// Checks that the caller can read a file of a workspace.
+pub(super) async fn check_visible(
+    c: &mut Conn,
+    caller: &Caller,
+    workspace: WorkspaceId,
+    id: FileId,
+) -> Result<(), ApiError> {
+    let (stored, _) = visible(c, caller, id).await?;
+    if stored.workspace_id != workspace {
+        return Err(FileError::NotFound.into());
+    }
+    Ok(())
 }
 
 /// Get the metadata of a file

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Person, id, number, team, text, within};
+use crate::support::{Person, TestApp, id, list, number, team, text, within};
 
 /// A PDF with a page for each text.
 pub fn pdf(pages: &[&str]) -> Vec<u8> {
@@ -67,6 +67,21 @@ async fn post_file(person: &Person, channel: &str, content: &str, file: &Value) 
     let form = json!({"content": content, "attachments": [id(file)]});
     let path = format!("/v1/channels/{channel}/threads");
     person.post(&path, form).await.ok()["message"].clone()
+}
+
+/// Hits of a search of files, once there are this many.
+pub async fn found(person: &Person, query: &str, count: usize) -> Vec<Value> {
+    let path = format!("/v1/search?kind=file&{query}");
+    let wait = async {
+        loop {
+            let hits = list(&person.get(&path).await.ok(), "/data");
+            if hits.len() == count {
+                return hits;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("passages to be found", wait).await
 }
 
 #[tokio::test]
@@ -158,4 +173,132 @@ async fn readers_of_a_file_learn_that_it_was_read() {
                 && frame["data"]["message"]["content"] == "Open to all"
     });
     assert_eq!(seen.await["type"], "message.created");
+}
+
+#[tokio::test]
+async fn passages_are_found_by_those_who_can_read_the_file() {
+    let t = team().await;
+    let secret = t
+        .ada
+        .upload(
+            "Board.pdf",
+            &pdf(&["Cover", "The zebra merger costs 40 euros"]),
+        )
+        .await;
+    read(&t.ada, &secret).await;
+    let hits = found(&t.ada, "q=zebra", 1).await;
+    let hit = &hits[0];
+    assert_eq!(hit["object"], "passage");
+    assert_eq!(hit["file"]["id"], secret["id"]);
+    assert_eq!(
+        (number(hit, "/part"), text(hit, "/label")),
+        (2, "page 2".to_owned())
+    );
+    assert_eq!((number(hit, "/from"), number(hit, "/to")), (0, 31));
+    assert_eq!(text(hit, "/text"), "The zebra merger costs 40 euros");
+    assert_eq!(hit["found_by"], "words");
+    assert!(text(hit, "/highlight").contains("<mark>zebra</mark>"));
+    assert_eq!(hit["message_id"], Value::Null);
+    // An upload that is not attached belongs to its uploader.
+    found(&t.bo, "q=zebra", 0).await;
+
+    let board = t.ada.private_channel("board", &[]).await;
+    let message = post_file(&t.ada, &board, "Read this", &secret).await;
+    let hits = found(&t.ada, "q=zebra&match=any", 1).await;
+    assert_eq!(hits[0]["message_id"], message["id"]);
+    assert_eq!(hits[0]["channel_id"], json!(board));
+    found(&t.bo, "q=zebra", 0).await;
+    found(&t.bo, "q=zebra&match=any", 0).await;
+    let path = format!("/v1/search?kind=file&q=zebra&file_id={}", id(&secret));
+    assert_eq!(t.bo.get(&path).await.refused(404), "file_not_found");
+    let path = format!("/v1/search?kind=file&q=zebra&channel_id={board}");
+    assert_eq!(t.bo.get(&path).await.refused(404), "channel_not_found");
+
+    let open = t
+        .ada
+        .upload("Zoo.md", b"# Animals\n\nA zebra has stripes.")
+        .await;
+    read(&t.ada, &open).await;
+    post_file(&t.ada, &t.general, "Animals", &open).await;
+    let hits = found(&t.bo, "q=zebra", 1).await;
+    assert_eq!(hits[0]["label"], "Animals");
+    let both = found(&t.ada, "q=zebra", 2).await;
+    assert_eq!(both[0]["file"]["id"], open["id"], "newest first");
+    let first = t.ada.get("/v1/search?kind=file&q=zebra&limit=1").await.ok();
+    let cursor = text(&first, "/next_cursor");
+    let next = t
+        .ada
+        .get(&format!(
+            "/v1/search?kind=file&q=zebra&limit=1&cursor={cursor}"
+        ))
+        .await
+        .ok();
+    assert_eq!(next["data"][0]["file"]["id"], secret["id"]);
+    assert_eq!(next["has_more"], false);
+    found(&t.ada, "q=merger&order=relevance", 1).await;
+    found(&t.ada, &format!("q=zebra&file_id={}", id(&open)), 1).await;
+    found(&t.ada, &format!("q=zebra&channel_id={board}"), 1).await;
+    // One content word is found in all of its forms.
+    found(&t.ada, "q=zebras", 2).await;
+    // Messages do not contain the words.
+    let messages = t.ada.get("/v1/search?q=merger").await.ok();
+    assert_eq!(list(&messages, "/data").len(), 0);
+    for wrong in ["thread_id=x", "has=file", "q="] {
+        let path = format!("/v1/search?kind=file&{wrong}");
+        assert_eq!(t.ada.get(&path).await.status, 400, "{wrong}");
+    }
+    assert_eq!(
+        t.ada
+            .get(&format!("/v1/search?q=x&file_id={}", id(&open)))
+            .await
+            .refused(400),
+        "invalid_query"
+    );
+}
+
+#[tokio::test]
+async fn nothing_of_a_deleted_file_remains() {
+    let t = TestApp::with(&[("UPLOAD_ORPHAN_AFTER", "20s")]).await;
+    let ada = t.founder("Ada").await;
+    let channels = ada.get("/v1/channels").await.ok();
+    let general = id(&channels["data"][0]);
+    let file = ada
+        .upload("plan.md", b"# Plan\n\nThe quetzalcoatl project")
+        .await;
+    read(&ada, &file).await;
+    let message = post_file(&ada, &general, "Look", &file).await;
+    found(&ada, "q=quetzalcoatl", 1).await;
+    ada.delete(&format!("/v1/messages/{}", id(&message)))
+        .await
+        .ok();
+    // The passage is hidden at once; its words leave within a minute.
+    let hits = ada.get("/v1/search?kind=file&q=quetzalcoatl").await.ok();
+    assert_eq!(list(&hits, "/data").len(), 0);
+    let gone = async {
+        loop {
+            let texts = t.place.every_text().await;
+            let left = texts.iter().find(|(_, text)| text.contains("quetzalcoatl"));
+            if left.is_none() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the words to leave all tables", gone).await;
+}
+
+#[tokio::test]
+async fn the_same_bytes_are_read_once() {
+    let t = team().await;
+    let bytes = pdf(&["Only once"]);
+    let first = t.ada.upload("a.pdf", &bytes).await;
+    read(&t.ada, &first).await;
+    let second = t.bo.upload("b.pdf", &bytes).await;
+    let path = format!("/v1/files/{}/text", id(&second));
+    assert_eq!(t.bo.get(&path).await.ok()["state"], "ready");
+    assert_eq!(t.app.place.count("documents").await, 1);
+    assert_eq!(
+        found(&t.bo, "q=once", 1).await[0]["file"]["id"],
+        second["id"]
+    );
 }

@@ -19,7 +19,10 @@ use openvibe::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Person, Team, id, list, number, team, text};
+use crate::{
+    documents::{found as passages, read},
+    support::{Answer, Person, Team, id, list, number, team, text},
+};
 
 /// Imports messages into threads of #general: thread, author, time in seconds, and text. The first message of a thread starts it.
 async fn import(t: &Team, messages: &[(ThreadId, &Person, i64, &str)]) -> Vec<String> {
@@ -250,9 +253,14 @@ async fn imported_messages_are_found_only_in_their_workspace() {
     let others = id(&other.channel("general").await);
     other.start(&others, "Pear of the other").await;
     t.bo.start(&t.general, "Native pear").await;
+    let file = t.bo.upload("fruit.md", b"A passage about quinces").await;
+    read(&t.bo, &file).await;
+    passages(&t.bo, "q=quinces", 1).await;
     import(&t, &[(ThreadId::new(), &t.bo, MAY_2021, "Imported pear")]).await;
     let found = t.bo.get("/v1/search?q=pear").await.ok();
     assert_eq!(contents(&found), ["Native pear", "Imported pear"]);
+    passages(&t.bo, "q=quinces", 1).await;
+    passages(&other, "q=quinces", 0).await;
     let found = other.get("/v1/search?q=pear").await.ok();
     assert_eq!(contents(&found), ["Pear of the other"]);
 }

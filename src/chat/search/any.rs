@@ -22,7 +22,9 @@ use super::{
 use crate::{
     db::{
         Conn, DbError, Json,
-        dialect::search::{self as store, ConversationScope, Found, Match, Phrase, Scope},
+        dialect::search::{
+            self as store, ConversationScope, Found, Match, PassageScope, Phrase, Scope,
+        },
     },
     ids::{ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
@@ -79,6 +81,14 @@ pub(super) struct Ranking {
     pub(super) below: i64,
 }
 
+impl Ranking {
+    /// Numbers with their scores, best first.
+    pub(super) fn scores(self) -> impl Iterator<Item = (i64, f64)> {
+        let best = self.best.into_iter();
+        best.map(|ranked| (ranked.found.seq, ranked.score))
+    }
+}
+
 /// The weight of a word, and the sequence numbers of the messages that contain it or whose author has this name, newest first.
 struct Hits {
     weight: f64,
@@ -95,6 +105,12 @@ enum Searched<'a> {
     },
     /// Messages of a conversation. Their rows are read, and access is checked, only for the best ones.
     Conversation(&'a ConversationScope),
+    /// Passages of files. The file takes the place of the thread, and the number of the passage that of the sequence number.
+    Passages {
+        scope: &'a PassageScope,
+        what: &'a Match,
+        found: HashMap<i64, Found>,
+    },
 }
 
 impl Searched<'_> {
@@ -102,6 +118,7 @@ impl Searched<'_> {
         match self {
             Self::Readable { scope, .. } => scope.workspace,
             Self::Conversation(scope) => scope.workspace,
+            Self::Passages { scope, .. } => scope.workspace,
         }
     }
 
@@ -110,6 +127,7 @@ impl Searched<'_> {
         match self {
             Self::Readable { scope, .. } => scope.below,
             Self::Conversation(scope) => scope.below,
+            Self::Passages { scope, .. } => scope.below,
         }
     }
 
@@ -118,6 +136,7 @@ impl Searched<'_> {
         match self {
             Self::Readable { scope, .. } => scope.above,
             Self::Conversation(_) => -1,
+            Self::Passages { scope, .. } => scope.above,
         }
     }
 
@@ -143,6 +162,28 @@ impl Searched<'_> {
                 let next = store::find_in_conversation(c, scope, &what, below, FOUND_MAX).await?;
                 Ok(next.into_iter().map(|(seq,)| seq).collect())
             }
+            Self::Passages {
+                scope,
+                what: condition,
+                found,
+            } => {
+                let older = PassageScope { below, ..**scope };
+                let what = Match {
+                    all: [&*condition.all, &*what.all].concat(),
+                    none: condition.none.clone(),
+                    ..what
+                };
+                let next = store::find_passages(c, &older, &what, FOUND_MAX).await?;
+                found.extend(next.iter().map(|next| {
+                    let of_file = Found {
+                        seq: next.no,
+                        thread_id: ThreadId(next.file_id.0),
+                        created_at: next.created_at,
+                    };
+                    (next.no, of_file)
+                }));
+                Ok(next.into_iter().map(|next| next.no).collect())
+            }
         }
     }
 }
@@ -159,6 +200,37 @@ pub(super) async fn rank(
     let query = query_words(text).into_iter();
     let query: Vec<Wanted> = query.map(|word| Wanted { word, weight: 1.0 }).collect();
     let mut searched = Searched::Readable {
+        scope: &scope,
+        what,
+        found: HashMap::new(),
+    };
+    let hits = hits(c, &mut searched, &query).await?;
+    Ok(Ranking {
+        best: ranked(c, searched, &hits, now).await?,
+        below: scope.below,
+    })
+}
+
+/// Ranks the passages that match `what` and contain any of the words of a text.
+pub(super) async fn rank_passages(
+    c: &mut Conn,
+    scope: &PassageScope,
+    what: &Match,
+    text: &str,
+    now: Timestamp,
+) -> Result<Ranking, DbError> {
+    let newest: Option<i64> = c
+        .q("select max(no) from passages where workspace_id = $1")
+        .bind(scope.workspace)
+        .value()
+        .await?;
+    let scope = PassageScope {
+        below: scope.below.min(newest.unwrap_or(0) + 1),
+        ..*scope
+    };
+    let query = query_words(text).into_iter();
+    let query: Vec<Wanted> = query.map(|word| Wanted { word, weight: 1.0 }).collect();
+    let mut searched = Searched::Passages {
         scope: &scope,
         what,
         found: HashMap::new(),
@@ -306,7 +378,7 @@ async fn ranked(
         own.contains_key(&seq)
     });
     let (all, coverage) = match searched {
-        Searched::Readable { found, .. } => {
+        Searched::Readable { found, .. } | Searched::Passages { found, .. } => {
             let coverage = coverage(hits, |seq| found.get(&seq).map(|found| found.thread_id));
             (found, coverage)
         }
@@ -420,11 +492,16 @@ async fn hits(
     if query.is_empty() {
         return Ok(hits);
     }
+    // Files have no author whose name counts.
+    let names_max = match searched {
+        Searched::Passages { .. } => 0,
+        Searched::Readable { .. } | Searched::Conversation(_) => NAMES_MAX,
+    };
     let names: Vec<(Uuid, String)> = c
         .q("select u.id, u.name from members m join users u on u.id = m.user_id where m.workspace_id = $1 \
             union all select a.id, a.name from agents a where a.workspace_id = $1 limit $2")
         .bind(searched.workspace())
-        .bind(NAMES_MAX)
+        .bind(names_max)
         .all()
         .await?;
     let names: Vec<(Phrase, BTreeSet<String>)> = names
@@ -578,6 +655,23 @@ macro_rules! select_neighbors {
     };
 }
 
+/// The neighbors of passages in their files, as far as they match. The passages of a part have consecutive numbers.
+fn neighboring_passages(
+    found: &HashMap<i64, Found>,
+    numbers: Vec<i64>,
+) -> HashMap<i64, [[Option<i64>; 2]; 2]> {
+    let file_of = |no: i64| found.get(&no).map(|found| found.thread_id);
+    let sides = numbers.into_iter().map(|no| {
+        let beside = |other: i64| (file_of(other) == file_of(no)).then_some(other);
+        let sides = [
+            [beside(no - 1), beside(no + 1)],
+            [beside(no - 2), beside(no + 2)],
+        ];
+        (no, sides)
+    });
+    sides.collect()
+}
+
 /// The neighbors of messages in their conversations: the messages directly before and after each one, then the next ones on both
 /// sides.
 async fn neighbors(
@@ -586,6 +680,9 @@ async fn neighbors(
     seqs: Vec<i64>,
 ) -> Result<HashMap<i64, [[Option<i64>; 2]; 2]>, DbError> {
     type Row = (i64, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
+    if let Searched::Passages { found, .. } = searched {
+        return Ok(neighboring_passages(found, seqs));
+    }
     let (sql, of) = match searched {
         Searched::Readable { scope, .. } => (
             sql_with_seqs!(
@@ -609,6 +706,7 @@ async fn neighbors(
             ),
             scope.conversation,
         ),
+        Searched::Passages { .. } => return Ok(HashMap::new()),
     };
     let rows: Vec<Row> = c
         .q(sql)

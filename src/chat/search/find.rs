@@ -85,6 +85,8 @@ text_enum! {
         Resolution = "resolution",
         /// First messages of threads.
         Thread = "thread",
+        /// Passages of files, instead of messages.
+        File = "file",
     }
 }
 
@@ -514,7 +516,8 @@ async fn apply_parameters(
         Some(Kind::Text) => what.all.push(vec![term(index::TEXT_TERM)]),
         Some(Kind::Resolution) => what.all.push(vec![term(index::RESULT_TERM)]),
         Some(Kind::Thread) => what.all.push(vec![term(index::ROOT_TERM)]),
-        None => {}
+        // `passages` finds these.
+        Some(Kind::File) | None => {}
     }
     for has in &search.has {
         what.all.push(vec![term(index::has_term(*has))]);

@@ -16,6 +16,7 @@ pub mod find;
 pub mod highlight;
 pub mod index;
 mod irregular;
+pub mod passages;
 pub mod query;
 mod rank;
 pub mod rebuild;

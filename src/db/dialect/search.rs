@@ -18,8 +18,10 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, DbError, Engine, Json, is_in_visible_channel, is_shared_channel},
-    ids::{BEFORE_ALL_SEQS, ThreadId},
+    db::{
+        Conn, DbError, Engine, Json, is_in_visible_channel, is_readable_store, is_shared_channel,
+    },
+    ids::{BEFORE_ALL_SEQS, FileId, ThreadId},
     sql_with_seqs,
     time::Timestamp,
 };
@@ -254,6 +256,16 @@ pub async fn make_room(c: &mut Conn, workspace: Uuid) -> Result<(), DbError> {
         .bind(from)
         .run()
         .await?;
+    c.q("insert into search_passages (rowid, words) select f.rowid + (($2 - $1) << 40), f.words from search_passages f \
+         where f.rowid >= $1 << 40 and f.rowid < ($1 + 1) << 40 order by f.rowid")
+        .bind(from)
+        .bind(to)
+        .run()
+        .await?;
+    c.q("delete from search_passages where rowid >= $1 << 40 and rowid < ($1 + 1) << 40")
+        .bind(from)
+        .run()
+        .await?;
     c.q("update search_spaces set no = $2 where no = $1")
         .bind(from)
         .bind(to)
@@ -421,13 +433,15 @@ struct IndexRange {
     below: i64,
 }
 
-/// Index rows of the messages in the scope; `None` if the index has no messages of the workspace.
-async fn index_range(c: &mut Conn, scope: &Scope) -> Result<Option<IndexRange>, DbError> {
+/// Index rows of the documents of a workspace between two exclusive bounds; `None` if the workspace has none.
+async fn rows_between(
+    c: &mut Conn,
+    workspace: Uuid,
+    above: i64,
+    below: i64,
+) -> Result<Option<IndexRange>, DbError> {
     if c.engine() == Engine::Postgres {
-        return Ok(Some(IndexRange {
-            above: scope.above,
-            below: scope.below,
-        }));
+        return Ok(Some(IndexRange { above, below }));
     }
     let space: Option<(i64, bool)> = c
         .q(concat!(
@@ -435,15 +449,15 @@ async fn index_range(c: &mut Conn, scope: &Scope) -> Result<Option<IndexRange>, 
             is_taken_below!(),
             " from search_spaces s where s.workspace_id = $1"
         ))
-        .bind(scope.workspace)
+        .bind(workspace)
         .opt()
         .await?;
     Ok(space.map(|(space, is_taken_below)| {
         let first = if is_taken_below { 0 } else { BEFORE_ALL_SEQS };
         let row = |seq: i64| (space << SPACE_BITS) + seq.clamp(first, (1 << SPACE_BITS) - 1);
         IndexRange {
-            above: row(scope.above),
-            below: row(scope.below),
+            above: row(above),
+            below: row(below),
         }
     }))
 }
@@ -455,7 +469,8 @@ pub async fn find_documents(
     what: &Match,
     limit: i64,
 ) -> Result<Vec<Found>, DbError> {
-    let Some(range) = index_range(c, scope).await? else {
+    let range = rows_between(c, scope.workspace, scope.above, scope.below).await?;
+    let Some(range) = range else {
         return Ok(Vec::new());
     };
     let words = match c.engine() {
@@ -481,6 +496,147 @@ pub async fn find_documents(
         .bind(scope.shared_in)
         .bind(scope.texts == Texts::All)
         .bind(scope.except)
+        .all()
+        .await
+}
+
+/// Inserts the document of a passage.
+pub async fn put_passage(
+    c: &mut Conn,
+    workspace: Uuid,
+    no: i64,
+    document: &str,
+) -> Result<(), DbError> {
+    let (q, words) = match c.engine() {
+        Engine::Sqlite => (
+            c.q("insert or replace into search_passages (rowid, words) select (s.no << 40) + $2, $3 from search_spaces s where s.workspace_id = $1"),
+            document.to_owned(),
+        ),
+        Engine::Postgres => (
+            c.q("insert into search_passages (workspace_id, no, words) values ($1, $2, cast($3 as tsvector)) \
+                 on conflict (workspace_id, no) do update set words = excluded.words"),
+            tsvector(workspace, document),
+        ),
+    };
+    q.bind(workspace).bind(no).bind(words).run().await?;
+    Ok(())
+}
+
+/// Deletes the document of a passage.
+pub async fn remove_passage(c: &mut Conn, workspace: Uuid, no: i64) -> Result<(), DbError> {
+    let q = match c.engine() {
+        Engine::Sqlite => c.q(
+            "delete from search_passages where rowid = (select (s.no << 40) + $2 from search_spaces s where s.workspace_id = $1)",
+        ),
+        Engine::Postgres => c.q("delete from search_passages where workspace_id = $1 and no = $2"),
+    };
+    q.bind(workspace).bind(no).run().await?;
+    Ok(())
+}
+
+/// Scope of a search of passages.
+#[derive(Debug, Clone, Copy)]
+pub struct PassageScope {
+    pub workspace: Uuid,
+    /// Person whose files are searched.
+    pub user: Uuid,
+    /// Only files that everyone who can read this channel can read.
+    pub shared_in: Option<Uuid>,
+    /// Only files of messages in this channel.
+    pub channel: Option<Uuid>,
+    pub file: Option<Uuid>,
+    /// Only files of this vector store.
+    pub store: Option<Uuid>,
+    /// Exclusive lower bound of passage numbers.
+    pub above: i64,
+    /// Exclusive upper bound of passage numbers.
+    pub below: i64,
+    pub order: Order,
+}
+
+/// A matching passage.
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
+pub struct FoundPassage {
+    pub no: i64,
+    pub file_id: FileId,
+    pub created_at: Timestamp,
+}
+
+/// Condition for files `f` that the person `$4` can see, with the channel `$5` whose readers can see them too: those who can read a
+/// file's message `m` or a vector store with the file, or its uploader. Access is checked against the tables, not against the index.
+macro_rules! is_visible_file {
+    () => {
+        concat!(
+            "((f.message_id is not null and m.deleted_at is null and m.state <> 'streaming' and ",
+            is_shared_channel!("m.channel_id", "$4", "$5"),
+            ") or (f.message_id is null and f.created_by = $4 and $5 is null) \
+             or exists (select 1 from vector_store_files vf join vector_stores v on v.id = vf.store_id where vf.file_id = f.id and ",
+            is_readable_store!("$4", "$5"),
+            ")) and (f.id = $6 or $6 is null) and (m.channel_id = $7 or $7 is null) \
+             and (exists (select 1 from vector_store_files sf where sf.file_id = f.id and sf.store_id = $10) or $10 is null) "
+        )
+    };
+}
+
+macro_rules! sqlite_passages_sql {
+    ($order:literal) => {
+        concat!(
+            "select p.no, f.id as file_id, f.created_at from search_passages x cross join passages p join passage_sets s on s.id = p.set_id \
+             join files f on f.id = s.file_id left join messages m on m.id = f.message_id \
+             where x.words match $2 and x.rowid > $3 and x.rowid < $8 and p.workspace_id = $1 and p.no = (x.rowid & 1099511627775) and ",
+            is_visible_file!(),
+            "order by x.rowid ",
+            $order,
+            " limit $9"
+        )
+    };
+}
+
+macro_rules! postgres_passages_sql {
+    ($order:literal) => {
+        concat!(
+            "select p.no, f.id as file_id, f.created_at from search_passages x join passages p on p.workspace_id = x.workspace_id \
+             and p.no = x.no join passage_sets s on s.id = p.set_id \
+             join files f on f.id = s.file_id left join messages m on m.id = f.message_id \
+             where x.workspace_id = $1 and x.words @@ cast($2 as tsquery) and x.no > $3 and x.no < $8 and ",
+            is_visible_file!(),
+            "order by x.no ",
+            $order,
+            " limit $9"
+        )
+    };
+}
+
+/// Matching passages of files that the person can currently see.
+pub async fn find_passages(
+    c: &mut Conn,
+    scope: &PassageScope,
+    what: &Match,
+    limit: i64,
+) -> Result<Vec<FoundPassage>, DbError> {
+    let Some(range) = rows_between(c, scope.workspace, scope.above, scope.below).await? else {
+        return Ok(Vec::new());
+    };
+    let words = match c.engine() {
+        Engine::Sqlite => fts5(what),
+        Engine::Postgres => tsquery_in(scope.workspace, what),
+    };
+    let q = match (c.engine(), scope.order) {
+        (Engine::Sqlite, Order::Newest) => c.q(sqlite_passages_sql!("desc")),
+        (Engine::Sqlite, Order::Oldest) => c.q(sqlite_passages_sql!("asc")),
+        (Engine::Postgres, Order::Newest) => c.q(postgres_passages_sql!("desc")).planned_anew(),
+        (Engine::Postgres, Order::Oldest) => c.q(postgres_passages_sql!("asc")).planned_anew(),
+    };
+    q.bind(scope.workspace)
+        .bind(words)
+        .bind(range.above)
+        .bind(scope.user)
+        .bind(scope.shared_in)
+        .bind(scope.file)
+        .bind(scope.channel)
+        .bind(range.below)
+        .bind(limit)
+        .bind(scope.store)
         .all()
         .await
 }

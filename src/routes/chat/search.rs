@@ -2,18 +2,26 @@
 
 use axum::Json;
 use futures::FutureExt;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    auth::{Scope, WorkspaceCaller},
+    auth::{Actor, Caller, Scope, WorkspaceCaller},
     chat::{
-        ChatError,
-        search::find::{self, Search, SearchPage, Start},
+        ChatError, access,
+        search::{
+            find::{self, Search, SearchPage, Start},
+            passages::{
+                self,
+                find::{PassageFilter, PassagePage, PassageStart},
+            },
+        },
     },
+    collections::{self, CollectionError, StoreRef},
+    db::Conn,
     http::{ApiError, ErrorCode, extract::Query, page::Limit},
-    ids::{ChannelId, ThreadId},
+    ids::{ChannelId, FileId, ThreadId},
     server::State,
 };
 
@@ -47,10 +55,14 @@ struct SearchQuery {
     thread_id: Option<ThreadId>,
     /// Only by this user or agent: `user_…` or `agent_…`.
     author_id: Option<String>,
-    /// `text`, `resolution` (resolution messages), or `thread` (root messages, which also match by
-    /// the title of the thread).
+    /// `text`, `resolution` (resolution messages), `thread` (root messages, which also match by
+    /// the title of the thread), or `file`: passages of files, of which `q`, `match`, `channel_id`, `file_id`, and `order` select some.
     #[param(inline)]
     kind: Option<find::Kind>,
+    /// Only passages of this file; requires `kind=file`.
+    file_id: Option<FileId>,
+    /// Only passages of the files in this vector store, an ID or `vs_HANDLE`; requires `kind=file`.
+    vector_store_id: Option<String>,
     /// `file`, `link`, `code`, `reaction`, or `result`; separate several with commas.
     has: Option<String>,
     /// Only messages before the start of this day (UTC), this time (RFC 3339), or this message
@@ -72,26 +84,111 @@ struct SearchQuery {
 /// Search messages, resolutions, and thread titles
 ///
 /// Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies. Only the
-/// first 64 KiB of a message are searched.
+/// first 64 KiB of a message are searched. With `kind=file`, the hits are passages of files that the caller can currently read.
 #[utoipa::path(get, path = "/v1/search", tag = "search",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(SearchQuery), responses((status = 200, body = SearchPage)))]
+    params(SearchQuery), responses((status = 200, body = SearchAnswer)))]
 async fn search(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Query(query): Query<SearchQuery>,
-) -> Result<Json<SearchPage>, ApiError> {
+) -> Result<Json<SearchAnswer>, ApiError> {
     let read = state.db.scan(member.share()).await?.run(move |c| {
         async move {
             let actor = member.enter(c).await?;
             actor.require(Scope::ChatRead)?;
-            let (search, start) = parse(&query)?;
             let limit = Limit::or(query.limit, HITS_PAGE);
-            Ok::<_, ApiError>(find::find(c, &member.caller, &actor, &search, start, limit).await?)
+            if query.kind == Some(find::Kind::File) {
+                let page = find_files(c, &member.caller, &actor, &query, limit).await?;
+                return Ok(SearchAnswer::Passages(page));
+            }
+            let others = [
+                ("file_id", query.file_id.is_some()),
+                ("vector_store_id", query.vector_store_id.is_some()),
+            ];
+            if let Some((name, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
+                let text = format!("{name} needs kind=file: add it");
+                return Err(ApiError::invalid(ErrorCode::InvalidQuery, text, name));
+            }
+            let (search, start) = parse(&query)?;
+            let page = find::find(c, &member.caller, &actor, &search, start, limit).await?;
+            Ok::<_, ApiError>(SearchAnswer::Messages(page))
         }
         .boxed()
     });
     Ok(Json(read.await?))
+}
+
+/// Hits: messages, or passages with `kind=file`.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+enum SearchAnswer {
+    Messages(SearchPage),
+    Passages(PassagePage),
+}
+
+/// Finds passages of files.
+async fn find_files(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor<'_>,
+    query: &SearchQuery,
+    limit: i64,
+) -> Result<PassagePage, ApiError> {
+    let other = [
+        ("group", query.group.is_some()),
+        ("thread_id", query.thread_id.is_some()),
+        ("author_id", query.author_id.is_some()),
+        ("has", query.has.is_some()),
+        ("before", query.before.is_some()),
+        ("after", query.after.is_some()),
+    ];
+    if let Some((name, _)) = other.into_iter().find(|(_, is_given)| *is_given) {
+        let text =
+            format!("{name} does not apply to passages: leave it out, or leave out kind=file");
+        return Err(ApiError::invalid(ErrorCode::InvalidQuery, text, name));
+    }
+    let is_any = query.match_mode == Some(find::MatchMode::Any);
+    let order = find::order_of(query.order, is_any, None)?;
+    let search = Search {
+        question: find::parse_question(query.q.as_deref())?,
+        is_any,
+        ..Search::default()
+    };
+    if search.question.is_empty() {
+        let text = "the search is empty: enter a word".to_owned();
+        return Err(ChatError::InvalidQuery(text, "q").into());
+    }
+    if let Some(channel) = query.channel_id {
+        let access = access::channel(c, caller, channel).await?;
+        if access.actor.workspace != actor.workspace {
+            return Err(ChatError::ChannelNotFound.into());
+        }
+    }
+    if let Some(file) = query.file_id {
+        crate::routes::files::check_visible(c, caller, actor.workspace, file).await?;
+    }
+    let store = match &query.vector_store_id {
+        Some(named) => {
+            let named = StoreRef::parse(named).ok_or_else(|| {
+                let text = "`vector_store_id` is neither an ID nor `vs_HANDLE`".to_owned();
+                ApiError::invalid(ErrorCode::InvalidId, text, "vector_store_id")
+            })?;
+            let found = collections::find_for(c, actor.into(), &named).await?;
+            Some(found.ok_or(CollectionError::NotFound)?)
+        }
+        None => None,
+    };
+    let filter = PassageFilter {
+        channel: query.channel_id,
+        file: query.file_id,
+        store,
+    };
+    let start = PassageStart {
+        cursor: query.cursor.as_deref(),
+        limit,
+    };
+    Ok(passages::find::find(c, actor, &search, filter, order, start).await?)
 }
 
 fn parse(query: &SearchQuery) -> Result<(Search, Start), ApiError> {

@@ -275,7 +275,9 @@ impl TestDatabase {
         // A parked task waits for a person.
         let tasks = "select count(*) from tasks where status = 'running' or (status = 'queued' and not parked)";
         let documents = "select count(*) from documents where state = 'waiting'";
-        let counts = [tasks, documents].map(str::to_owned);
+        let passages =
+            "select count(*) from passage_sets where is_complete = FALSE or file_id is null";
+        let counts = [tasks, documents, passages].map(str::to_owned);
         self.numbers(&counts).await.into_iter().sum()
     }
 

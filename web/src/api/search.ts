@@ -19,6 +19,7 @@ export class SearchApi {
   /** Newest first. */
   find(query: Query & { q: string }): Promise<SearchPage> {
     const { http, take } = this.#transport;
-    return take(http.GET('/v1/search', { params: { query } }));
+    // Without `kind=file`, the hits are messages.
+    return take(http.GET('/v1/search', { params: { query } })) as Promise<SearchPage>;
   }
 }

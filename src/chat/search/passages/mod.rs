@@ -1,0 +1,13 @@
+//! Passages of files in the index.
+//!
+//! ```text
+//! a document was read ─► passage_sets ─► index: cut ─► dialect::search
+//! GET /v1/search?kind=file, agents ─► find ─► dialect::search ─► any (ranking) ─► rows
+//! file deleted ─► passage_sets without a file ─► index: removal
+//! ```
+
+mod cut;
+pub mod find;
+pub mod index;
+
+pub use cut::passages;
