@@ -40,6 +40,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::auth::router())
         .merge(routes::chat::router())
         .merge(routes::files::router())
+        .merge(routes::vector_stores::router())
         .merge(routes::forks::router())
         .merge(routes::agents::router())
         .merge(routes::memory::router())

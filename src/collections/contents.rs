@@ -94,6 +94,17 @@ pub(super) async fn count(c: &mut Conn, store: VectorStoreId) -> Result<Counts, 
     Ok(counted(rows))
 }
 
+pub(super) async fn count_batch(c: &mut Conn, batch: Uuid) -> Result<FileCounts, DbError> {
+    let rows = c
+        .q("select d.state, coalesce(s.is_complete, FALSE), count(*), cast(coalesce(sum(d.chars), 0) as bigint) from vector_store_files vf \
+            join files f on f.id = vf.file_id left join documents d on d.hash = f.hash \
+            left join passage_sets s on s.file_id = f.id where vf.batch_id = $1 group by d.state, coalesce(s.is_complete, FALSE)")
+        .bind(batch)
+        .all()
+        .await?;
+    Ok(counted(rows).files)
+}
+
 pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), CollectionError> {
     let is_wrong = |(key, value): (&String, &serde_json::Value)| {
         key.is_empty()

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::{
     CollectionError,
@@ -211,6 +212,17 @@ pub async fn list_files(
             "where vf.store_id = $1 order by vf.created_at, vf.file_id"
         ))
         .bind(store)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(StoreFile::from).collect())
+}
+
+pub(super) async fn list_of_batch(c: &mut Conn, batch: Uuid) -> Result<Vec<StoreFile>, DbError> {
+    let rows: Vec<FileRow> = c
+        .q(store_file_sql!(
+            "where vf.batch_id = $1 order by vf.created_at, vf.file_id"
+        ))
+        .bind(batch)
         .all()
         .await?;
     Ok(rows.into_iter().map(StoreFile::from).collect())

@@ -4,17 +4,22 @@
 //! is the condition.
 //! Files are not copied: a file in a collection can be read by the readers of the collection, too.
 
+mod batches;
 mod contents;
 mod error;
 mod files;
+mod filters;
+mod search;
 mod stores;
 
+pub use batches::{BatchForm, FileBatch, cancel_batch, create_batch, find_batch, list_batch_files};
 pub use contents::{Attributes, FileCounts, StoreFileState};
 pub use error::CollectionError;
 pub use files::{
     StoreFile, StoreFileForm, add_file, can_read_file, find_file, find_reader, list_files,
     remove_file, set_attributes,
 };
+pub use search::{StoreHit, StoreSearch, search};
 pub use stores::{
     StoreEditors, StoreForm, StorePatch, StoreReader, StoreRef, VectorStore, create, delete,
     find_for, get, list, update,

@@ -44,6 +44,7 @@ pub struct Received {
     pub size_bytes: u64,
     pub name: String,
     pub client_id: Option<String>,
+    pub purpose: Option<String>,
 }
 
 /// Forwards one chunk at a time, does not run far ahead of the consumer, and fails if the client is too slow.
@@ -191,6 +192,7 @@ where
         size_bytes,
         name: clean_name(name),
         client_id: None,
+        purpose: None,
     })
 }
 
@@ -232,7 +234,8 @@ async fn read_parts(
     room: &AtomicI64,
     bytes_max: u64,
 ) -> Result<Received, FileError> {
-    let (mut permit, mut file, mut client_id) = (Some(permit), None, None);
+    let (mut permit, mut file) = (Some(permit), None);
+    let (mut client_id, mut purpose) = (None, None);
     while let Some(mut part) = parts.next_field().await.map_err(|e| broken(&e))? {
         match part.name() {
             Some("file") if file.is_none() => {
@@ -244,10 +247,13 @@ async fn read_parts(
             Some("client_id") if client_id.is_none() => {
                 client_id = Some(read_text(&mut part, room).await?);
             }
+            Some("purpose") if purpose.is_none() => {
+                purpose = Some(read_text(&mut part, room).await?);
+            }
             name => {
                 let name: String = name.unwrap_or_default().chars().take(40).collect();
                 let text = format!(
-                    "expected one part `file` and at most one `client_id`, but found another part `{name}`"
+                    "expected one part `file`, at most one `client_id`, and at most one `purpose`, but found another part `{name}`"
                 );
                 return Err(FileError::Multipart(text));
             }
@@ -260,6 +266,7 @@ async fn read_parts(
         size_bytes,
         name,
         client_id,
+        purpose,
     })
 }
 
@@ -307,11 +314,13 @@ async fn read_text(part: &mut Field<'_>, room: &AtomicI64) -> Result<String, Fil
         taken(room, bytes.len());
         all.extend_from_slice(&bytes);
         if all.len() > CLIENT_ID_BYTES_MAX {
-            return Err(FileError::Multipart("the client_id is too long".to_owned()));
+            return Err(FileError::Multipart(
+                "the client_id or purpose is too long".to_owned(),
+            ));
         }
     }
     String::from_utf8(all)
-        .map_err(|_| FileError::Multipart("the client_id is not valid UTF-8".to_owned()))
+        .map_err(|_| FileError::Multipart("the client_id or purpose is not valid UTF-8".to_owned()))
 }
 
 /// File name sent by the client: `filename*=UTF-8''…` (RFC 5987), or else the form used by browsers, with

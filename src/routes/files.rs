@@ -12,13 +12,15 @@ use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    auth::{Actor, AuthError, Caller, Scope, quota},
+    agents::derived::{self, Change, SourceId},
+    auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller, quota},
     chat::{ChatError, access, post},
     collections,
-    db::Conn,
+    db::{Conn, DbError},
     failpoint,
     files::{
-        self, Bounds, Delivery, File, FileError, Kind, NewFile, Received, Stored, UploadBytes,
+        self, Bounds, Delivery, File, FileError, FileObject, FilePurpose, KeptFile, Kind, NewFile,
+        Received, Stored, UploadBytes,
         documents::{self, DocumentReason, DocumentState, FileWithText},
     },
     http::{
@@ -26,15 +28,22 @@ use crate::{
         bodies::UploadPace,
         error::ErrorCode,
         extract::{Path, Query},
+        page::{LIMIT_MAX, Limit, List, Page},
     },
     ids::{FileId, WorkspaceId},
     server::{State, caller::workspace_of},
+    tasks::actions,
+    text_enum::text_enum,
 };
+
+use super::vector_stores::ListOrder;
 
 type St = axum::extract::State<State>;
 
 /// Maximum length of a text that is searched in a file.
 const FIND_CHARS_MAX: usize = 200;
+/// Maximum number of uploads with a purpose that are listed.
+const KEPT_MAX: i64 = 10_000;
 /// Number of parts that are searched at a time.
 const PARTS_AT_ONCE: i64 = 50;
 /// Scope of `client_id` for uploads.
@@ -42,8 +51,9 @@ const PLACE: &str = "files";
 
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
-        .routes(routes!(upload))
+        .routes(routes!(list_kept_files, upload))
         .routes(routes!(serve, remove))
+        .routes(routes!(file_content))
         .routes(routes!(metadata))
         .routes(routes!(file_text))
 }
@@ -56,13 +66,138 @@ struct UploadForm {
     file: Vec<u8>,
     /// ID chosen by the client. An upload that repeats an ID returns the first file with status 200.
     client_id: Option<String>,
+    /// `assistants`, `user_data`, or `vision`, as in the `OpenAI` API: the upload is kept until it is deleted, and the response is an
+    /// `OpenAI` file with status 200.
+    purpose: Option<String>,
+}
+
+text_enum! {
+    /// What was read of a file, in the words of the `OpenAI` API.
+    enum OpenAiFileStatus {
+        Uploaded = "uploaded",
+        Processed = "processed",
+        Error = "error",
+    }
+}
+
+/// A file as in the `OpenAI` API.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct OpenAiFile {
+    id: FileId,
+    #[schema(inline)]
+    object: FileObject,
+    bytes: i64,
+    /// Seconds since 1970.
+    created_at: i64,
+    expires_at: Option<i64>,
+    filename: String,
+    purpose: FilePurpose,
+    status: OpenAiFileStatus,
+}
+
+impl OpenAiFile {
+    async fn of(c: &mut Conn, stored: Stored) -> Result<Self, DbError> {
+        let document = documents::find_document(c, &stored.blob.hash).await?;
+        Ok(Self::from(KeptFile {
+            id: stored.about.id,
+            name: stored.about.name,
+            size_bytes: stored.about.size_bytes,
+            created_at: stored.about.created_at,
+            purpose: stored.purpose.unwrap_or(FilePurpose::UserData),
+            state: document.map(|row| row.state),
+        }))
+    }
+}
+
+impl From<KeptFile> for OpenAiFile {
+    fn from(file: KeptFile) -> Self {
+        Self {
+            id: file.id,
+            object: FileObject,
+            bytes: file.size_bytes,
+            created_at: file.created_at.unix_s(),
+            expires_at: None,
+            filename: file.name,
+            purpose: file.purpose,
+            status: match file.state {
+                Some(DocumentState::Waiting) => OpenAiFileStatus::Uploaded,
+                Some(DocumentState::Failed) => OpenAiFileStatus::Error,
+                Some(
+                    DocumentState::Ready
+                    | DocumentState::Partial
+                    | DocumentState::None
+                    | DocumentState::Off,
+                )
+                | None => OpenAiFileStatus::Processed,
+            },
+        }
+    }
+}
+
+/// An uploaded file: as in the `OpenAI` API if it was uploaded with a `purpose`.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+enum UploadAnswer {
+    Upload(File),
+    Kept(OpenAiFile),
+}
+
+/// Checks whether the client accepts nothing but JSON, as the clients of the `OpenAI` API.
+fn wants_json(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .is_some_and(|accept| accept.as_bytes() == b"application/json")
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct KeptQuery {
+    /// 1 to 100; 100 by default.
+    #[param(inline)]
+    limit: Option<Limit>,
+    /// Only files after the one with this ID.
+    after: Option<FileId>,
+    /// `desc` by default.
+    #[param(inline)]
+    order: Option<ListOrder>,
+    /// Only files with this purpose.
+    #[param(inline)]
+    purpose: Option<FilePurpose>,
+}
+
+/// List your uploads that were made with a `purpose`
+#[utoipa::path(get, path = "/v1/files", tag = "files",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(KeptQuery), responses((status = 200, body = List<OpenAiFile>)))]
+async fn list_kept_files(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Query(query): Query<KeptQuery>,
+) -> Result<Json<List<OpenAiFile>>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::ChatRead)?;
+    let mut rows = files::list_kept(&mut c, actor.workspace, actor.user, KEPT_MAX).await?;
+    if query.order != Some(ListOrder::Asc) {
+        rows.reverse();
+    }
+    rows.retain(|file| query.purpose.is_none_or(|wanted| file.purpose == wanted));
+    let page = Page {
+        limit: Limit::or(query.limit, LIMIT_MAX),
+        after: query.after,
+        before: None,
+    };
+    let files: Vec<OpenAiFile> = rows.into_iter().map(OpenAiFile::from).collect();
+    Ok(Json(page.cut(files, |file| file.id)?))
 }
 
 /// Upload a file, to be attached to a message by its ID within a day
 #[utoipa::path(post, path = "/v1/files", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     request_body(content = UploadForm, content_type = "multipart/form-data"),
-    responses((status = 201, body = File), (status = 200, body = File, description = "Resend: the first file")))]
+    responses((status = 201, body = File),
+        (status = 200, body = UploadAnswer, description = "Resend: the first file; with `purpose`, an OpenAI file")))]
 async fn upload(
     axum::extract::State(state): St,
     caller: Caller,
@@ -70,7 +205,7 @@ async fn upload(
     Extension(UploadPace(pace_within)): Extension<UploadPace>,
     Extension(upload_bytes): Extension<UploadBytes>,
     request: Request,
-) -> Result<(StatusCode, Json<File>), ApiError> {
+) -> Result<Response, ApiError> {
     let workspace = workspace_of(&state, &headers, &caller).await?;
     // Access is checked before any bytes are read.
     let actor = caller.enter(&mut state.db.read().await?, workspace).await?;
@@ -87,9 +222,26 @@ async fn upload(
     let permit = upload_bytes.permit(&state.db, caller.user, workspace);
     let received = files::receive(&state.blobs, permit, content_type, body, bounds).await?;
     let client_id = post::parse_client_id(received.client_id.clone())?;
+    let purpose = parse_purpose(received.purpose.as_deref())?;
     let id = FileId::new();
     let (status, file) = store(&state, caller, workspace, received, client_id, id).await?;
-    Ok((status, Json(file)))
+    if purpose.is_none() {
+        return Ok((status, Json(UploadAnswer::Upload(file))).into_response());
+    }
+    let mut c = state.db.read().await?;
+    let stored = files::find(&mut c, file.id)
+        .await?
+        .ok_or(FileError::NotFound)?;
+    let kept = OpenAiFile::of(&mut c, stored).await?;
+    Ok(Json(UploadAnswer::Kept(kept)).into_response())
+}
+
+fn parse_purpose(text: Option<&str>) -> Result<Option<FilePurpose>, ApiError> {
+    let Some(text) = text else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        let text = "purpose is assistants, user_data, or vision".to_owned();
+        ApiError::invalid(ErrorCode::InvalidValue, text, "purpose")
+    })
 }
 
 /// Stores a received file, which gets the ID `id`. This is its own task, so that the bytes and the row are stored together even if the
@@ -116,6 +268,7 @@ async fn publish(
     client_id: Option<String>,
     id: FileId,
 ) -> Result<(StatusCode, File), ApiError> {
+    let purpose = parse_purpose(received.purpose.as_deref())?;
     let Received {
         whole,
         size_bytes,
@@ -135,7 +288,7 @@ async fn publish(
         name,
         kind,
         client_id,
-        purpose: None,
+        purpose,
     };
     let insert = async move |c: &mut Conn| {
         // Access may have changed during the upload.
@@ -388,20 +541,39 @@ async fn find_in(c: &mut Conn, hash: &str, q: &str) -> Result<Vec<TextMatch>, Ap
     }
 }
 
+/// Confirms that a file was deleted, as in the `OpenAI` API.
+#[derive(Serialize, utoipa::ToSchema)]
+struct DeletedFile {
+    id: FileId,
+    #[schema(inline)]
+    object: FileObject,
+    deleted: bool,
+}
+
 /// Delete your own upload that is not attached to a message yet
 ///
-/// Only the uploader can delete a file, and only before it is attached to a message.
+/// Only the uploader can delete a file, and only before it is attached to a message. It also leaves its vector stores. With
+/// `Accept: application/json`, the response is that of the `OpenAI` API.
 #[utoipa::path(delete, path = "/v1/files/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = FileId, Path)),
-    responses((status = 204, description = "The file was deleted")))]
+    responses((status = 204, description = "The file was deleted"), (status = 200, body = DeletedFile)))]
 async fn remove(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<FileId>,
-) -> Result<StatusCode, ApiError> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     delete_own(&state, caller, id).await?;
-    Ok(StatusCode::NO_CONTENT)
+    if !wants_json(&headers) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let deleted = DeletedFile {
+        id,
+        object: FileObject,
+        deleted: true,
+    };
+    Ok(Json(deleted).into_response())
 }
 
 /// Deletes an upload of the caller that is not attached to a message.
@@ -416,11 +588,13 @@ pub(super) async fn delete_own(state: &State, caller: Caller, id: FileId) -> Res
         if stored.about.created_by != caller.user {
             return Err(FileError::NotYours.into());
         }
-        if files::delete_loose(c, id).await? {
-            Ok(())
-        } else {
-            Err::<_, ApiError>(FileError::InUse.into())
+        if !files::delete_loose(c, id).await? {
+            return Err::<_, ApiError>(FileError::InUse.into());
         }
+        // Agents may have read it in a vector store.
+        derived::changed(c, SourceId::File(id), Change::Deleted).await?;
+        actions::forget_files(c, &[id], derived::DELETED).await?;
+        Ok(())
     };
     state.db.write(workspace.0, delete).await?;
     state.documents.wake();
@@ -440,7 +614,8 @@ struct ServeQuery {
 /// Supports `Range` with a single range, and `If-None-Match`. Types that browsers could run are served as plain text
 /// or bytes, and as a download.
 ///
-/// Until the file is attached to a message, only its uploader can access it.
+/// Until the file is attached to a message or is in a vector store, only its uploader can access it. With `Accept: application/json`
+/// alone, the response is an `OpenAI` file.
 #[utoipa::path(get, path = "/v1/files/{id}", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = FileId, Path), ServeQuery,
@@ -458,6 +633,36 @@ async fn serve(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let stored = readable(&state, &caller, id).await?;
+    if wants_json(&headers) {
+        let mut c = state.db.read().await?;
+        return Ok(Json(OpenAiFile::of(&mut c, stored).await?).into_response());
+    }
+    send(&state, stored, &query, &headers).await
+}
+
+/// Get the bytes of a file, as clients of the `OpenAI` API do
+#[utoipa::path(get, path = "/v1/files/{id}/content", tag = "files",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = FileId, Path)),
+    responses((status = 200, content_type = "*/*", description = "The bytes, with the content type of the file")))]
+async fn file_content(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<FileId>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let stored = readable(&state, &caller, id).await?;
+    let query = ServeQuery { download: None };
+    send(&state, stored, &query, &headers).await
+}
+
+/// Sends the bytes of a file, or what the client asked for.
+async fn send(
+    state: &State,
+    stored: Stored,
+    query: &ServeQuery,
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
     let tag = format!("\"{}\"", stored.blob.hash);
     let given = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
     let delivery = match query.download.as_deref() {
@@ -469,7 +674,7 @@ async fn serve(
     } else {
         let range = given(header::RANGE)
             .filter(|_| given(header::IF_RANGE).is_none_or(|known| known.trim() == tag));
-        bytes_of(&state, &stored, range).await?
+        bytes_of(state, &stored, range).await?
     };
     describe(&mut response, &stored, delivery, &tag);
     Ok(response)

@@ -24,6 +24,7 @@ pub mod server;
 pub mod slack;
 pub mod subscriptions;
 pub mod tools;
+pub mod vector_stores;
 
 use crate::{
     auth::{AuthError, Role, Scope, WorkspaceCaller, workspaces},
