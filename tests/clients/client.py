@@ -4,7 +4,7 @@ import json
 import os
 
 import openai
-from openai.types import Model
+from openai.types import FileObject, Model, VectorStore
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 
@@ -191,6 +191,35 @@ def models():
     rejects(openai.NotFoundError, lambda: client.models.retrieve("agent:nobody"))
 
 
+def stores():
+    notes = ("notes.md", b"# Travel\n\nTrains are preferred over planes.")
+    file = client.files.create(file=notes, purpose="assistants")
+    FileObject.model_validate(file.to_dict())
+    assert (file.object, file.filename, file.purpose) == ("file", "notes.md", "assistants")
+    assert [known.id for known in client.files.list()] == [file.id]
+    assert client.files.retrieve(file.id).bytes == len(notes[1])
+    assert client.files.content(file.id).read() == notes[1]
+    store = client.vector_stores.create(name="Handbook", file_ids=[file.id])
+    VectorStore.model_validate(store.to_dict())
+    rules = ("rules.txt", b"Dogs are welcome in the office.")
+    added = client.vector_stores.files.upload_and_poll(vector_store_id=store.id, file=rules)
+    assert (added.status, added.last_error) == ("completed", None), added
+    batch = client.vector_stores.file_batches.create_and_poll(vector_store_id=store.id, file_ids=[file.id])
+    assert (batch.status, batch.file_counts.completed) == ("completed", 1), batch
+    found = client.vector_stores.search(store.id, query="Which trains are preferred?").data
+    assert (found[0].filename, found[0].content[0].type) == ("notes.md", "text"), found
+    assert "Trains are preferred" in found[0].content[0].text
+    assert client.vector_stores.retrieve(store.id).file_counts.completed == 2
+    assert {known.id for known in client.vector_stores.files.list(store.id)} == {file.id, added.id}
+    client.vector_stores.files.update(added.id, vector_store_id=store.id, attributes={"year": 2026})
+    only = {"type": "eq", "key": "year", "value": 2026}
+    assert not client.vector_stores.search(store.id, query="trains", filters=only).data
+    assert client.vector_stores.files.delete(added.id, vector_store_id=store.id).deleted
+    assert client.vector_stores.delete(store.id).deleted
+    rejects(openai.NotFoundError, lambda: client.vector_stores.retrieve(store.id), code="vector_store_not_found")
+    assert client.files.delete(file.id).deleted
+
+
 def errors():
     def ask(text, **more):
         return lambda: client.responses.create(model=MODEL, input=text, **more)
@@ -224,6 +253,6 @@ def errors():
 
 
 for part in (
-    plain, streams, agents, functions, kept, inputs, formats, completions, chunks, calls, models, errors
+    plain, streams, agents, functions, kept, inputs, formats, completions, chunks, calls, models, stores, errors
 ):
     part()

@@ -53,7 +53,7 @@ try {
     (await post('/v1/api-keys', { name: scopes.join(), scopes }, cookie)).json.key;
   const env = {
     OPENAI_BASE_URL: `${server.base}/v1`,
-    OPENAI_API_KEY: await key('agents:use'),
+    OPENAI_API_KEY: await key('agents:use', 'chat:read', 'chat:write'),
     OTHER_API_KEY: await key('chat:read'),
   };
   const channels = await fetch(`${server.base}/v1/channels`, { headers: { cookie } });

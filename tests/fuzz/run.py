@@ -125,7 +125,7 @@ KIND_OF_PATH = {
     "members": "user", "audit-log": "audit", "resolutions": "resolution", "sessions": "session",
     "memories": "memory", "compactions": "compaction",
     "personas": "persona", "tools": "tool", "actions": "act", "grants": "grant", "schedules": "schedule", "hooks": "hook", "bots": "bot",
-    "workflows": "flow", "runs": "run",
+    "workflows": "flow", "runs": "run", "vector_stores": "store",
 }
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",
@@ -134,6 +134,7 @@ KIND_OF_NAME = {
     "to": "month", "around": "message", "against": "version", "target_version": "version", "cursor": "cursor",
     "base_profile_id": "agent", "channel_ids": "channel", "bot_id": "bot", "key_id": "key", "sandbox_policy_id": "sandbox", "persona_id": "persona", "member_ids": "user", "attachments": "file",
     "previous_response_id": "response", "task_id": "task", "default_agent_id": "agent", "workflow_id": "flow",
+    "file_id": "file", "batch_id": "batch", "vector_store_id": "store",
 }
 # Parameters that name an object which some operation consumes.
 CONSUMED = ("id", "user_id", "request_id", "bot_id", "key_id", "path", "method")

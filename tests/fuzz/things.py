@@ -399,6 +399,22 @@ class Things:
         kind = {"Content-Type": "multipart/form-data; boundary=b"}
         return self.call("POST", "/v1/files", parts.encode(), **kind)["id"]
 
+    def store(self):
+        """A vector store with a file."""
+        made = self.post("/v1/vector_stores", {"name": self.word("store")})["id"]
+        self.post(f"/v1/vector_stores/{made}/files", {"file_id": self.file()})
+        return made
+
+    def stored(self):
+        """The IDs of a vector store and of its file."""
+        store = self.store()
+        return {"id": store, "file_id": self.get(f"/v1/vector_stores/{store}/files")["data"][0]["id"]}
+
+    def batch(self):
+        """The IDs of a vector store and of a batch of its files."""
+        store = self.store()
+        return {"id": store, "batch_id": self.post(f"/v1/vector_stores/{store}/file_batches", {"file_ids": [self.file()]})["id"]}
+
     def attached(self):
         file = self.file()
         self.post(f"/v1/threads/{self.thread()}/messages", {"content": "", "attachments": [file]})
@@ -445,6 +461,8 @@ def fill(things):
         keep("session", things.ended_session())
         keep("response", things.response())
         keep("file", things.file(), things.attached())
+    keep("store", things.store())
+    keep("batch", things.batch()["batch_id"])
     keep("schedule", things.schedule())
     keep("hook", things.hook())
     received = things.received()

@@ -224,8 +224,8 @@ fn area(path: &str) -> &'static str {
     match first {
         "agents" | "agent-templates" | "chat" | "rpc" | "models" | "personas" | "responses"
         | "sandbox-policies" | "tools" | "workflows" | "workflow-recipes" | "runs" => "agents",
-        "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "actions"
-        | "grants" | "waiting" | "schedules" => "outcomes",
+        "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "vector_stores"
+        | "actions" | "grants" | "waiting" | "schedules" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
         _ => "people",
     }
@@ -359,6 +359,7 @@ fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
         "runs" => "run",
         "responses" => "response",
         "files" => "file",
+        "vector_stores" => "store",
         "auth" if path.starts_with("/v1/auth/passkeys") => "passkey",
         "auth" if path.starts_with("/v1/auth/identities") => "identity",
         // Providers belong to the server.

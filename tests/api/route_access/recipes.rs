@@ -14,7 +14,8 @@ use super::{
     table::{Row, TestCaller, body_example, required_ids},
     world::{
         AccessFixture, compactable, compaction, dive, failed_run, hook, kept_response, newcomer,
-        persona, received, resolved, sandbox, schedule, workflow, workflow_form, yearly,
+        persona, received, resolved, sandbox, schedule, vector_store, workflow, workflow_form,
+        yearly,
     },
 };
 use crate::{
@@ -232,6 +233,16 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             opens_socket: true,
             ..Call::get(path)
         },
+        ("GET /v1/search", "in a file") => {
+            let file = posted_file(by, general).await;
+            Call::get(format!("/v1/search?kind=file&q=hello&file_id={file}"))
+        }
+        ("GET /v1/search", "in a vector store") => {
+            let store = vector_store(&w.ada, Some(general)).await;
+            Call::get(format!(
+                "/v1/search?kind=file&q=hello&vector_store_id={store}"
+            ))
+        }
         ("GET /v1/search", _) => Call::get("/v1/search?q=hello"),
         ("GET /v1/inbox/changes", _) => Call::get("/v1/inbox/changes?since=0"),
         (route, "") if route.starts_with("GET ") && !path.contains('{') => Call::get(path),
@@ -816,8 +827,51 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("DELETE /v1/files/{id}", unattached) if !unattached.is_empty() => {
             Call::delete(at(&id(&by.upload("a.txt", b"x").await)))
         }
+        ("POST /v1/vector_stores", _) => Call::post(path, json!({"name": format!("Store {n}")})),
+        ("POST /v1/vector_stores/{id}/files", _) => {
+            let store = vector_store(&w.ada, None).await;
+            Call::post(
+                at(&store),
+                json!({"file_id": id(&by.upload("a.txt", b"x").await)}),
+            )
+        }
+        ("POST /v1/vector_stores/{id}/file_batches", _) => {
+            let store = vector_store(&w.ada, None).await;
+            Call::post(
+                at(&store),
+                json!({"file_ids": [id(&by.upload("a.txt", b"x").await)]}),
+            )
+        }
+        (route, _) if route.contains("/v1/vector_stores/{id}/files/{file_id}") => {
+            let (store, file) = stored_file(&w.ada).await;
+            let path = at(&store).replace("{file_id}", &file);
+            Call::new(
+                route.split(' ').next().unwrap().parse().unwrap(),
+                path,
+                body_example(route),
+            )
+        }
+        (route, _) if route.contains("/file_batches/{batch_id}") => {
+            let store = vector_store(&w.ada, None).await;
+            let file = id(&w.ada.upload("a.txt", b"x").await);
+            let batches = format!("/v1/vector_stores/{store}/file_batches");
+            let batch = w
+                .ada
+                .post(&batches, json!({"file_ids": [file]}))
+                .await
+                .is(200);
+            let path = at(&store).replace("{batch_id}", &id(&batch));
+            Call::new(
+                route.split(' ').next().unwrap().parse().unwrap(),
+                path,
+                None,
+            )
+        }
         (
-            "GET /v1/files/{id}" | "GET /v1/files/{id}/metadata" | "GET /v1/files/{id}/text",
+            "GET /v1/files/{id}"
+            | "GET /v1/files/{id}/metadata"
+            | "GET /v1/files/{id}/text"
+            | "GET /v1/files/{id}/content",
             unattached,
         ) if !unattached.is_empty() => Call::get(at(&id(&by.upload("a.txt", b"x").await))),
 
@@ -1049,6 +1103,7 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "response" => kept_response(by).await,
         "sandbox" => made_sandbox(w, n).await,
         "schedule" => schedule(by, general).await,
+        "store" => vector_store(&w.ada, None).await,
         "hook" => hook(by, general).await.0,
         "import" => {
             imports_ended(w).await;
@@ -1237,6 +1292,14 @@ pub async fn posted_file(by: &Person, channel: &str) -> String {
         .await
         .is(201);
     file
+}
+
+/// A vector store with a file; returns the IDs of both.
+async fn stored_file(by: &Person) -> (String, String) {
+    let store = vector_store(by, None).await;
+    let form = json!({"file_id": id(&by.upload("a.txt", b"x").await)});
+    let files = format!("/v1/vector_stores/{store}/files");
+    (store, id(&by.post(&files, form).await.is(200)))
 }
 
 /// A memory entry of a new thread.

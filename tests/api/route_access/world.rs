@@ -372,6 +372,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
             ("act", waiting_action(app, by, channel).await),
             ("schedule", schedule(by, channel).await),
             ("hook", hook(by, channel).await.0),
+            ("store", vector_store(by, Some(channel)).await),
             ("run", private_run(by, channel).await),
         ]),
     }
@@ -411,6 +412,21 @@ async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
         ("import", crate::imports::created(by).await),
         ("export", crate::exports::requested(by, json!({})).await),
     ])
+}
+
+/// Creates a vector store for the readers of a channel, or for everyone in the workspace. Returns its ID; an existing one if possible,
+/// because the number of vector stores is limited.
+pub async fn vector_store(by: &Person, channel: Option<&str>) -> String {
+    let form = json!({"name": "Handbook", "channel_id": channel});
+    let made = by.post("/v1/vector_stores", form).await;
+    if made.status == 409 {
+        let all = by.get("/v1/vector_stores?limit=100").await.ok();
+        let mut known = list(&all, "/data").into_iter();
+        return id(&known
+            .find(|store| store["channel_id"] == json!(channel))
+            .unwrap());
+    }
+    id(&made.is(200))
 }
 
 /// Creates a webhook; returns its ID and that of its bot.

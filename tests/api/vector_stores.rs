@@ -1,0 +1,386 @@
+//! Vector stores, and the routes for files of the `OpenAI` API.
+
+use openvibe::{
+    db::{Conn, DbError},
+    ids::WorkspaceId,
+};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    documents::{pdf, read},
+    support::{
+        MULTIPART, Person, Reply, id, list, multipart, number, team, text, unknown_id, within,
+    },
+};
+
+/// Uploads a file with a purpose, as the clients of the `OpenAI` API do.
+async fn upload(person: &Person, name: &str, bytes: &[u8], purpose: &str) -> Reply {
+    let disposition = format!("name=\"file\"; filename=\"{name}\"");
+    let body = multipart(&[
+        ("name=\"purpose\"", purpose.as_bytes()),
+        (&disposition, bytes),
+    ]);
+    let headers = [("content-type", MULTIPART)];
+    person
+        .send(Method::POST, "/v1/files", &headers, Some(body))
+        .await
+}
+
+async fn kept(person: &Person, name: &str, bytes: &[u8]) -> Value {
+    upload(person, name, bytes, "assistants").await.is(200)
+}
+
+async fn as_json(person: &Person, method: Method, path: &str) -> Reply {
+    person
+        .send(method, path, &[("accept", "application/json")], None)
+        .await
+}
+
+/// Waits until all files of a vector store were read.
+async fn completed(person: &Person, store: &str) -> Value {
+    let path = format!("/v1/vector_stores/{store}");
+    let wait = async {
+        loop {
+            let found = person.get(&path).await.ok();
+            if found["status"] == "completed" {
+                return found;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the files of a vector store", wait).await
+}
+
+async fn search(person: &Person, store: &str, form: Value) -> Value {
+    person
+        .post(&format!("/v1/vector_stores/{store}/search"), form)
+        .await
+        .is(200)
+}
+
+#[tokio::test]
+async fn an_upload_with_a_purpose_is_an_openai_file() {
+    let t = team().await;
+    let file = kept(&t.ada, "notes.md", b"# Notes").await;
+    assert_eq!(file["object"], "file");
+    assert_eq!(
+        (&file["filename"], &file["bytes"]),
+        (&json!("notes.md"), &json!(7))
+    );
+    assert_eq!(file["purpose"], "assistants");
+    assert!(file["created_at"].is_i64());
+    let path = format!("/v1/files/{}", id(&file));
+    read(&t.ada, &file).await;
+    let got = as_json(&t.ada, Method::GET, &path).await.is(200);
+    assert_eq!(
+        (&got["id"], &got["status"]),
+        (&file["id"], &json!("processed"))
+    );
+    // Browsers get the bytes.
+    assert_eq!(t.ada.get(&path).await.text, "# Notes");
+    assert_eq!(t.ada.get(&format!("{path}/content")).await.text, "# Notes");
+    // Other uploads are not listed, and neither are those of others.
+    t.ada.upload("other.txt", b"x").await;
+    let all = t.ada.get("/v1/files").await.ok();
+    assert_eq!(list(&all, "/data").len(), 1);
+    assert_eq!(list(&t.bo.get("/v1/files").await.ok(), "/data").len(), 0);
+    assert_eq!(t.bo.get(&path).await.refused(404), "file_not_found");
+    let wrong = upload(&t.ada, "a.txt", b"x", "fine-tune").await;
+    assert_eq!(wrong.refused(400), "invalid_value");
+    let deleted = as_json(&t.ada, Method::DELETE, &path).await.is(200);
+    assert_eq!(
+        deleted,
+        json!({"id": id(&file), "object": "file", "deleted": true})
+    );
+    assert_eq!(t.ada.get(&path).await.status, 404);
+}
+
+#[tokio::test]
+async fn files_of_a_vector_store_are_searched() {
+    let t = team().await;
+    let form = json!({"name": "Handbook", "handle": "handbook", "metadata": {"k": "v"}});
+    let store = t.ada.post("/v1/vector_stores", form).await.is(200);
+    assert_eq!(store["object"], "vector_store");
+    assert_eq!(store["status"], "completed");
+    assert_eq!(store["file_counts"]["total"], 0);
+    let store = id(&store);
+    let files = format!("/v1/vector_stores/{store}/files");
+    let travel = kept(
+        &t.ada,
+        "Travel.pdf",
+        &pdf(&["Cover", "Trains are preferred over planes"]),
+    )
+    .await;
+    let zoo = kept(
+        &t.ada,
+        "Zoo.md",
+        b"# Zoo\n\nThe zebra sleeps. Trains stop there.",
+    )
+    .await;
+    let form = json!({"file_id": id(&travel), "attributes": {"year": 2026}, "chunking_strategy": {"type": "auto"}});
+    let added = t.ada.post(&files, form).await;
+    assert_eq!(
+        added.header("openvibe-ignored").as_deref(),
+        Some("chunking_strategy")
+    );
+    let added = added.is(200);
+    assert_eq!(
+        (&added["object"], &added["vector_store_id"]),
+        (&json!("vector_store.file"), &json!(store))
+    );
+    t.ada
+        .post(
+            &files,
+            json!({"file_id": id(&zoo), "attributes": {"year": 2020}}),
+        )
+        .await
+        .is(200);
+    let done = completed(&t.ada, &store).await;
+    assert_eq!(
+        done["file_counts"],
+        json!({"in_progress": 0, "completed": 2, "failed": 0, "cancelled": 0, "total": 2})
+    );
+    assert!(number(&done, "/usage_bytes") > 0);
+
+    let found = search(&t.bo, "vs_handbook", json!({"query": "preferred trains"})).await;
+    assert_eq!(found["object"], "vector_store.search_results.page");
+    let best = &found["data"][0];
+    assert_eq!(
+        (&best["file_id"], &best["filename"]),
+        (&travel["id"], &json!("Travel.pdf"))
+    );
+    assert_eq!(
+        (&best["score"], &best["label"]),
+        (&json!(1.0), &json!("page 2"))
+    );
+    assert_eq!(
+        best["content"],
+        json!([{"type": "text", "text": "Trains are preferred over planes"}])
+    );
+    assert_eq!(best["attributes"], json!({"year": 2026}));
+    assert_eq!(list(&found, "/data").len(), 2);
+    let one = json!({"query": "trains", "filters": {"type": "eq", "key": "year", "value": 2020}});
+    let found = search(&t.bo, &store, one).await;
+    assert_eq!(list(&found, "/data").len(), 1);
+    assert_eq!(found["data"][0]["file_id"], zoo["id"]);
+    let none = json!({"query": "preferred trains", "max_num_results": 1, "ranking_options": {"score_threshold": 1.0}});
+    assert_eq!(list(&search(&t.bo, &store, none).await, "/data").len(), 1);
+    let path = "/v1/search?kind=file&q=zebra&vector_store_id=vs_handbook";
+    let hit = t.bo.get(path).await.ok();
+    assert_eq!(hit["data"][0]["vector_store_id"], json!(store));
+
+    // Readers of the vector store read its files.
+    let file = format!("/v1/files/{}", id(&zoo));
+    assert!(t.bo.get(&file).await.text.contains("zebra"));
+    let content =
+        t.bo.get(&format!("{files}/{}/content", id(&travel)))
+            .await
+            .ok();
+    assert_eq!(
+        content["data"][1]["text"],
+        "Trains are preferred over planes"
+    );
+    let removed = t.bo.delete(&format!("{files}/{}", id(&zoo))).await.is(200);
+    assert_eq!(removed["object"], "vector_store.file.deleted");
+    assert_eq!(t.bo.get(&file).await.refused(404), "file_not_found");
+    assert_eq!(
+        list(
+            &search(&t.bo, &store, json!({"query": "zebra"})).await,
+            "/data"
+        )
+        .len(),
+        0
+    );
+    let gone = t
+        .ada
+        .delete(&format!("/v1/vector_stores/{store}"))
+        .await
+        .is(200);
+    assert_eq!(
+        gone,
+        json!({"id": store, "object": "vector_store.deleted", "deleted": true})
+    );
+    let absent = t.ada.get(&format!("/v1/vector_stores/{store}")).await;
+    assert_eq!(absent.refused(404), "vector_store_not_found");
+}
+
+#[tokio::test]
+async fn a_vector_store_of_a_channel_is_for_its_readers() {
+    let t = team().await;
+    let board = t.ada.private_channel("board", &[]).await;
+    let form = json!({"name": "Board", "channel_id": board});
+    let store = id(&t.ada.post("/v1/vector_stores", form).await.is(200));
+    let secret = kept(&t.ada, "secret.md", b"The okapi bonus").await;
+    let files = format!("/v1/vector_stores/{store}/files");
+    t.ada
+        .post(&files, json!({"file_id": id(&secret)}))
+        .await
+        .is(200);
+    completed(&t.ada, &store).await;
+    assert_eq!(
+        list(
+            &search(&t.ada, &store, json!({"query": "okapi"})).await,
+            "/data"
+        )
+        .len(),
+        1
+    );
+    for path in [
+        format!("/v1/vector_stores/{store}"),
+        files.clone(),
+        format!("{files}/{}", id(&secret)),
+    ] {
+        assert_eq!(
+            t.bo.get(&path).await.refused(404),
+            "vector_store_not_found",
+            "{path}"
+        );
+    }
+    let denied =
+        t.bo.post(
+            &format!("/v1/vector_stores/{store}/search"),
+            json!({"query": "okapi"}),
+        )
+        .await;
+    assert_eq!(denied.refused(404), "vector_store_not_found");
+    assert_eq!(
+        list(&t.bo.get("/v1/vector_stores").await.ok(), "/data").len(),
+        0
+    );
+    let hits = t.bo.get("/v1/search?kind=file&q=okapi").await.ok();
+    assert_eq!(list(&hits, "/data").len(), 0);
+    let file = format!("/v1/files/{}", id(&secret));
+    assert_eq!(t.bo.get(&file).await.refused(404), "file_not_found");
+    let own = kept(&t.bo, "own.md", b"x").await;
+    let denied = t.bo.post(&files, json!({"file_id": id(&own)})).await;
+    assert_eq!(denied.refused(404), "vector_store_not_found");
+}
+
+#[tokio::test]
+async fn readers_of_a_vector_store_learn_that_its_file_was_read() {
+    let t = team().await;
+    let store = json!({"name": "Rules"});
+    let store = id(&t.ada.post("/v1/vector_stores", store).await.is(200));
+    let file = kept(&t.ada, "Rules.md", b"Dogs are welcome").await;
+    let files = format!("/v1/vector_stores/{store}/files");
+    let form = json!({"file_id": id(&file)});
+    t.ada.post(&files, form).await.is(200);
+    completed(&t.ada, &store).await;
+    let mut bo = t.bo.socket().await;
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let again: Result<(), DbError> = t
+        .app
+        .db()
+        .write(workspace.0, async |c: &mut Conn| {
+            c.q("update documents set state = 'waiting', claimed_until = null, attempt = 0")
+                .run()
+                .await?;
+            Ok(())
+        })
+        .await;
+    again.unwrap();
+    let event = bo.of("file.updated").await;
+    assert_eq!(event["data"]["file"]["id"], file["id"]);
+    assert_eq!(event["data"]["file"]["document"]["state"], "ready");
+}
+
+#[tokio::test]
+async fn bad_requests_change_no_vector_store() {
+    let t = team().await;
+    let create = async |form: Value| t.ada.post("/v1/vector_stores", form).await;
+    let store = id(&create(json!({"handle": "zoo"})).await.is(200));
+    assert_eq!(
+        create(json!({"handle": "zoo"})).await.refused(409),
+        "handle_taken"
+    );
+    let like_an_id = store.trim_start_matches("vs_");
+    for form in [
+        json!({"handle": like_an_id}),
+        json!({"handle": "Zoo"}),
+        json!({"name": "x".repeat(81)}),
+        json!({"metadata": {"k": "v".repeat(513)}}),
+        json!({"expires_after": {"anchor": "last_active_at", "days": 0}}),
+        json!({"trusted_reads": true}),
+    ] {
+        assert_eq!(create(form.clone()).await.status, 422, "{form}");
+    }
+    let denied =
+        t.bo.post("/v1/vector_stores", json!({"editors": "admins"}))
+            .await;
+    assert_eq!(denied.refused(403), "not_editor");
+    let files = format!("/v1/vector_stores/{store}/files");
+    let theirs = kept(&t.bo, "theirs.md", b"x").await;
+    let denied = t.ada.post(&files, json!({"file_id": id(&theirs)})).await;
+    assert_eq!(denied.refused(404), "file_not_found");
+    let absent = t
+        .ada
+        .post(&files, json!({"file_id": unknown_id("file")}))
+        .await;
+    assert_eq!(absent.refused(404), "file_not_found");
+    assert_eq!(list(&t.ada.get(&files).await.ok(), "/data").len(), 0);
+    for form in [
+        json!({"query": ""}),
+        json!({"query": "x", "max_num_results": 51}),
+        json!({"query": "x", "ranking_options": {"score_threshold": 2}}),
+    ] {
+        let path = format!("/v1/vector_stores/{store}/search");
+        assert_eq!(t.ada.post(&path, form.clone()).await.status, 400, "{form}");
+    }
+    let filters = json!({"query": "x", "filters": {"type": "like"}});
+    let path = format!("/v1/vector_stores/{store}/search");
+    assert_eq!(t.ada.post(&path, filters).await.status, 422);
+    let locked = json!({"editors": "admins"});
+    t.ada
+        .patch(&format!("/v1/vector_stores/{store}"), locked)
+        .await
+        .is(200);
+    let own = kept(&t.bo, "own.md", b"x").await;
+    let denied = t.bo.post(&files, json!({"file_id": id(&own)})).await;
+    assert_eq!(denied.refused(403), "not_editor");
+}
+
+#[tokio::test]
+async fn a_batch_counts_its_files() {
+    let t = team().await;
+    let store = id(&t
+        .ada
+        .post("/v1/vector_stores", json!({"name": "Batch"}))
+        .await
+        .is(200));
+    let good = kept(&t.ada, "good.md", b"# Good").await;
+    let scan = kept(&t.ada, "old.rtf", b"{\\rtf1 x}").await;
+    let batches = format!("/v1/vector_stores/{store}/file_batches");
+    let form = json!({"file_ids": [id(&good), id(&scan)]});
+    let batch = t.ada.post(&batches, form).await.is(200);
+    assert_eq!(batch["object"], "vector_store.files_batch");
+    completed(&t.ada, &store).await;
+    let path = format!("{batches}/{}", id(&batch));
+    let done = t.ada.get(&path).await.ok();
+    assert_eq!(done["status"], "completed");
+    assert_eq!(
+        done["file_counts"],
+        json!({"in_progress": 0, "completed": 1, "failed": 1, "cancelled": 0, "total": 2})
+    );
+    let files = t.ada.get(&format!("{path}/files?filter=failed")).await.ok();
+    let failed = &list(&files, "/data")[0];
+    assert_eq!(text(failed, "/last_error/code"), "unsupported_file");
+    let same = t.ada.act(&format!("{path}/cancel")).await.is(200);
+    assert_eq!(same["status"], "completed");
+    let absent = t
+        .ada
+        .get(&format!("{batches}/{}", unknown_id("vsfb")))
+        .await;
+    assert_eq!(absent.refused(404), "batch_not_found");
+    for form in [
+        json!({}),
+        json!({"file_ids": []}),
+        json!({"file_ids": [id(&good)], "files": []}),
+    ] {
+        assert_eq!(
+            t.ada.post(&batches, form.clone()).await.status,
+            422,
+            "{form}"
+        );
+    }
+}
