@@ -1,58 +1,204 @@
-//! Text files of the trigger message that are included in the prompt.
+//! Files of the trigger message whose text is included in the prompt.
+
+use std::time::Duration;
 
 use futures::StreamExt;
 
 use super::prompt::TextFile;
 use crate::{
-    db::{Conn, DbError},
-    files::{self, Attachment, Blobs},
+    chat::search::passages::{
+        self,
+        find::{PassageFilter, PassageReader},
+    },
+    db::{Conn, Db, DbError},
+    files::{
+        self, Attachment, Blobs,
+        documents::{self, DocumentPart, DocumentRow, DocumentState},
+    },
+    ids::MessageId,
     storage::Blob,
 };
 
-/// Maximum total size in bytes of the text files in one prompt.
+/// Maximum total size in bytes of the files in one prompt.
 pub const TEXT_BYTES_MAX: i64 = 32 * 1024;
+/// Maximum size in bytes of the first part of a document that does not fit.
+const FIRST_PART_BYTES_MAX: usize = 6 * 1024;
+/// Maximum number of passages of a document that does not fit.
+const PASSAGES_MAX: usize = 5;
+/// Maximum number of parts of a document that is included as a whole.
+const PARTS_MAX: i64 = 500;
+/// Time for which a reply waits for files that have not been read yet.
+const READ_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A text file that is small enough to be included.
+/// A file whose text is included.
 #[derive(Debug, Clone)]
 pub struct ReadableFile {
     /// Position among the attachments, starting at 0.
     position: usize,
-    blob: Blob,
-    size_bytes: u64,
+    text: Readable,
 }
 
-/// Selects text files that fit into `TEXT_BYTES_MAX` together, in the order of the attachments. A file that does not fit is skipped.
+#[derive(Debug, Clone)]
+enum Readable {
+    /// A text file that is small enough.
+    Bytes { blob: Blob, size_bytes: u64 },
+    /// Text of a document: all of it, or its beginning and a note about the rest.
+    Document { text: String, note: Option<String> },
+}
+
+/// Selects files that fit into `TEXT_BYTES_MAX` together, in the order of the attachments. Of a document that does not fit, only the
+/// first part is included. A text file that does not fit is treated like a document.
 pub async fn readable(
     c: &mut Conn,
+    of: &FileQuestion<'_>,
     attachments: &[Attachment],
 ) -> Result<Vec<ReadableFile>, DbError> {
     let mut room = TEXT_BYTES_MAX;
     let mut all = Vec::new();
     for (position, file) in attachments.iter().enumerate() {
-        if !file.is_text() || file.size_bytes > room {
-            continue;
-        }
         let Some(stored) = files::find(c, file.id).await? else {
             continue;
         };
-        room -= file.size_bytes;
-        all.push(ReadableFile {
-            position,
-            blob: stored.blob,
-            size_bytes: u64::try_from(file.size_bytes).unwrap_or_default(),
-        });
+        let text = if file.is_text() && file.size_bytes <= room {
+            room -= file.size_bytes;
+            Readable::Bytes {
+                blob: stored.blob,
+                size_bytes: u64::try_from(file.size_bytes).unwrap_or_default(),
+            }
+        } else {
+            let row = documents::find_document(c, &stored.blob.hash).await?;
+            let Some(row) = row.filter(DocumentRow::has_text) else {
+                continue;
+            };
+            let Some((text, note)) = document_text(c, of, file, &row, room).await? else {
+                continue;
+            };
+            room -= i64::try_from(text.len()).unwrap_or(room);
+            Readable::Document { text, note }
+        };
+        all.push(ReadableFile { position, text });
     }
     Ok(all)
+}
+
+/// The question whose files are read, and its reader.
+#[derive(Debug, Clone, Copy)]
+pub struct FileQuestion<'a> {
+    pub reader: PassageReader,
+    pub question: &'a str,
+}
+
+/// The text of a document, or its first part, the passages that match the question, and a note; `None` if there is no room even for
+/// these.
+async fn document_text(
+    c: &mut Conn,
+    of: &FileQuestion<'_>,
+    file: &Attachment,
+    row: &DocumentRow,
+    room: i64,
+) -> Result<Option<(String, Option<String>)>, DbError> {
+    if row.chars <= room && row.parts <= PARTS_MAX {
+        let parts = documents::list_parts(c, &row.hash, 0, PARTS_MAX).await?;
+        let parts: Vec<String> = parts.iter().filter_map(part_text).collect();
+        let text = parts.join("\n\n");
+        if i64::try_from(text.len()).is_ok_and(|len| len <= room) {
+            return Ok(Some((text, unread_note(row))));
+        }
+    }
+    let Some(first) = documents::find_part(c, &row.hash, 1).await? else {
+        return Ok(None);
+    };
+    let mut text = part_text(&first).unwrap_or_default();
+    let room_bytes = usize::try_from(room).unwrap_or(0);
+    let room = room_bytes.min(FIRST_PART_BYTES_MAX);
+    let is_cut = text.len() > room;
+    text.truncate(text.floor_char_boundary(room));
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let filter = PassageFilter {
+        file: Some(file.id),
+        ..PassageFilter::default()
+    };
+    let found = passages::find::find_any(c, of.reader, filter, of.question, PASSAGES_MAX).await?;
+    let mut count = 0;
+    for passage in found
+        .iter()
+        .filter(|passage| passage.part != first.n || is_cut)
+    {
+        let next = format!("\n\n[{}]\n{}", passage.label, passage.text);
+        if text.len() + next.len() > room_bytes {
+            break;
+        }
+        text.push_str(&next);
+        count += 1;
+    }
+    let beginning = if is_cut {
+        "the beginning of part 1"
+    } else {
+        "part 1"
+    };
+    let passages = match count {
+        0 => String::new(),
+        1 => " and 1 passage".to_owned(),
+        count => format!(" and {count} passages"),
+    };
+    let note = format!(
+        "({beginning}{passages} of {} parts; search_files finds more)",
+        row.parts
+    );
+    Ok(Some((text, Some(note))))
+}
+
+/// Text of a part below its name; `None` if it has no text.
+fn part_text(part: &DocumentPart) -> Option<String> {
+    let text = part.text.trim_end();
+    match (text.is_empty(), part.label.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(text.to_owned()),
+        (false, false) => Some(format!("[{}]\n{text}", part.label)),
+    }
+}
+
+/// A note that some parts could not be read.
+fn unread_note(row: &DocumentRow) -> Option<String> {
+    let unread = row.unread_parts();
+    (row.state == DocumentState::Partial).then(|| match unread.as_slice() {
+        [] => "(the rest of the file could not be read)".to_owned(),
+        numbers => {
+            let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
+            format!("(parts {} could not be read)", numbers.join(", "))
+        }
+    })
+}
+
+/// Waits until the files of a message have been read, or for a limited time.
+pub async fn wait_for_texts(db: &Db, message: MessageId) -> Result<(), DbError> {
+    let until = tokio::time::Instant::now() + READ_WITHIN;
+    while documents::is_any_waiting(&mut db.read().await?, message).await?
+        && tokio::time::Instant::now() < until
+    {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
 }
 
 /// Reads the files. Files that cannot be read are left out, and the prompt then lists them as unreadable.
 pub async fn texts(blobs: &Blobs, readable: &[ReadableFile]) -> Vec<TextFile> {
     let mut all = Vec::with_capacity(readable.len());
     for file in readable {
-        if let Some(text) = text(blobs, file).await {
+        let read = match &file.text {
+            Readable::Bytes { blob, size_bytes } => text(blobs, blob, *size_bytes)
+                .await
+                .map(|text| (text, None)),
+            Readable::Document { text, note } => Some((text.clone(), note.clone())),
+        };
+        if let Some((text, note)) = read {
             all.push(TextFile {
                 position: file.position,
                 text,
+                note,
             });
         } else {
             tracing::warn!("an attached text file could not be read for a prompt");
@@ -61,8 +207,8 @@ pub async fn texts(blobs: &Blobs, readable: &[ReadableFile]) -> Vec<TextFile> {
     all
 }
 
-async fn text(blobs: &Blobs, file: &ReadableFile) -> Option<String> {
-    let mut stream = blobs.read(&file.blob, 0, file.size_bytes).await.ok()?;
+async fn text(blobs: &Blobs, blob: &Blob, size_bytes: u64) -> Option<String> {
+    let mut stream = blobs.read(blob, 0, size_bytes).await.ok()?;
     let mut bytes = Vec::new();
     while let Some(piece) = stream.next().await {
         bytes.extend_from_slice(&piece.ok()?);

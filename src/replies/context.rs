@@ -16,7 +16,7 @@ use crate::{
         collaboration::{Turn, find_collaboration},
         forks::ForkContext,
         messages::{AuthorKind, MessageMetadata},
-        search::{any::OldMatch, highlight, shared::Readers},
+        search::{any::OldMatch, highlight, passages::find::PassageReader, shared::Readers},
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
@@ -29,7 +29,7 @@ use crate::{
     realtime::hub::Conversation,
     replies::{
         adaptation::{note::Adapting, state::StateKey, switches},
-        attached::{self, ReadableFile},
+        attached::{self, FileQuestion, ReadableFile},
         authored::{self, AuthoredTexts},
         compaction::{
             profile::{CompactionSettings, Strategy, StrategyPlace, mode_of},
@@ -725,7 +725,15 @@ async fn load_before(
     let old = old_messages(c, conversation, found, &trigger.content, &shown).await?;
     let old_messages = with_next(c, conversation, old, trigger.seq, &shown).await?;
     let around = Surroundings::load(c, of, agent, &trigger).await?;
-    let readable = attached::readable(c, &trigger.attachments.0).await?;
+    let asked = FileQuestion {
+        reader: PassageReader {
+            workspace: of.workspace,
+            user: of.requester.0,
+            shared_in: None,
+        },
+        question: &trigger.content,
+    };
+    let readable = attached::readable(c, &asked, &trigger.attachments.0).await?;
     let left_out = sent.older();
     let (trigger_seq, api_key) = (trigger.seq, trigger.metadata.0.api_key_id);
     let typed = trigger.typed();

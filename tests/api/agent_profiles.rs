@@ -1583,6 +1583,7 @@ async fn tools_that_replies_cannot_use_are_stored_with_the_reason() {
         "read_thread",
         "search_decisions",
         "list_action_items",
+        "search_files",
         "read_file",
         "remember",
         "delegate",

@@ -60,6 +60,7 @@ async fn an_agent_searches_and_uses_the_result() {
         "read_thread",
         "search_decisions",
         "list_action_items",
+        "search_files",
         "read_file",
         "remember",
     ];

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use crate::{
     documents::{pdf, read},
     support::{
-        MULTIPART, Person, Reply, id, list, multipart, number, team, text, unknown_id, within,
+        Answer, MULTIPART, Person, Reply, id, list, multipart, number, team, text, unknown_id,
+        within,
     },
+    tools_loop::reader,
 };
 
 /// Uploads a file with a purpose, as the clients of the `OpenAI` API do.
@@ -283,6 +285,51 @@ async fn readers_of_a_vector_store_learn_that_its_file_was_read() {
     let event = bo.of("file.updated").await;
     assert_eq!(event["data"]["file"]["id"], file["id"]);
     assert_eq!(event["data"]["file"]["document"]["state"], "ready");
+}
+
+#[tokio::test]
+async fn texts_of_a_vector_store_taint_unless_admins_trust_it_and_are_forgotten_with_the_file() {
+    let t = team().await;
+    reader(&t.ada, "sage", json!({})).await;
+    let form = json!({"handle": "rules", "editors": "admins"});
+    let store = id(&t.ada.post("/v1/vector_stores", form).await.is(200));
+    let file = kept(&t.ada, "Rules.md", b"Dogs are welcome in the quokka office").await;
+    let files = format!("/v1/vector_stores/{store}/files");
+    let form = json!({"file_id": id(&file)});
+    t.ada.post(&files, form).await.is(200);
+    completed(&t.ada, &store).await;
+    let taints = "select count(*) from task_taints where kind = 'file'".to_owned();
+    for (trusts, expected) in [(false, 1), (true, 1)] {
+        let patch = json!({"trusted_reads": trusts});
+        let path = format!("/v1/vector_stores/{store}");
+        t.ada.patch(&path, patch).await.is(200);
+        let arguments = json!({"query": "dogs", "collection": "vs_rules"});
+        let answers = [
+            Answer::calls("", &[("search_files", arguments)]),
+            Answer::text("Yes."),
+        ];
+        t.model().script("sage", answers);
+        let thread = t.ada.thread(&t.general, "Root").await;
+        let task = t.ada.ask(&thread, "@sage dogs?").await;
+        t.ada.completed(&task).await;
+        let counted = t.app.place.numbers(std::slice::from_ref(&taints)).await;
+        assert_eq!(counted, [expected], "{trusts}");
+    }
+    let requests = t.model().asked("sage", 4).await;
+    let result = requests[1].results().concat();
+    assert!(
+        result.contains("Dogs are welcome in the quokka office"),
+        "{result}"
+    );
+    let quoted = async || {
+        let texts = t.app.place.every_text().await.into_iter();
+        let mut texts = texts.filter(|(column, _)| column.starts_with("context_texts"));
+        texts.any(|(_, text)| text.contains("quokka"))
+    };
+    assert!(quoted().await);
+    let deleted = t.ada.delete(&format!("/v1/files/{}", id(&file))).await;
+    assert_eq!(deleted.status, 204);
+    assert!(!quoted().await);
 }
 
 #[tokio::test]

@@ -56,6 +56,12 @@ impl Handler for ReplyHandler {
 impl ReplyHandler {
     async fn reply(&self, task: Task, lease: Lease, stop: CancellationToken) -> Result<(), Abort> {
         let is_offline = self.provider.is_offline();
+        if let Some(message) = task.trigger_message_id {
+            tokio::select! {
+                read = attached::wait_for_texts(&self.db, message) => read?,
+                () = stop.cancelled() => return Err(Abort::Stopped),
+            }
+        }
         let beginning = self.read_beginning(task.clone(), lease, is_offline);
         let beginning = beginning.await?;
         if !beginning.can_go_on {

@@ -5,6 +5,7 @@ pub mod done;
 pub mod files;
 mod options;
 mod outcomes;
+mod passages;
 pub mod places;
 mod search;
 mod threads;
@@ -35,6 +36,7 @@ text_enum! {
         ReadThread = "read_thread",
         SearchDecisions = "search_decisions",
         ListActionItems = "list_action_items",
+        SearchFiles = "search_files",
         ReadFile = "read_file",
     }
 }
@@ -49,9 +51,10 @@ pub struct BuiltIns {
 impl BuiltIn {
     fn action(self) -> ActionName {
         match self {
-            Self::SearchMessages | Self::SearchDecisions | Self::ListActionItems => {
-                ActionName::Search
-            }
+            Self::SearchMessages
+            | Self::SearchDecisions
+            | Self::ListActionItems
+            | Self::SearchFiles => ActionName::Search,
             Self::ReadThread | Self::ReadFile => ActionName::Read,
         }
     }
@@ -62,6 +65,7 @@ impl BuiltIn {
             Self::ReadThread => "Read a thread",
             Self::SearchDecisions => "Search decisions",
             Self::ListActionItems => "List action items",
+            Self::SearchFiles => "Search files",
             Self::ReadFile => "Read a file",
         }
     }
@@ -76,7 +80,12 @@ impl BuiltIn {
             }
             Self::SearchDecisions => "Search published results of discussions, newest first.",
             Self::ListActionItems => "List action items of published results, newest first.",
-            Self::ReadFile => "Read a text file, 32 KiB at a time.",
+            Self::SearchFiles => {
+                "Search the text of files: PDF, Office documents, pages, mails, code. Each hit has the handle of its file, such as [F1]."
+            }
+            Self::ReadFile => {
+                "Read a file: text 32 KiB at a time, documents part by part (page, slide, sheet, section)."
+            }
         }
     }
 
@@ -118,9 +127,20 @@ impl BuiltIn {
                 }),
                 json!([]),
             ),
+            Self::SearchFiles => (
+                json!({
+                    "query": text("Words to search for."),
+                    "collection": text("ID of a vector store, or vs_HANDLE."),
+                    "channel": text("Name or ID."),
+                    "file": text("Handle such as F1, or an ID."),
+                    "limit": number(20),
+                }),
+                json!(["query"]),
+            ),
             Self::ReadFile => (
                 json!({
                     "file": text("Handle such as F1, or an ID."),
+                    "part": {"type": "integer", "minimum": 1},
                     "offset": {"type": "integer", "minimum": 0, "description": "Position in bytes."},
                 }),
                 json!(["file"]),
@@ -169,6 +189,9 @@ impl BuiltIns {
             }
             BuiltIn::ListActionItems => {
                 outcomes::items(&mut c, task, &rights, &options, arguments).await
+            }
+            BuiltIn::SearchFiles => {
+                passages::search(&mut c, task, &rights, &options, arguments).await
             }
             BuiltIn::ReadFile => {
                 let file = files::find(&mut c, task, &rights, &options, arguments).await?;

@@ -57,6 +57,11 @@ impl Options {
         channels.is_none_or(|channels| channels.contains(&channel))
     }
 
+    /// Checks whether the tool is not restricted to some channels.
+    pub(super) fn permits_all(&self) -> bool {
+        self.channels.is_none()
+    }
+
     /// Channels that a call searches; `None` for all.
     ///
     /// # Errors

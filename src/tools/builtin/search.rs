@@ -140,7 +140,7 @@ fn show_neighbor(output: &mut ToolOutput, side: &str, message: &TaskMessage, hit
 }
 
 /// Marks each line of a text as quoted, so that no line of a message looks like the line above another one.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("> {}", text.replace('\n', "\n> "))
 }
 

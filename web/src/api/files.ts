@@ -28,7 +28,7 @@ export class FilesApi {
   constructor(transport: Transport) {
     this.#transport = transport;
   }
-  metadata(id: string): Promise<Attachment> {
+  metadata(id: string): Promise<S['FileWithText']> {
     const { http, take } = this.#transport;
     return take(http.GET('/v1/files/{id}/metadata', at({ id })));
   }

@@ -145,6 +145,7 @@ const BUILT_IN: Record<string, [doing: string, done: string]> = {
   read_thread: ['Reading a thread', 'Read a thread'],
   search_decisions: ['Searching decisions', 'Searched decisions'],
   list_action_items: ['Listing action items', 'Listed action items'],
+  search_files: ['Searching files', 'Searched files'],
   read_file: ['Reading a file', 'Read a file'],
   web_fetch: ['Reading a web page', 'Read a web page'],
   run_code: ['Running code', 'Ran code'],

@@ -1,0 +1,137 @@
+//! `search_files`.
+
+use serde_json::{Map, Value};
+
+use super::{files, options::Options, places, search::quoted};
+use crate::{
+    agents::derived::SourceId,
+    chat::search::passages::{
+        self,
+        find::{FoundText, PassageFilter, PassageReader},
+    },
+    collections::{self, StoreReader, StoreRef},
+    db::Conn,
+    ids::UserId,
+    tasks::actions::{ActionSource, TaintKind},
+    tool_fault::{ToolErrorCode, ToolFault},
+    tools::{
+        arguments::Arguments,
+        output::{Handled, ToolOutput, one_line},
+        rights::Rights,
+        runner::{CallError, ToolTask},
+    },
+};
+
+/// Maximum length of a query in characters.
+const QUERY_CHARS_MAX: usize = 500;
+/// Maximum number of hits of which those in permitted channels are selected.
+const FOUND_MAX: usize = 100;
+
+/// # Errors
+/// `bad_arguments`, `not_found` for an unknown channel or file.
+pub(super) async fn search(
+    c: &mut Conn,
+    of: &ToolTask,
+    rights: &Rights,
+    options: &Options,
+    arguments: &Map<String, Value>,
+) -> Result<ToolOutput, CallError> {
+    let arguments = Arguments::of(
+        arguments,
+        &["query", "collection", "channel", "file", "limit"],
+    )?;
+    let query = arguments.required("query")?;
+    if query.chars().count() > QUERY_CHARS_MAX {
+        let text = format!("`query` has more than {QUERY_CHARS_MAX} characters");
+        return Err(ToolFault::new(ToolErrorCode::BadArguments, text).into());
+    }
+    let limit = usize::try_from(options.limit(&arguments)?).unwrap_or(1);
+    let channels = options.channels(c, of, rights, &arguments).await?;
+    let file = match arguments.text("file")? {
+        Some(named) => Some(files::find_id(c, of, named).await?),
+        None => None,
+    };
+    let store = match arguments.text("collection")? {
+        Some(named) => {
+            let reader = StoreReader {
+                workspace: of.workspace,
+                user: rights.requester,
+                shared_in: rights.shared_in,
+            };
+            let missing = || places::missing("no such collection");
+            let named = StoreRef::parse(named).ok_or_else(missing)?;
+            Some(
+                collections::find_for(c, reader, &named)
+                    .await?
+                    .ok_or_else(missing)?,
+            )
+        }
+        None => None,
+    };
+    let reader = PassageReader {
+        workspace: of.workspace,
+        user: rights.requester.0,
+        shared_in: rights.shared_in,
+    };
+    let filter = PassageFilter {
+        channel: match channels.as_deref() {
+            Some([channel]) => Some(*channel),
+            _ => None,
+        },
+        file,
+        store,
+    };
+    let mut found = passages::find::find_any(c, reader, filter, query, FOUND_MAX).await?;
+    found.retain(|passage| {
+        let is_permitted = match passage.channel {
+            Some(channel) => options.permit(channel),
+            None => options.permits_all(),
+        };
+        is_permitted && passage.score >= options.score_share
+    });
+    found.truncate(limit);
+    Ok(show(&found))
+}
+
+/// Formats hits, separated by blank lines:
+///
+/// ```text
+/// [F1] Handbook.pdf, page 12 (part 12):
+/// > The text of the passage.
+/// ```
+fn show(found: &[FoundText]) -> ToolOutput {
+    let mut output = ToolOutput {
+        count: Some(found.len()),
+        ..ToolOutput::default()
+    };
+    if found.is_empty() {
+        output.own("No passages found.");
+    }
+    for (n, passage) in found.iter().enumerate() {
+        if n > 0 {
+            output.own("\n\n");
+        }
+        output.own("[");
+        output.handle(Handled::File(passage.file));
+        output.own("] ");
+        output.data(one_line(&passage.name));
+        if passage.label != passage.name {
+            output.own(", ");
+            output.data(one_line(&passage.label));
+        }
+        output.own(format!(" (part {}):\n", passage.part));
+        let header = passage.header.as_deref().unwrap_or_default();
+        let text = format!("{header}\n{}", passage.text);
+        output.data(quoted(text.trim_start()));
+        output.messages.extend(passage.message);
+        output.cites.extend([
+            SourceId::User(UserId(passage.created_by)),
+            SourceId::File(passage.file),
+        ]);
+        let source = ActionSource::new(TaintKind::File, passage.file.0, passage.name.clone());
+        if !passage.is_trusted && !output.taints.contains(&source) {
+            output.taints.push(source);
+        }
+    }
+    output
+}

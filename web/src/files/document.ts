@@ -1,0 +1,41 @@
+import type { components } from '../api/schema';
+
+export type ReadDocument = components['schemas']['DocumentStatus'];
+
+/** Unit of the parts of a file, by its content type. */
+function unitOf(type: string): string | null {
+  if (type === 'application/pdf') return 'page';
+  if (/presentation/.test(type)) return 'slide';
+  return /spreadsheet|excel/.test(type) ? 'sheet' : null;
+}
+
+const FAILED: Record<NonNullable<ReadDocument['reason']>, string> = {
+  scanned: 'A scan: agents cannot read it. Run ocrmypdf on it and attach the result.',
+  encrypted: 'Locked with a password',
+  damaged: 'Damaged: agents cannot read it',
+  too_large: 'Too large for agents to read',
+  too_slow: 'Agents cannot read it, because it took too long',
+  no_text_map: 'Agents cannot read its characters',
+  old_format: 'Save it in a current format, so that agents can read it',
+};
+
+/** What agents can read of an attached file. */
+export function documentText(document: ReadDocument, type: string): string {
+  const unit = unitOf(type);
+  const count = unit ? ` (${document.parts} ${unit}${document.parts === 1 ? '' : 's'})` : '';
+  switch (document.state) {
+    case 'waiting':
+      return 'Reading…';
+    case 'ready':
+      return `Agents can read it${count}`;
+    case 'partial':
+      return document.reason === 'scanned'
+        ? 'Agents can read it, except for pages that are pictures'
+        : `Agents can read a part of it${count}`;
+    case 'failed':
+      return document.reason ? FAILED[document.reason] : 'Agents cannot read it';
+    case 'none':
+    case 'off':
+      return 'Agents see only the name (not readable)';
+  }
+}
