@@ -135,13 +135,12 @@ async fn search(
     let composed = apart(turn, move || answer.compose(&excerpts)).await;
     let source = |source: Source| {
         let excerpt = found.get(source.place)?;
-        Some(MessageSource {
-            n: 0,
-            message_id: excerpt.messages.get(source.line)?.message_id,
-            thread_id: excerpt.thread_id,
-            fork_id: excerpt.fork_id,
-            channel_id: excerpt.channel_id,
-        })
+        Some(MessageSource::of(
+            excerpt.messages.get(source.line)?.message_id,
+            excerpt.thread_id,
+            excerpt.fork_id,
+            excerpt.channel_id,
+        ))
     };
     Ok(composed.map_or_else(unreadable, |composed| reply(composed, source)))
 }
@@ -304,13 +303,12 @@ fn read(task: &Task, loaded: &Loaded, newest: Vec<HistoryMessage>) -> Reading {
         let author = person_of(&mut material, &name, handle);
         add(&mut material, author, &message.content, message.posted_at);
         if let Some(target) = task.target() {
-            sources.push(MessageSource {
-                n: 0,
-                message_id: message.message_id,
-                thread_id: target.thread,
+            sources.push(MessageSource::of(
+                message.message_id,
+                target.thread,
                 fork_id,
-                channel_id: target.channel,
-            });
+                target.channel,
+            ));
         }
     }
     Reading {

@@ -76,13 +76,7 @@ mod tests {
     #[test]
     fn an_annotation_counts_characters_and_links_to_the_message() {
         let text = "Über alles. Am Montag.";
-        let source = MessageSource {
-            n: 0,
-            message_id: MessageId::new(),
-            thread_id: ThreadId::new(),
-            fork_id: None,
-            channel_id: ChannelId::new(),
-        };
+        let source = MessageSource::of(MessageId::new(), ThreadId::new(), None, ChannelId::new());
         let mut citation = Citation {
             range: 13..text.len(),
             message: source.clone(),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
+    documents::{pdf, read},
     support::{Answer, Gate, Team, id, list, team, text},
     tools_loop::{actions, reader},
 };
@@ -178,6 +179,27 @@ async fn a_file_supports_what_it_contains() {
             json!(1)
         )
     );
+}
+
+#[tokio::test]
+async fn a_document_is_cited_with_its_page() {
+    let t = team().await;
+    reader(&t.ada, "sage", json!({})).await;
+    let pages = ["The zoo opens in May", "The lemur house opens on 12 June"];
+    let file = t.bo.upload("Zoo.pdf", &pdf(&pages)).await;
+    read(&t.bo, &file).await;
+    let form = json!({"content": "The plan for the zoo", "attachments": [id(&file)]});
+    let path = format!("/v1/channels/{}/threads", t.general);
+    let posted = t.bo.post(&path, form).await.is(201);
+    let answer = "The lemur house opens on 12 June [F1]. The zoo opens in May [F1]. The tapir house opens on 13 June [F1].";
+    let reply = answered(&t, &t.general, "zoo", answer).await;
+    let shown = "The lemur house opens on 12 June [1]. The zoo opens in May [2]. The tapir house opens on 13 June.";
+    assert_eq!(cited(&reply), (shown.to_owned(), 2, json!(1)));
+    let sources = &reply["metadata"]["sources"];
+    let source = json!({"n": 1, "message_id": posted["message"]["id"], "thread_id": posted["thread"]["id"],
+        "fork_id": null, "channel_id": t.general, "file_id": file["id"], "part": 2, "label": "page 2", "from": 0, "to": 32});
+    assert_eq!(sources[0], source);
+    assert_eq!(sources[1]["label"], "page 1");
 }
 
 #[tokio::test]

@@ -9,7 +9,10 @@ use crate::{
     chat::{ChatError, emoji},
     db::{Conn, DbError, Json, dialect::hexadecimal_ids},
     files::{Attachment, File},
-    ids::{AgentId, BotId, ChannelId, ForkId, ImportId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{
+        AgentId, BotId, ChannelId, FileId, ForkId, ImportId, MessageId, ThreadId, UserId,
+        WorkspaceId,
+    },
     realtime::hub::Conversation,
     sql_with_ids,
     text_enum::text_enum,
@@ -158,7 +161,7 @@ pub(in crate::chat) fn joined(stored: Vec<Reaction>) -> Vec<Reaction> {
     joined
 }
 
-/// A message that a reply cites as `[n]`.
+/// A message that a reply cites as `[n]`, or a passage of one of its files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MessageSource {
     pub n: usize,
@@ -166,6 +169,48 @@ pub struct MessageSource {
     pub thread_id: ThreadId,
     pub fork_id: Option<ForkId>,
     pub channel_id: ChannelId,
+    /// The cited file of the message; absent if the message itself is cited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub file_id: Option<FileId>,
+    /// Number of the part of the file, such as the page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub part: Option<i64>,
+    /// Name of the part, such as `page 12`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub label: Option<String>,
+    /// Position of the passage in the text of the part, in UTF-16 code units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub from: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub to: Option<i64>,
+}
+
+impl MessageSource {
+    /// A message without its number.
+    pub fn of(
+        message: MessageId,
+        thread: ThreadId,
+        fork: Option<ForkId>,
+        channel: ChannelId,
+    ) -> Self {
+        Self {
+            n: 0,
+            message_id: message,
+            thread_id: thread,
+            fork_id: fork,
+            channel_id: channel,
+            file_id: None,
+            part: None,
+            label: None,
+            from: None,
+            to: None,
+        }
+    }
 }
 
 /// Machine-readable data about a message.

@@ -6,7 +6,7 @@ use openvibe_extract::{keywords, sentence_ranges};
 use pulldown_cmark::{Event, LinkType, Parser, Tag, TagEnd};
 use regex::Regex;
 
-use crate::{chat::reading::MARKDOWN, ids::MessageId};
+use crate::chat::reading::MARKDOWN;
 
 /// Maximum number of marks that are read; additional ones are removed.
 const MARKS_MAX: usize = 500;
@@ -57,13 +57,21 @@ pub(super) struct Marked {
 }
 
 /// A text with `[n]` in place of marks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Numbered {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Numbered<Place> {
     pub(super) text: String,
-    /// Cited messages; the message of `[n]` is at `n - 1`.
-    pub(super) messages: Vec<MessageId>,
+    /// Cited places; the place of `[n]` is at `n - 1`.
+    pub(super) cited: Vec<Place>,
     /// Number of removed citations.
     pub(super) removed: usize,
+}
+
+/// A text in which numbers were written or removed.
+#[derive(Debug, Default)]
+struct Written {
+    text: String,
+    /// Number of removed numbers that the model wrote.
+    removed: usize,
 }
 
 /// A line without its marks, and each mark's position in it.
@@ -287,22 +295,29 @@ impl Marked {
         sentences
     }
 
-    /// Replaces marks with numbers, in order of appearance. `source` returns the message that a handle cites in a sentence; citations
-    /// without a message are removed. A number that the model wrote is removed if it could be mistaken for a citation.
-    pub(super) fn numbered(&self, source: impl Fn(usize, &str) -> Option<MessageId>) -> Numbered {
-        let mut result = Numbered::default();
+    /// Replaces marks with numbers, in order of appearance. `source` returns the place that a handle cites in a sentence; citations
+    /// without a place are removed. A number that the model wrote is removed if it could be mistaken for a citation.
+    pub(super) fn numbered<Place: PartialEq>(
+        &self,
+        source: impl Fn(usize, &str) -> Option<Place>,
+    ) -> Numbered<Place> {
+        let mut result = Numbered {
+            text: String::new(),
+            cited: Vec::new(),
+            removed: 0,
+        };
         let mut cited: Vec<Vec<usize>> = Vec::new();
         for mark in &self.marks {
             let mut numbers = Vec::new();
             for handle in &mark.handles {
-                let Some(message) = source(mark.sentence, handle) else {
+                let Some(place) = source(mark.sentence, handle) else {
                     result.removed += 1;
                     continue;
                 };
-                let known = result.messages.iter().position(|known| *known == message);
+                let known = result.cited.iter().position(|known| *known == place);
                 let n = known.unwrap_or_else(|| {
-                    result.messages.push(message);
-                    result.messages.len() - 1
+                    result.cited.push(place);
+                    result.cited.len() - 1
                 });
                 if !numbers.contains(&(n + 1)) {
                     numbers.push(n + 1);
@@ -310,9 +325,9 @@ impl Marked {
             }
             cited.push(numbers);
         }
-        let mut written = self.written(&cited, result.messages.len(), false);
+        let mut written = self.written(&cited, result.cited.len(), false);
         if has_numbered_link(&written.text) {
-            written = self.written(&cited, result.messages.len(), true);
+            written = self.written(&cited, result.cited.len(), true);
         }
         result.text = written.text;
         result.removed += written.removed;
@@ -320,8 +335,8 @@ impl Marked {
     }
 
     /// Returns the text with these numbers in place of the marks. Bracketed numbers up to `count` that the model wrote are removed.
-    fn written(&self, cited: &[Vec<usize>], count: usize, is_escaped: bool) -> Numbered {
-        let mut result = Numbered::default();
+    fn written(&self, cited: &[Vec<usize>], count: usize, is_escaped: bool) -> Written {
+        let mut result = Written::default();
         let mut from = 0;
         for (mark, numbers) in self.marks.iter().zip(cited) {
             if mark.handles.is_empty() {
@@ -436,13 +451,14 @@ fn without_traces(text: &str, range: Range<usize>) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::MessageId;
 
     fn marked(text: &str) -> Marked {
         Marked::of(text.to_owned(), 64)
     }
 
     /// Numbers all handles that start with `S`.
-    fn numbered(text: &str) -> Numbered {
+    fn numbered(text: &str) -> Numbered<MessageId> {
         let messages: Vec<MessageId> = (0..10).map(|_| MessageId::new()).collect();
         marked(text).numbered(|_, handle| {
             let number: usize = handle.strip_prefix('S')?.parse().ok()?;
@@ -522,7 +538,7 @@ mod tests {
     fn marks_become_numbers_in_their_order() {
         let result = numbered("Pears [S4], plums [S2, S4] and figs ([S4]).");
         assert_eq!(result.text, "Pears [1], plums [2] [1] and figs ([1]).");
-        assert_eq!((result.messages.len(), result.removed), (2, 0));
+        assert_eq!((result.cited.len(), result.removed), (2, 0));
     }
 
     #[test]
@@ -571,7 +587,7 @@ mod tests {
             "[S1][F9]: https://example.com",
         ] {
             let result = numbered(text);
-            assert_eq!(result.messages.len(), 1, "{text}");
+            assert_eq!(result.cited.len(), 1, "{text}");
             assert!(!links_a_citation(&result.text), "{text}: {}", result.text);
         }
     }

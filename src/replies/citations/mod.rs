@@ -11,6 +11,7 @@ pub mod removed;
 
 use std::{
     borrow::Cow,
+    cmp::Reverse,
     collections::{BTreeSet, HashMap, HashSet},
 };
 
@@ -19,10 +20,16 @@ use openvibe_extract::{keywords, numbers, unknown_numbers};
 use crate::{
     chat::{
         messages::{MessageKind, MessageSource, ReplyText},
-        search::task::{self, TaskMessage},
+        search::{
+            passages::passages,
+            task::{self, TaskMessage},
+        },
     },
     db::{Conn, Db, DbError, dialect::hexadecimal_ids},
-    files::{self, Blobs, Stored},
+    files::{
+        self, Blobs, Stored,
+        documents::{self, DocumentPart, DocumentRow},
+    },
     ids::{FileId, ForkId, MessageId, UserId},
     sql_with_ids,
     tasks::slow,
@@ -38,6 +45,10 @@ const SUPPORT_PERCENT_MIN: usize = 30;
 const HANDLES_MAX: usize = 64;
 /// Maximum number of bytes read from all cited files together.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
+/// Number of parts of a file that are read at a time.
+const PARTS_AT_ONCE: i64 = 50;
+/// Maximum number of passages of a file that are compared with a sentence, those with most of its words first.
+const COMPARED_MAX: usize = 20;
 
 /// The final text of a reply, with its sources.
 #[derive(Debug, Clone)]
@@ -61,14 +72,48 @@ pub(super) struct Cited {
 struct Checked {
     task: ToolTask,
     marked: Marked,
-    /// Messages that support a sentence, by sentence position and handle.
-    supported: Vec<HashMap<String, MessageId>>,
+    /// Places that support a sentence, by sentence position and handle.
+    supported: Vec<HashMap<String, CitedPlace>>,
     places: HashMap<MessageId, MessageSource>,
+    files: HashMap<FileId, CitedFile>,
 }
 
-/// A cited message or file, prepared for the comparison with sentences.
-struct Source {
+/// What a number cites: a message, or a passage of one of its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CitedPlace {
     message: MessageId,
+    passage: Option<PassageAt>,
+}
+
+/// Position of a passage in `CitedFile::passages`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PassageAt {
+    file: FileId,
+    at: usize,
+}
+
+/// Text of a cited file.
+#[derive(Debug, Default)]
+struct CitedFile {
+    whole: String,
+    /// Empty if the text was not taken from the file yet.
+    passages: Vec<FilePassage>,
+}
+
+/// Part of a file's text, short enough to be cited.
+#[derive(Debug)]
+struct FilePassage {
+    part: i64,
+    label: String,
+    /// Position in the text of the part, in UTF-16 code units.
+    from: i64,
+    to: i64,
+    text: String,
+}
+
+/// A cited message, file, or passage, prepared for the comparison with sentences.
+struct Source {
+    place: CitedPlace,
     /// Content words of the text, of the author's name, and of the location.
     words: BTreeSet<String>,
     names: BTreeSet<String>,
@@ -138,7 +183,7 @@ impl Cited {
         if marked.is_empty() {
             return Self::ready(task.requester, text, Vec::new()).await;
         }
-        let files = found.read_files(blobs).await;
+        let files = found.read_files(db, blobs).await?;
         let places = found.places();
         let task = task.clone();
         let compared = slow::run(task.requester, move |_| {
@@ -148,6 +193,7 @@ impl Cited {
                 marked,
                 supported,
                 places,
+                files,
             };
             (checked.text(|_| true), checked)
         });
@@ -158,7 +204,7 @@ impl Cited {
             }),
             Err(e) => {
                 tracing::error!(error = %e, "the citations of a reply could not be checked");
-                let none = Marked::of(text.to_owned(), 0).numbered(|_, _| None);
+                let none = Marked::of(text.to_owned(), 0).numbered::<CitedPlace>(|_, _| None);
                 let whole = CitedText::of(&none.text, Vec::new(), none.removed);
                 Ok(Self {
                     whole,
@@ -198,17 +244,29 @@ impl Checked {
     fn text(&self, passes: impl Fn(MessageId) -> bool) -> CitedText {
         let numbered = self.marked.numbered(|sentence, handle| {
             let sources = self.supported.get(sentence)?;
-            let passes = sources.values().all(|id| passes(*id));
+            let passes = sources.values().all(|place| passes(place.message));
             sources.get(handle).copied().filter(|_| passes)
         });
-        let cited = numbered.messages.iter().enumerate();
-        let sources = cited.filter_map(|(at, message)| {
-            Some(MessageSource {
-                n: at + 1,
-                ..self.places.get(message)?.clone()
-            })
+        let cited = numbered.cited.iter().enumerate();
+        let sources = cited.filter_map(|(at, place)| {
+            let mut source = self.places.get(&place.message)?.clone();
+            source.n = at + 1;
+            if let Some((file, passage)) = self.passage(*place) {
+                source.file_id = Some(file);
+                source.part = Some(passage.part);
+                source.label = Some(passage.label.clone());
+                source.from = Some(passage.from);
+                source.to = Some(passage.to);
+            }
+            Some(source)
         });
         CitedText::of(&numbered.text, sources.collect(), numbered.removed)
+    }
+
+    /// The passage of a place, and its file.
+    fn passage(&self, place: CitedPlace) -> Option<(FileId, &FilePassage)> {
+        let PassageAt { file, at } = place.passage?;
+        Some((file, self.files.get(&file)?.passages.get(at)?))
     }
 }
 
@@ -265,37 +323,35 @@ impl Found {
         self.handles.iter().any(|(_, _, file)| file.is_some())
     }
 
-    /// Reads the texts of the files. The text is empty if the file is not text, or if the file's message cannot be read.
-    async fn read_files(&self, blobs: &Blobs) -> HashMap<FileId, String> {
+    /// Reads the texts of the files. The text is empty if the file has none, or if the file's message cannot be read.
+    async fn read_files(
+        &self,
+        db: &Db,
+        blobs: &Blobs,
+    ) -> Result<HashMap<FileId, CitedFile>, DbError> {
         let mut texts = HashMap::new();
         let mut left = FILE_BYTES_MAX;
         for (id, file) in &self.files {
             let is_readable = |id| self.messages.contains_key(&id);
-            let (mut text, mut next) = (String::new(), Some(0));
-            while let Some(offset) = next.filter(|_| file.message_id.is_some_and(is_readable)) {
-                let part = read_part(blobs, file, offset).await.ok();
-                let Some(part) = part.filter(|part| part.text.len() <= left) else {
-                    break;
-                };
-                left -= part.text.len();
-                text.push_str(&part.text);
-                next = part.next_offset();
-            }
+            let text = if file.message_id.is_some_and(is_readable) {
+                let document = read_document(&mut db.read().await?, file, &mut left).await?;
+                match document {
+                    Some(text) => text,
+                    None => read_bytes(blobs, file, &mut left).await,
+                }
+            } else {
+                CitedFile::default()
+            };
             texts.insert(*id, text);
         }
-        texts
+        Ok(texts)
     }
 
     fn places(&self) -> HashMap<MessageId, MessageSource> {
         let places = self.messages.iter().map(|(id, message)| {
             let is_fork = message.conversation_id != message.thread_id.0;
-            let place = MessageSource {
-                n: 0,
-                message_id: *id,
-                thread_id: message.thread_id,
-                fork_id: is_fork.then_some(ForkId(message.conversation_id)),
-                channel_id: message.channel_id,
-            };
+            let fork = is_fork.then_some(ForkId(message.conversation_id));
+            let place = MessageSource::of(*id, message.thread_id, fork, message.channel_id);
             (*id, place)
         });
         places.collect()
@@ -326,39 +382,158 @@ impl Found {
             &message.created_at.day().to_string(),
         ));
         Source {
-            message: message.id,
+            place: CitedPlace {
+                message: message.id,
+                passage: None,
+            },
             words: keywords(&text),
             names: keywords(&place),
             numbers,
         }
     }
 
-    /// Returns the messages that support each sentence, by handle.
+    /// Passages of a file as sources, in their order.
+    fn passages(message: &TaskMessage, file: &Stored, text: &CitedFile) -> Vec<Source> {
+        let place = format!(
+            "{} {}",
+            message.author_name.as_deref().unwrap_or_default(),
+            message.channel_name.as_deref().unwrap_or_default()
+        );
+        let names = keywords(&place);
+        let passages = text.passages.iter().enumerate();
+        let sources = passages.map(|(at, passage)| {
+            let text = format!("{}\n{}\n{}", file.about.name, passage.label, passage.text);
+            Source {
+                place: CitedPlace {
+                    message: message.id,
+                    passage: Some(PassageAt {
+                        file: file.about.id,
+                        at,
+                    }),
+                },
+                words: keywords(&text),
+                names: names.clone(),
+                numbers: numbers(&text),
+            }
+        });
+        sources.collect()
+    }
+
+    /// Returns the places that support each sentence, by handle: for a file, the passage that supports the sentence best, or the
+    /// message if only the file as a whole does.
     fn support(
         &self,
         marked: &Marked,
-        files: &HashMap<FileId, String>,
-    ) -> Vec<HashMap<String, MessageId>> {
-        let sources = self.handles.iter().filter_map(|(handle, message, file)| {
-            let message = self.messages.get(message)?;
-            let file = file.map(|id| files.get(&id).map_or("", String::as_str));
-            Some((handle.as_str(), self.source(message, file)))
-        });
-        let sources: HashMap<&str, Source> = sources.collect();
+        files: &HashMap<FileId, CitedFile>,
+    ) -> Vec<HashMap<String, CitedPlace>> {
+        let (mut sources, mut passages) = (HashMap::new(), HashMap::new());
+        for (handle, message, file) in &self.handles {
+            let Some(message) = self.messages.get(message) else {
+                continue;
+            };
+            let text = file.and_then(|id| files.get(&id));
+            let whole = text.map(|text| text.whole.as_str());
+            sources.insert(handle.as_str(), self.source(message, whole));
+            if let (Some(stored), Some(text)) = (file.and_then(|id| self.files.get(&id)), text) {
+                let of_file = Self::passages(message, stored, text);
+                passages.insert(handle.as_str(), of_file);
+            }
+        }
         let sentences = marked.sentences().into_iter();
         let supported = sentences.map(|(sentence, handles)| {
             let cited = handles.iter().filter_map(|handle| {
-                let source = sources.get(handle)?;
+                let of_file: &[Source] =
+                    passages.get(handle).map(Vec::as_slice).unwrap_or_default();
+                let best = best_passage(sentence, of_file);
+                let source = best.or_else(|| sources.get(handle))?;
                 Some((*handle, source))
             });
             let cited: Vec<(&str, &Source)> = cited.collect();
             supporting(sentence, &cited)
                 .into_iter()
-                .map(|(handle, source)| (handle.to_owned(), source.message))
+                .map(|(handle, source)| (handle.to_owned(), source.place))
                 .collect()
         });
         supported.collect()
     }
+}
+
+/// Reads the text that was taken from a file, as far as it fits; `None` if none was taken.
+async fn read_document(
+    c: &mut Conn,
+    file: &Stored,
+    left: &mut usize,
+) -> Result<Option<CitedFile>, DbError> {
+    let row = documents::find_document(c, &file.blob.hash).await?;
+    let Some(row) = row.filter(DocumentRow::has_text) else {
+        return Ok(None);
+    };
+    let (mut text, mut after) = (CitedFile::default(), 0);
+    loop {
+        let parts = documents::list_parts(c, &row.hash, after, PARTS_AT_ONCE).await?;
+        let Some(last) = parts.last() else {
+            return Ok(Some(text));
+        };
+        after = last.n;
+        for part in parts {
+            if part.text.len() > *left {
+                return Ok(Some(text));
+            }
+            *left -= part.text.len();
+            text.add(&part, &file.about.name);
+        }
+    }
+}
+
+/// Reads the bytes of a text file, as far as they fit.
+async fn read_bytes(blobs: &Blobs, file: &Stored, left: &mut usize) -> CitedFile {
+    let (mut text, mut next) = (CitedFile::default(), Some(0));
+    while let Some(offset) = next {
+        let part = read_part(blobs, file, offset).await.ok();
+        let Some(part) = part.filter(|part| part.text.len() <= *left) else {
+            break;
+        };
+        *left -= part.text.len();
+        text.whole.push_str(&part.text);
+        next = part.next_offset();
+    }
+    text
+}
+
+impl CitedFile {
+    fn add(&mut self, part: &DocumentPart, file: &str) {
+        let units = |text: &str| i64::try_from(text.encode_utf16().count()).unwrap_or(0);
+        let (mut end, mut at) = (0, 0);
+        for range in passages(&part.text) {
+            let from = at + units(&part.text[end..range.start]);
+            let text = &part.text[range.clone()];
+            at = from + units(text);
+            end = range.end;
+            self.passages.push(FilePassage {
+                part: part.n,
+                label: part.name(file).to_owned(),
+                from,
+                to: at,
+                text: text.to_owned(),
+            });
+        }
+        self.whole.push_str(&part.text);
+        self.whole.push('\n');
+    }
+}
+
+/// Returns the passage that supports a sentence alone and contains most of its words; the first one of several.
+fn best_passage<'s>(sentence: &str, passages: &'s [Source]) -> Option<&'s Source> {
+    let words = keywords(sentence);
+    let shared = passages
+        .iter()
+        .map(|source| (words.intersection(&source.words).count(), source));
+    let mut shared: Vec<(usize, &Source)> = shared.filter(|(count, _)| *count > 0).collect();
+    shared.sort_by_key(|(count, _)| Reverse(*count));
+    let mut best = shared.into_iter().take(COMPARED_MAX);
+    let (_, source) =
+        best.find(|(_, source)| !supporting(sentence, &[("", *source)]).is_empty())?;
+    Some(source)
 }
 
 /// Returns the sources that together support a sentence, which means that they contain enough of its words and all of its numbers.
@@ -420,7 +595,10 @@ mod tests {
 
     fn source(name: &str, text: &str) -> Source {
         Source {
-            message: MessageId::new(),
+            place: CitedPlace {
+                message: MessageId::new(),
+                passage: None,
+            },
             words: keywords(text),
             names: keywords(name),
             numbers: numbers(text),

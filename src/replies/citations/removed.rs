@@ -55,7 +55,7 @@ pub async fn find_citations(
     let mut c = db.read().await?;
     let found = Found::load(&mut c, task, named).await?;
     drop(c);
-    let files = found.read_files(blobs).await;
+    let files = found.read_files(db, blobs).await?;
     // Checking a long text is slow, so it runs in a blocking thread.
     let compared = slow::run(task.requester, move |_| {
         let restored = Restored::of(&text, &marks);
@@ -69,8 +69,10 @@ pub async fn find_citations(
             };
             for handle in handles {
                 let message = supported.get(sentence).and_then(|of| of.get(handle));
-                let message =
-                    message.and_then(|id| Some((places.get(id)?, found.messages.get(id)?)));
+                let message = message.and_then(|cited| {
+                    let id = cited.message;
+                    Some((places.get(&id)?, found.messages.get(&id)?))
+                });
                 let Some((place, message)) = message else {
                     continue;
                 };

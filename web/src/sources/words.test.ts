@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sourceText } from './words';
+import { fileText, sourceText } from './words';
 
 const ops = { kind: 'public', name: 'ops' } as const;
 const now = new Date('2026-11-02T12:00:00');
@@ -17,4 +17,12 @@ test('the date has the year unless it is this year', () => {
 test('as long as the message is not known, its channel is', () => {
   expect(sourceText(ops)).toBe('#ops');
   expect(sourceText({ kind: 'direct', name: null })).toBe('A direct message');
+});
+
+test('a passage is named after its file and its part', () => {
+  const files = [{ id: 'file_1', name: 'Handbook.pdf' }];
+  expect(fileText({ file_id: 'file_1', label: 'page 12' }, files)).toBe('Handbook.pdf, page 12');
+  expect(fileText({ file_id: 'file_1', label: 'Handbook.pdf' }, files)).toBe('Handbook.pdf');
+  expect(fileText({}, files)).toBeNull();
+  expect(fileText({ file_id: 'file_1', label: 'page 12' })).toBeNull();
 });

@@ -10,6 +10,16 @@ function dateText(iso: string, now: Date): string {
   return (date.getFullYear() === now.getFullYear() ? monthDay : monthDayYear).format(date);
 }
 
+/** "Handbook.pdf, page 12"; null if the message itself is cited, or while it is not loaded. */
+export function fileText(
+  source: { file_id?: string; label?: string },
+  attachments?: readonly { id: string; name: string }[],
+): string | null {
+  const file = attachments?.find((a) => a.id === source.file_id);
+  if (!file) return null;
+  return source.label && source.label !== file.name ? `${file.name}, ${source.label}` : file.name;
+}
+
 /** "Ada in #ops, May 3"; while the message is not loaded, only the channel. */
 export function sourceText(
   channel: Pick<Channel, 'kind' | 'name'>,
