@@ -1,6 +1,6 @@
 //! Search in a collection.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use super::{
     CollectionError,
@@ -11,10 +11,13 @@ use super::{
 use crate::{
     auth::Actor,
     chat::search::passages::find::{FoundText, PassageFilter, PassageReader, find_any},
-    db::{Conn, DbError},
+    db::{Conn, DbError, now},
     ids::{FileId, VectorStoreId},
+    time::Timestamp,
 };
 
+/// Interval at which the use of a vector store is noted, so that not every search writes.
+const NOTED_EVERY: Duration = Duration::from_hours(1);
 /// Maximum number of passages of which those that the filters permit are selected.
 const FOUND_MAX: usize = 200;
 
@@ -35,6 +38,15 @@ pub struct StoreHit {
     pub attributes: Attributes,
 }
 
+/// Hits of a search in a vector store, best first.
+#[derive(Debug)]
+pub struct StoreHits {
+    pub store: VectorStoreId,
+    /// Set if this use of the store is to be noted with `note_use`.
+    pub unused_since: Option<Timestamp>,
+    pub hits: Vec<StoreHit>,
+}
+
 /// Searches a vector store that the person can read.
 ///
 /// # Errors
@@ -44,9 +56,10 @@ pub async fn search(
     actor: &Actor<'_>,
     named: &StoreRef,
     search: &StoreSearch<'_>,
-) -> Result<(VectorStoreId, Vec<StoreHit>), CollectionError> {
+) -> Result<StoreHits, CollectionError> {
     let filter = search.filters.map(AttributeFilter::parse).transpose()?;
-    let store = find(c, actor, named).await?.id;
+    let row = find(c, actor, named).await?;
+    let (store, used_at) = (row.id, row.last_active_at);
     let reader = PassageReader {
         workspace: actor.workspace,
         user: actor.user.0,
@@ -68,7 +81,29 @@ pub async fn search(
             attributes,
         })
     });
-    Ok((store, hits.take(search.limit).collect()))
+    Ok(StoreHits {
+        store,
+        unused_since: Some(used_at).filter(|at| now().since(*at) >= NOTED_EVERY),
+        hits: hits.take(search.limit).collect(),
+    })
+}
+
+/// Notes that a vector store was used, from which its expiry counts. `before` is the last use that was noted.
+///
+/// # Errors
+/// Only database errors.
+pub async fn note_use(
+    c: &mut Conn,
+    store: VectorStoreId,
+    before: Timestamp,
+) -> Result<(), DbError> {
+    c.q("update vector_stores set last_active_at = $2 where id = $1 and last_active_at = $3")
+        .bind(store)
+        .bind(now())
+        .bind(before)
+        .run()
+        .await?;
+    Ok(())
 }
 
 async fn attributes(

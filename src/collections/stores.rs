@@ -10,7 +10,7 @@ use super::{
     contents::{self, FileCounts, add_files},
 };
 use crate::{
-    auth::{Actor, Caller, Role, Scope},
+    auth::{Actor, AuditAction, Caller, Role, Scope, record_audit},
     chat::access,
     db::{Conn, DbError, is_readable_store, now},
     ids::{ChannelId, FileId, UserId, VectorStoreId, WorkspaceId},
@@ -180,7 +180,7 @@ pub(super) struct StoreRow {
     trusted_reads: bool,
     metadata: String,
     expires_after_days: Option<i64>,
-    last_active_at: Timestamp,
+    pub(super) last_active_at: Timestamp,
     created_by: UserId,
     created_at: Timestamp,
     version: i64,
@@ -482,6 +482,15 @@ pub async fn create(
         .bind(actor.user)
         .run()
         .await?;
+    let data = serde_json::json!({"name": name, "channel_id": form.channel_id});
+    record_audit(
+        c,
+        actor,
+        AuditAction::VectorStoreCreated,
+        id.to_string(),
+        data,
+    )
+    .await?;
     let named = StoreRef::Id(id);
     let files = form.file_ids.clone().unwrap_or_default();
     let files = files.into_iter().map(|file| (file, BTreeMap::new()));
@@ -576,6 +585,12 @@ pub async fn update(
         .bind(now())
         .run()
         .await?;
+    if editors != row.editors || trusted_reads != row.trusted_reads {
+        let data =
+            serde_json::json!({"name": name, "editors": editors, "trusted_reads": trusted_reads});
+        let id = row.id.to_string();
+        record_audit(c, actor, AuditAction::VectorStoreUpdated, id, data).await?;
+    }
     get(c, actor, &StoreRef::Id(row.id)).await
 }
 
@@ -594,5 +609,8 @@ pub async fn delete(
         .bind(row.id)
         .run()
         .await?;
+    let data = serde_json::json!({"name": row.name});
+    let id = row.id.to_string();
+    record_audit(c, actor, AuditAction::VectorStoreDeleted, id, data).await?;
     Ok(row.id)
 }

@@ -433,7 +433,13 @@ async fn search_store(
         limit: usize::try_from(limit).unwrap_or(1),
         score_min,
     };
-    let (_, hits) = collections::search(&mut c, &actor, &named, &search).await?;
+    let found = collections::search(&mut c, &actor, &named, &search).await?;
+    drop(c);
+    if let Some(before) = found.unused_since {
+        let (workspace, store) = (member.workspace, found.store);
+        let note = async move |c: &mut Conn| collections::note_use(c, store, before).await;
+        state.db.write(workspace.0, note).await?;
+    }
     let ignored = [
         ("rewrite_query", form.rewrite_query == Some(true)),
         (
@@ -448,7 +454,7 @@ async fn search_store(
     let results = StoreResults {
         object: StoreResultsObject,
         search_query: queries,
-        data: hits.into_iter().map(StoreResult::from).collect(),
+        data: found.hits.into_iter().map(StoreResult::from).collect(),
         has_more: false,
         next_page: None,
     };

@@ -3,6 +3,7 @@
 use openvibe::{
     db::{Conn, DbError},
     ids::WorkspaceId,
+    time::Timestamp,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -330,6 +331,45 @@ async fn texts_of_a_vector_store_taint_unless_admins_trust_it_and_are_forgotten_
     let deleted = t.ada.delete(&format!("/v1/files/{}", id(&file))).await;
     assert_eq!(deleted.status, 204);
     assert!(!quoted().await);
+}
+
+#[tokio::test]
+async fn a_vector_store_is_audited_and_its_use_is_noted() {
+    let t = team().await;
+    let store = json!({"name": "Rules"});
+    let store = id(&t.ada.post("/v1/vector_stores", store).await.is(200));
+    let path = format!("/v1/vector_stores/{store}");
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let long_ago: Result<(), DbError> = t
+        .app
+        .db()
+        .write(workspace.0, async |c: &mut Conn| {
+            c.q("update vector_stores set last_active_at = $1")
+                .bind(Timestamp::EPOCH)
+                .run()
+                .await?;
+            Ok(())
+        })
+        .await;
+    long_ago.unwrap();
+    search(&t.bo, &store, json!({"query": "dogs"})).await;
+    let used = t.ada.get(&path).await.ok();
+    assert!(number(&used, "/last_active_at") >= number(&used, "/created_at"));
+    let trusts = json!({"editors": "admins", "trusted_reads": true});
+    t.ada.patch(&path, trusts).await.is(200);
+    t.ada.delete(&path).await.is(200);
+    let entries = list(&t.ada.get("/v1/audit-log?limit=100").await.ok(), "/data");
+    for (action, trusts) in [
+        ("vector_store.created", Value::Null),
+        ("vector_store.updated", json!(true)),
+        ("vector_store.deleted", Value::Null),
+    ] {
+        let entry = entries.iter().find(|entry| entry["action"] == action);
+        let entry = entry.unwrap();
+        assert_eq!(entry["target"], json!(store), "{action}");
+        assert_eq!(entry["data"]["name"], "Rules", "{action}");
+        assert_eq!(entry["data"]["trusted_reads"], trusts, "{action}");
+    }
 }
 
 #[tokio::test]

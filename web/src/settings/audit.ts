@@ -327,6 +327,18 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Run resumed',
     describe: () => 'resumed a run that someone else started',
   },
+  'vector_store.created': {
+    name: 'Collection created',
+    describe: (e) => `created the collection${quoted(e.data, 'name')}`,
+  },
+  'vector_store.updated': {
+    name: 'Collection changed',
+    describe: (e) => `changed who can add to the collection${quoted(e.data, 'name')}, or whether agents trust it`,
+  },
+  'vector_store.deleted': {
+    name: 'Collection deleted',
+    describe: (e) => `deleted the collection${quoted(e.data, 'name')}`,
+  },
   'hook.created': {
     name: 'Webhook created',
     describe: () => 'created a webhook',
