@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::{
-    support::{Answer, Person, TestApp, id, list, number, team, text, within},
+    support::{
+        Answer, MULTIPART, ModelServer, Person, TestApp, TestDatabase, TestProcess, at_points, id,
+        list, multipart, number, sign_up, team, text, within,
+    },
     tools_loop::reader,
 };
 
@@ -369,6 +372,40 @@ async fn an_agent_searches_files_within_the_rights_of_its_readers() {
     // Ada can read the board, but not everyone who reads the answer can.
     assert!(!results.concat().contains("9000"), "{results:?}");
     assert!(results[2].contains("no such file"), "{}", results[2]);
+}
+
+at_points! { a_file_is_read_after_a_crash, survives: document_claimed_1, document_read_1 }
+
+async fn survives(point: &str) {
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
+    let server = TestProcess::start(&place, &model, &[("FAILPOINT", point)]).await;
+    let mut ada = sign_up(&server.base, "Ada", None).await;
+    let workspace = ada
+        .post("/v1/workspaces", json!({"name": "Acme"}))
+        .await
+        .is(201);
+    ada.enter(&id(&workspace)).await;
+    let body = multipart(&[
+        ("name=\"purpose\"", b"assistants"),
+        (
+            "name=\"file\"; filename=\"plan.md\"",
+            b"# Plan\n\nTen quinces",
+        ),
+    ]);
+    // The server may end before it responds.
+    let _ = ada.try_send_typed("/v1/files", MULTIPART, body).await;
+    server.exited().await;
+    // A claim of the server that was lost has ended.
+    let later = [("CLOCK_AHEAD_MS", "300000")];
+    let server = TestProcess::start(&place, &model, &later).await;
+    let ada = ada.at(&server.base);
+    let files = list(&ada.get("/v1/files").await.ok(), "/data");
+    let text = read(&ada, &files[0]).await;
+    assert_eq!(
+        (&text["state"], &text["text"]),
+        (&json!("ready"), &json!("# Plan\n\nTen quinces"))
+    );
+    found(&ada, "q=quinces", 1).await;
 }
 
 #[tokio::test]

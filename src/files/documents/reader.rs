@@ -70,12 +70,17 @@ impl DocumentReader {
         let _ = tokio::time::timeout(at_most, self.has_read.notified()).await;
     }
 
-    /// Queues files whose text is missing or was read by an older version, and those that could not be read because the system could
-    /// not restrict the process, if it can now.
+    /// At startup: queues files whose text is missing or was read by an older version, those that a lost server was reading, and those
+    /// that could not be read because the system could not restrict the process, if it can now.
     ///
     /// # Errors
     /// Only database errors.
     pub async fn queue_missing(&self) -> Result<(), DbError> {
+        self.db
+            .write(Uuid::nil(), async |c: &mut Conn| {
+                rows::release_lost(c).await
+            })
+            .await?;
         if self.can_restrict().await {
             while self
                 .db

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
-    db::{Conn, DbError, now},
+    db::{Conn, DbError, Engine, now},
     ids::{FileId, MessageId, WorkspaceId},
     text_enum::text_enum,
     time::Timestamp,
@@ -376,6 +376,16 @@ pub(super) async fn queue_missing(c: &mut Conn) -> Result<u64, DbError> {
         .run()
         .await?;
     Ok(missing.len() as u64 + outdated)
+}
+
+/// Releases the documents of a server that ended while it read them. With `SQLite`, there is no other server.
+pub(super) async fn release_lost(c: &mut Conn) -> Result<(), DbError> {
+    if c.engine() == Engine::Sqlite {
+        c.q("update documents set claimed_until = null where state = 'waiting' and claimed_until is not null")
+            .run()
+            .await?;
+    }
+    Ok(())
 }
 
 /// Queues documents that were not read because the system could not restrict the process. Returns the number of queued ones.
