@@ -136,6 +136,7 @@ fn leave_out_rest(context: &mut Context) -> bool {
         || context.notes.take().is_some()
         || !std::mem::take(&mut context.memories).is_empty()
         || !std::mem::take(&mut context.old_messages).is_empty()
+        || !std::mem::take(&mut context.knowledge).is_empty()
         || !std::mem::take(&mut context.ask.files).is_empty()
 }
 

@@ -39,6 +39,7 @@ use crate::{
         },
         delegation::options::DelegateOptions,
         history::{self, Row, SeqRange, author, before, row_sql, said, told},
+        knowledge,
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
         preset::ReplyPreset,
         prompt::{
@@ -734,6 +735,14 @@ async fn load_before(
         question: &trigger.content,
     };
     let readable = attached::readable(c, &asked, &trigger.attachments.0).await?;
+    let readers = Readers {
+        workspace: of.workspace,
+        requester: of.requester,
+        api_key: trigger.metadata.0.api_key_id,
+        channel: of.target.channel,
+        question: trigger.id,
+    };
+    let knowledge = knowledge::find(c, agent, &readers, &trigger.content).await?;
     let left_out = sent.older();
     let (trigger_seq, api_key) = (trigger.seq, trigger.metadata.0.api_key_id);
     let typed = trigger.typed();
@@ -782,6 +791,7 @@ async fn load_before(
         }),
         memories: recalled.used.iter().map(remembered).collect(),
         old_messages,
+        knowledge,
         ask: ask_of(trigger, order, requester),
     };
     Ok(Loaded {

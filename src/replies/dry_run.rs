@@ -232,6 +232,7 @@ impl Next {
             self.loaded.memories = Recalled::default();
             self.loaded.context.memories.clear();
             self.loaded.context.old_messages.clear();
+            self.loaded.context.knowledge.clear();
         }
         let definitions = definitions_of(offer);
         let budget = Budget {

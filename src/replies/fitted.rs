@@ -62,7 +62,10 @@ fn shortened(loaded: &Context, limited: &Context, sent: &Context) -> Vec<SourceN
         ),
         (SourceName::About, sent.about != loaded.about),
         (SourceName::Memories, recalled(sent) != recalled(limited)),
-        (SourceName::Files, sent.ask.files != loaded.ask.files),
+        (
+            SourceName::Files,
+            sent.ask.files != loaded.ask.files || sent.knowledge != loaded.knowledge,
+        ),
     ];
     let parts = parts.into_iter().filter(|(_, is_shortened)| *is_shortened);
     parts.map(|(name, _)| name).collect()

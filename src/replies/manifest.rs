@@ -483,6 +483,7 @@ fn place_of(source: &Source, requester: UserId) -> (Block, Option<SourceId>) {
         Source::Memories => (Block::Memories, None),
         Source::Memory { memory_id, .. } => (Block::Memories, Some(SourceId::Memory(*memory_id))),
         Source::OldMessage { message_id } => (Block::Memories, message(message_id)),
+        Source::Knowledge { .. } => (Block::Files, None),
     }
 }
 
@@ -500,7 +501,9 @@ fn cites_of(
             cites.extend(people.iter().copied().map(SourceId::User));
             cites.extend(root_id.map(SourceId::Message));
         }
-        Source::Workspace { cites: named } => cites.extend(named),
+        Source::Workspace { cites: named } | Source::Knowledge { cites: named, .. } => {
+            cites.extend(named);
+        }
         Source::About { .. } => cites.push(SourceId::UserFile(requester)),
         Source::Memory { person_id, .. } => cites.extend(person_id.map(SourceId::User)),
         Source::Requester => cites.extend(people),

@@ -14,6 +14,7 @@ pub mod dry_run;
 pub mod facts;
 pub mod fitted;
 mod history;
+mod knowledge;
 mod labels;
 pub mod lines;
 pub mod manifest;

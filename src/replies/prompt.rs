@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::{
     agents::{derived::SourceId, system::System},
     chat::collaboration::Turn,
-    ids::{AgentId, MemoryId, MessageId, UserId},
+    ids::{AgentId, FileId, MemoryId, MessageId, UserId},
     memory::recall::USED_MAX,
     model::{ChatMessage, Role, estimate_tokens},
     replies::compaction::render::{SegmentState, Summarized, Summary},
@@ -30,7 +30,10 @@ use crate::{
     replies::requester::Requester,
     replies::workspace::WorkspaceContext,
     schedules::Scheduled,
-    tasks::{BriefContext, ChainStep, TaskBrief},
+    tasks::{
+        BriefContext, ChainStep, TaskBrief,
+        actions::{ActionSource, TaintKind},
+    },
     time::Timestamp,
 };
 
@@ -286,7 +289,24 @@ pub struct Context {
     pub memories: Vec<Memory>,
     /// Messages before the window that match the question, best match first.
     pub old_messages: Vec<OldMessage>,
+    /// Passages of attached vector stores that match the question, best match first.
+    pub knowledge: Vec<KnowledgePassage>,
     pub ask: Ask,
+}
+
+/// A passage of a file in a vector store that is attached to the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnowledgePassage {
+    pub file: FileId,
+    /// Person who uploaded the file.
+    pub uploader: UserId,
+    /// Name of the file.
+    pub name: String,
+    /// Name of the part, such as `page 12`.
+    pub label: String,
+    pub text: String,
+    /// True if admins trust the vector store, so that the text does not taint the task.
+    pub is_trusted: bool,
 }
 
 /// An old message of which only a passage is included in the prompt.
@@ -349,6 +369,7 @@ impl Context {
             about: None,
             memories: Vec::new(),
             old_messages: Vec::new(),
+            knowledge: Vec::new(),
             ask,
         }
     }
@@ -476,6 +497,15 @@ pub enum Source {
     },
     /// A passage of an old message.
     OldMessage { message_id: MessageId },
+    /// Passages of attached vector stores.
+    Knowledge {
+        /// Files and the people who uploaded them.
+        #[serde(skip)]
+        cites: Vec<SourceId>,
+        /// Files that taint the task.
+        #[serde(skip)]
+        taints: Vec<ActionSource>,
+    },
 }
 
 /// A part of the prompt as sent, including labels and escapes.
@@ -602,6 +632,7 @@ pub fn render(context: &Context) -> Prompt {
         blocks.ours(source, &format!("{heading}\n{text}"));
     }
     blocks.memories(&context.memories, &context.old_messages);
+    blocks.knowledge(&context.knowledge);
     blocks.ask(&context.ask);
     Prompt {
         system: context.system.clone(),
@@ -715,6 +746,36 @@ impl Blocks<'_> {
             };
             self.ours(source, &old_message_line(old));
         }
+    }
+
+    fn knowledge(&mut self, passages: &[KnowledgePassage]) {
+        if passages.is_empty() {
+            return;
+        }
+        let mut text = format!("Passages from files {DATA}):");
+        for passage in passages {
+            let mut place = file_name(&passage.name);
+            if passage.label != passage.name {
+                place = format!("{place}, {}", file_name(&passage.label));
+            }
+            let words = escape_lines(passage.text.trim_end());
+            text.extend(["\n(", place.as_str(), ")\n", words.as_str()]);
+        }
+        let cites = passages.iter().flat_map(|passage| {
+            [
+                SourceId::File(passage.file),
+                SourceId::User(passage.uploader),
+            ]
+        });
+        let untrusted = passages.iter().filter(|passage| !passage.is_trusted);
+        let taints = untrusted.map(|passage| {
+            ActionSource::new(TaintKind::File, passage.file.0, passage.name.clone())
+        });
+        let source = Source::Knowledge {
+            cites: cites.collect(),
+            taints: taints.collect(),
+        };
+        self.ours(source, &text);
     }
 
     fn files(&mut self, ask: &Ask) {
@@ -1738,6 +1799,7 @@ mod tests {
                     | Source::Memories
                     | Source::Memory { .. }
                     | Source::OldMessage { .. }
+                    | Source::Knowledge { .. }
                     | Source::File { .. } => continue,
                 };
                 for line in theirs.split(['\n', '\r', '\u{2028}', '\u{85}']) {

@@ -56,6 +56,7 @@ impl Found {
                     found.files.push(*message_id);
                 }
                 Source::ForkHeader { message_id } => found.messages.extend(*message_id),
+                Source::Knowledge { taints, .. } => found.taints.extend(taints.iter().cloned()),
                 Source::Conversation { people, .. } => found.people.extend(people),
                 Source::Summary { .. } => {
                     found.add(TaintKind::Memory, conversation, "earlier messages");

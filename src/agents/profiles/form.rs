@@ -8,6 +8,7 @@ use utoipa::openapi::{
     RefOr, Schema,
     schema::{AdditionalProperties, ObjectBuilder, SchemaType},
 };
+use uuid::Uuid;
 
 use super::{
     AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Reflection, Row,
@@ -20,8 +21,8 @@ use crate::{
         prompt_profiles::{AUTO, NONE, find_prompt_profiles},
     },
     auth::{Actor, DisplayName, handles},
-    db::Conn,
-    ids::{AgentId, ChannelId, PersonaId, SandboxPolicyId, UserId, WorkspaceId},
+    db::{Conn, is_readable_store},
+    ids::{AgentId, ChannelId, PersonaId, SandboxPolicyId, UserId, VectorStoreId, WorkspaceId},
     registry::{self, RegisteredToolKind},
 };
 
@@ -35,6 +36,8 @@ const DESCRIPTION_UNITS_MAX: usize = 1024;
 const CAPABILITIES_MAX: usize = 32;
 const CAPABILITY_UNITS_MAX: usize = 64;
 const MODEL_UNITS_MAX: usize = 128;
+/// Maximum number of characters of a vector store's name in an error.
+const STORE_NAME_CHARS_MAX: usize = 80;
 const TOOLS_MAX: usize = 64;
 /// Maximum number of lines in each list of an agency, and of actions in each list of trust settings.
 const LINES_MAX: usize = 50;
@@ -605,6 +608,7 @@ pub(in crate::agents) async fn check_names(
     // Checked again, because names may have been copied from the registry.
     check_tools_once(&profile.tools)?;
     check_filters(c, actor, profile, before).await?;
+    check_stores(c, actor, profile, before).await?;
     if let Some(trust) = &profile.trust {
         let stored = before.and_then(|before| before.trust.as_ref());
         check_new_trust(c, workspace, trust, stored).await?;
@@ -653,6 +657,47 @@ async fn check_filters(
         Some(channel) => Err(AgentError::NoSuchChannel(channel)),
         None => Ok(()),
     }
+}
+
+/// Checks that the actor can read the vector stores that are newly attached.
+async fn check_stores(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    profile: &Profile,
+    before: Option<&Profile>,
+) -> Result<(), AgentError> {
+    let stored = before.map(attached_stores).unwrap_or_default();
+    for name in attached_stores(profile) {
+        if stored.contains(&name) {
+            continue;
+        }
+        let is_readable: bool = c
+            .q(concat!(
+                "select exists (select 1 from vector_stores v where v.workspace_id = $1 and (v.id = $2 or v.handle = $3) and ",
+                is_readable_store!("$4", "$5"),
+                ")"
+            ))
+            .bind(actor.workspace)
+            .bind(VectorStoreId::parse(name).ok())
+            .bind(name.strip_prefix("vs_").map(str::to_owned))
+            .bind(actor.user)
+            .bind(None::<Uuid>)
+            .value()
+            .await?;
+        if !is_readable {
+            let name = name.chars().take(STORE_NAME_CHARS_MAX).collect();
+            return Err(AgentError::NoSuchVectorStore(name));
+        }
+    }
+    Ok(())
+}
+
+fn attached_stores(profile: &Profile) -> Vec<&str> {
+    let named = profile.tools.iter().filter_map(|tool| match tool {
+        Tool::FileSearch(tool) => Some(&tool.vector_store_ids),
+        _ => None,
+    });
+    named.flatten().map(String::as_str).collect()
 }
 
 fn searched_channels(profile: &Profile) -> Vec<ChannelId> {

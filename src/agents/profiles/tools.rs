@@ -118,7 +118,7 @@ tools! {
         require_approval: Option<RequireApproval>,
     }
     FileSearchTool {
-        /// Always empty: this server has no vector stores.
+        /// Vector stores whose passages that match a question are in its prompt: IDs or `vs_HANDLE`, at most 10.
         #[serde(default)]
         vector_store_ids: Vec<String>,
         /// Maximum number of hits of each search, including searches for decisions and action items; 1 to 50.
@@ -295,6 +295,8 @@ impl Default for DelegateTool {
 
 const NAME_BYTES_MAX: usize = 64;
 const NAMES_MAX: usize = 128;
+/// Maximum number of vector stores that are attached to an agent.
+const STORES_MAX: usize = 10;
 
 fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())
@@ -362,8 +364,8 @@ impl FileSearchTool {
             Some("max_num_results must be from 1 to 50")
         } else if threshold.is_some_and(|score| !(0.0..=1.0).contains(&score)) {
             Some("score_threshold must be from 0 to 1")
-        } else if !self.vector_store_ids.is_empty() {
-            Some("this server has no vector stores: vector_store_ids must be empty")
+        } else if self.vector_store_ids.len() > STORES_MAX {
+            Some("vector_store_ids can have at most 10 vector stores")
         } else if ranker.is_some_and(|ranker| ranker != "auto") {
             Some("the ranker must be auto")
         } else if !self.filters.as_ref().is_none_or(names_channels) {

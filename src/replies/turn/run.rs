@@ -96,6 +96,7 @@ impl LoadedReply<'_> {
             self.loaded.memories = Recalled::default();
             self.loaded.context.memories.clear();
             self.loaded.context.old_messages.clear();
+            self.loaded.context.knowledge.clear();
         }
         match RunningReply::resume(self).await? {
             Some(running) => Box::pin(running.run()).await,

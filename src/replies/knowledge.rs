@@ -1,0 +1,97 @@
+//! Passages of the vector stores that are attached to an agent: found anew for each question, with the rights of those who can read the
+//! answer.
+
+use super::prompt::KnowledgePassage;
+use crate::{
+    agents::profiles::{Resolved, Tool},
+    chat::search::{
+        passages::find::{FoundText, PassageFilter, PassageReader, find_any},
+        shared::{self, Readers},
+    },
+    collections::{self, StoreReader, StoreRef},
+    db::{Conn, DbError},
+    ids::UserId,
+};
+
+/// Maximum number of passages in a prompt; together at most about 2,000 tokens.
+const PASSAGES_MAX: usize = 6;
+/// Minimum share of the score of the best passage of the same store.
+const SCORE_SHARE_MIN: f64 = 0.5;
+
+/// Vector stores that are attached to an agent.
+fn attached(agent: &Resolved) -> Vec<StoreRef> {
+    let tools = agent.profile.tools.iter();
+    let named = tools.filter_map(|tool| match tool {
+        Tool::FileSearch(tool) => Some(&tool.vector_store_ids),
+        _ => None,
+    });
+    named
+        .flatten()
+        .filter_map(|name| StoreRef::parse(name))
+        .collect()
+}
+
+/// Finds the passages of an agent's stores that match a question, best first. Stores that not all readers of the answer can read are
+/// left out.
+pub(super) async fn find(
+    c: &mut Conn,
+    agent: &Resolved,
+    readers: &Readers,
+    question: &str,
+) -> Result<Vec<KnowledgePassage>, DbError> {
+    let stores = attached(agent);
+    if stores.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(is_alone) = shared::is_alone(c, readers).await? else {
+        return Ok(Vec::new());
+    };
+    let of_store = StoreReader {
+        workspace: readers.workspace,
+        user: readers.requester,
+        shared_in: (!is_alone).then_some(readers.channel.0),
+    };
+    let of_passages = PassageReader {
+        workspace: readers.workspace,
+        user: readers.requester.0,
+        shared_in: of_store.shared_in,
+    };
+    let mut best: Vec<FoundText> = Vec::new();
+    for named in &stores {
+        let Some(store) = collections::find_for(c, of_store, named).await? else {
+            continue;
+        };
+        let filter = PassageFilter {
+            store: Some(store),
+            ..PassageFilter::default()
+        };
+        let found = find_any(c, of_passages, filter, question, PASSAGES_MAX).await?;
+        for passage in found {
+            let place = |of: &FoundText| (of.file, of.part, of.from);
+            let is_known = best.iter().any(|known| place(known) == place(&passage));
+            if passage.score >= SCORE_SHARE_MIN && !is_known {
+                best.push(passage);
+            }
+        }
+    }
+    best.sort_by(|a, b| b.score.total_cmp(&a.score));
+    best.truncate(PASSAGES_MAX);
+    Ok(best.into_iter().map(KnowledgePassage::from).collect())
+}
+
+impl From<FoundText> for KnowledgePassage {
+    fn from(found: FoundText) -> Self {
+        let text = match found.header {
+            Some(header) => format!("{header}\n{}", found.text),
+            None => found.text,
+        };
+        Self {
+            file: found.file,
+            uploader: UserId(found.created_by),
+            name: found.name,
+            label: found.label,
+            text,
+            is_trusted: found.is_trusted,
+        }
+    }
+}
