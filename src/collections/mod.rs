@@ -19,8 +19,8 @@ pub use files::{
     StoreFile, StoreFileForm, add_file, can_read_file, find_file, find_reader, list_files,
     remove_file, set_attributes,
 };
-pub use search::{StoreHit, StoreHits, StoreSearch, note_use, search};
+pub use search::{StoreHit, StoreHits, StoreSearch, StoreUse, note_use, search};
 pub use stores::{
-    StoreEditors, StoreForm, StorePatch, StoreReader, StoreRef, VectorStore, create, delete,
-    find_for, get, list, update,
+    SearchedFiles, StoreEditors, StoreForm, StorePatch, StoreReader, StoreRef, VectorStore, create,
+    delete, find_for, get, list, update,
 };

@@ -6,11 +6,11 @@ use super::{
     CollectionError,
     contents::Attributes,
     filters::AttributeFilter,
-    stores::{StoreRef, find},
+    stores::{SearchedFiles, StoreRef, find, find_for},
 };
 use crate::{
     auth::Actor,
-    chat::search::passages::find::{FoundText, PassageFilter, PassageReader, find_any},
+    chat::search::passages::find::{FoundText, PassageReader, find_any},
     db::{Conn, DbError, now},
     ids::{FileId, VectorStoreId},
     time::Timestamp,
@@ -41,13 +41,20 @@ pub struct StoreHit {
 /// Hits of a search in a vector store, best first.
 #[derive(Debug)]
 pub struct StoreHits {
-    pub store: VectorStoreId,
-    /// Set if this use of the store is to be noted with `note_use`.
-    pub unused_since: Option<Timestamp>,
+    /// Set if this use of the store is to be noted.
+    pub to_note: Option<StoreUse>,
     pub hits: Vec<StoreHit>,
 }
 
-/// Searches a vector store that the person can read.
+/// Use of a vector store.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreUse {
+    store: VectorStoreId,
+    /// The last use that was noted.
+    before: Timestamp,
+}
+
+/// Searches a vector store that the person can read, or the files of a channel.
 ///
 /// # Errors
 /// `NotFound`, `Invalid`.
@@ -58,21 +65,29 @@ pub async fn search(
     search: &StoreSearch<'_>,
 ) -> Result<StoreHits, CollectionError> {
     let filter = search.filters.map(AttributeFilter::parse).transpose()?;
-    let row = find(c, actor, named).await?;
-    let (store, used_at) = (row.id, row.last_active_at);
+    let (of, last_use) = if let StoreRef::Channel(_) = named {
+        let found = find_for(c, actor.into(), named).await?;
+        (found.ok_or(CollectionError::NotFound)?.filter(), None)
+    } else {
+        let row = find(c, actor, named).await?;
+        let last_use = StoreUse {
+            store: row.id,
+            before: row.last_active_at,
+        };
+        (SearchedFiles::OfStore(row.id).filter(), Some(last_use))
+    };
     let reader = PassageReader {
         workspace: actor.workspace,
         user: actor.user.0,
         shared_in: None,
     };
-    let of = PassageFilter {
-        store: Some(store),
-        ..PassageFilter::default()
-    };
     let found = find_any(c, reader, of, search.query, FOUND_MAX).await?;
-    let attributes = attributes(c, store).await?;
+    let attributes = match of.store {
+        Some(store) => attributes(c, store).await?,
+        None => HashMap::new(),
+    };
     let hits = found.into_iter().filter_map(|passage| {
-        let attributes = attributes.get(&passage.file)?.clone();
+        let attributes = attributes.get(&passage.file).cloned().unwrap_or_default();
         let is_permitted = filter
             .as_ref()
             .is_none_or(|filter| filter.permits(&attributes));
@@ -82,25 +97,20 @@ pub async fn search(
         })
     });
     Ok(StoreHits {
-        store,
-        unused_since: Some(used_at).filter(|at| now().since(*at) >= NOTED_EVERY),
+        to_note: last_use.filter(|last| now().since(last.before) >= NOTED_EVERY),
         hits: hits.take(search.limit).collect(),
     })
 }
 
-/// Notes that a vector store was used, from which its expiry counts. `before` is the last use that was noted.
+/// Notes that a vector store was used, from which its expiry counts.
 ///
 /// # Errors
 /// Only database errors.
-pub async fn note_use(
-    c: &mut Conn,
-    store: VectorStoreId,
-    before: Timestamp,
-) -> Result<(), DbError> {
+pub async fn note_use(c: &mut Conn, last: StoreUse) -> Result<(), DbError> {
     c.q("update vector_stores set last_active_at = $2 where id = $1 and last_active_at = $3")
-        .bind(store)
+        .bind(last.store)
         .bind(now())
-        .bind(before)
+        .bind(last.before)
         .run()
         .await?;
     Ok(())

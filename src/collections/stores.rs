@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     auth::{Actor, AuditAction, Caller, Role, Scope, record_audit},
-    chat::access,
-    db::{Conn, DbError, is_readable_store, now},
+    chat::{access, search::passages::find::PassageFilter},
+    db::{Conn, DbError, is_readable_store, is_shared_channel, now},
     ids::{ChannelId, FileId, UserId, VectorStoreId, WorkspaceId},
     text_enum::{constant, text_enum},
     time::Timestamp,
@@ -145,16 +145,42 @@ pub struct StorePatch {
     pub expires_after: Option<Option<ExpiresAfter>>,
 }
 
-/// A vector store as a client names it: by its ID, or by `vs_HANDLE`.
+/// A vector store as a client names it: by its ID, or by `vs_HANDLE`. For searches, the ID of a channel names the files in its messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreRef {
     Id(VectorStoreId),
     Handle(String),
+    Channel(ChannelId),
+}
+
+/// Files that are searched together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchedFiles {
+    OfStore(VectorStoreId),
+    OfChannel(ChannelId),
+}
+
+impl SearchedFiles {
+    pub fn filter(self) -> PassageFilter {
+        match self {
+            Self::OfStore(store) => PassageFilter {
+                store: Some(store),
+                ..PassageFilter::default()
+            },
+            Self::OfChannel(channel) => PassageFilter {
+                channel: Some(channel),
+                ..PassageFilter::default()
+            },
+        }
+    }
 }
 
 impl StoreRef {
     /// Parses a name; `None` if it is neither an ID nor a handle.
     pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(id) = ChannelId::parse(text) {
+            return Some(Self::Channel(id));
+        }
         if let Ok(id) = VectorStoreId::parse(text) {
             return Some(Self::Id(id));
         }
@@ -280,6 +306,8 @@ async fn find_readable(
     let (id, handle) = match named {
         StoreRef::Id(id) => (Some(*id), None),
         StoreRef::Handle(handle) => (None, Some(handle.clone())),
+        // Its files cannot be changed or listed.
+        StoreRef::Channel(_) => return Ok(None),
     };
     c.q(store_sql!(concat!(
         "where v.workspace_id = $1 and (v.id = $2 or v.handle = $3) and ",
@@ -294,7 +322,7 @@ async fn find_readable(
     .await
 }
 
-/// ID of a vector store for a search; `None` if the reader cannot read it.
+/// Files for a search; `None` if the reader cannot read the vector store or channel.
 ///
 /// # Errors
 /// Only database errors.
@@ -302,8 +330,24 @@ pub async fn find_for(
     c: &mut Conn,
     reader: StoreReader,
     named: &StoreRef,
-) -> Result<Option<VectorStoreId>, DbError> {
-    Ok(find_readable(c, reader, named).await?.map(|row| row.id))
+) -> Result<Option<SearchedFiles>, DbError> {
+    if let StoreRef::Channel(channel) = named {
+        let is_readable: bool = c
+            .q(concat!(
+                "select exists (select 1 from channels sc where sc.id = $1 and sc.workspace_id = $2 and ",
+                is_shared_channel!("sc.id", "$3", "$4"),
+                ")"
+            ))
+            .bind(*channel)
+            .bind(reader.workspace)
+            .bind(reader.user)
+            .bind(reader.shared_in)
+            .value()
+            .await?;
+        return Ok(is_readable.then_some(SearchedFiles::OfChannel(*channel)));
+    }
+    let row = find_readable(c, reader, named).await?;
+    Ok(row.map(|row| SearchedFiles::OfStore(row.id)))
 }
 
 /// Finds a vector store that the person can change.

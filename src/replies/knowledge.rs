@@ -5,7 +5,7 @@ use super::prompt::KnowledgePassage;
 use crate::{
     agents::profiles::{Resolved, Tool},
     chat::search::{
-        passages::find::{FoundText, PassageFilter, PassageReader, find_any},
+        passages::find::{FoundText, PassageReader, find_any},
         shared::{self, Readers},
     },
     collections::{self, StoreReader, StoreRef},
@@ -58,14 +58,10 @@ pub(super) async fn find(
     };
     let mut best: Vec<FoundText> = Vec::new();
     for named in &stores {
-        let Some(store) = collections::find_for(c, of_store, named).await? else {
+        let Some(files) = collections::find_for(c, of_store, named).await? else {
             continue;
         };
-        let filter = PassageFilter {
-            store: Some(store),
-            ..PassageFilter::default()
-        };
-        let found = find_any(c, of_passages, filter, question, PASSAGES_MAX).await?;
+        let found = find_any(c, of_passages, files.filter(), question, PASSAGES_MAX).await?;
         for passage in found {
             let place = |of: &FoundText| (of.file, of.part, of.from);
             let is_known = best.iter().any(|known| place(known) == place(&passage));

@@ -387,6 +387,8 @@ struct StoreResults {
 }
 
 /// Search the passages of a vector store
+///
+/// With the ID of a channel, the files in its messages are searched.
 #[utoipa::path(post, path = "/v1/vector_stores/{id}/search", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = String, Path)),
@@ -435,10 +437,9 @@ async fn search_store(
     };
     let found = collections::search(&mut c, &actor, &named, &search).await?;
     drop(c);
-    if let Some(before) = found.unused_since {
-        let (workspace, store) = (member.workspace, found.store);
-        let note = async move |c: &mut Conn| collections::note_use(c, store, before).await;
-        state.db.write(workspace.0, note).await?;
+    if let Some(last) = found.to_note {
+        let note = async move |c: &mut Conn| collections::note_use(c, last).await;
+        state.db.write(member.workspace.0, note).await?;
     }
     let ignored = [
         ("rewrite_query", form.rewrite_query == Some(true)),

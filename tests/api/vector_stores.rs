@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    documents::{pdf, read},
+    documents::{found, pdf, read},
     support::{
         Answer, MULTIPART, Person, Reply, id, list, multipart, number, team, text, unknown_id,
         within,
@@ -377,6 +377,39 @@ async fn passages_of_attached_stores_are_in_prompts_that_all_readers_may_read() 
         json!({"name": "other", "display_name": "other", "instructions": "x", "tools": [search]});
     let refused = t.ada.post("/v1/agents", form).await;
     assert_eq!(refused.refused(422), "vector_store_not_found");
+}
+
+#[tokio::test]
+async fn the_files_in_the_messages_of_a_channel_are_searched_by_its_id() {
+    let t = team().await;
+    let board = t.ada.private_channel("board", &[]).await;
+    for (channel, words) in [(&t.general, "open okapi"), (&board, "secret okapi")] {
+        let file = t.ada.upload(&format!("{words}.md"), words.as_bytes()).await;
+        let form = json!({"content": "Look", "attachments": [id(&file)]});
+        let path = format!("/v1/channels/{channel}/threads");
+        t.ada.post(&path, form).await.is(201);
+    }
+    found(&t.ada, "q=okapi", 2).await;
+    for (channel, words) in [(&t.general, "open okapi"), (&board, "secret okapi")] {
+        let hits = search(&t.ada, channel, json!({"query": "okapi"})).await;
+        assert_eq!(list(&hits, "/data").len(), 1);
+        assert_eq!(hits["data"][0]["content"][0]["text"], words);
+        let of = format!("q=okapi&vector_store_id={channel}");
+        let hits = found(&t.ada, &of, 1).await;
+        assert_eq!(hits[0]["channel_id"], json!(channel));
+    }
+    let path = format!("/v1/vector_stores/{board}/search");
+    let denied = t.bo.post(&path, json!({"query": "okapi"})).await;
+    assert_eq!(denied.refused(404), "vector_store_not_found");
+    let path = format!("/v1/search?kind=file&q=okapi&vector_store_id={board}");
+    assert_eq!(t.bo.get(&path).await.refused(404), "vector_store_not_found");
+    let both = format!("/v1/search?kind=file&q=okapi&vector_store_id={board}&channel_id={board}");
+    assert_eq!(t.ada.get(&both).await.refused(400), "invalid_query");
+    // Its files are changed only with its messages.
+    let file = kept(&t.ada, "own.md", b"x").await;
+    let path = format!("/v1/vector_stores/{board}/files");
+    let denied = t.ada.post(&path, json!({"file_id": id(&file)})).await;
+    assert_eq!(denied.refused(404), "vector_store_not_found");
 }
 
 #[tokio::test]

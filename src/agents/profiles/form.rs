@@ -671,6 +671,16 @@ async fn check_stores(
         if stored.contains(&name) {
             continue;
         }
+        let missing =
+            || AgentError::NoSuchVectorStore(name.chars().take(STORE_NAME_CHARS_MAX).collect());
+        // The files in the messages of a channel.
+        if let Ok(channel) = ChannelId::parse(name) {
+            let hidden = registry::find_hidden_channel(c, actor, &[channel]).await?;
+            if hidden.is_some() {
+                return Err(missing());
+            }
+            continue;
+        }
         let is_readable: bool = c
             .q(concat!(
                 "select exists (select 1 from vector_stores v where v.workspace_id = $1 and (v.id = $2 or v.handle = $3) and ",
@@ -685,8 +695,7 @@ async fn check_stores(
             .value()
             .await?;
         if !is_readable {
-            let name = name.chars().take(STORE_NAME_CHARS_MAX).collect();
-            return Err(AgentError::NoSuchVectorStore(name));
+            return Err(missing());
         }
     }
     Ok(())

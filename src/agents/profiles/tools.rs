@@ -118,7 +118,7 @@ tools! {
         require_approval: Option<RequireApproval>,
     }
     FileSearchTool {
-        /// Vector stores whose passages that match a question are in its prompt: IDs or `vs_HANDLE`, at most 10.
+        /// Vector stores whose passages that match a question are in its prompt: IDs, `vs_HANDLE`, or IDs of channels; at most 10.
         #[serde(default)]
         vector_store_ids: Vec<String>,
         /// Maximum number of hits of each search, including searches for decisions and action items; 1 to 50.

@@ -61,7 +61,7 @@ struct SearchQuery {
     kind: Option<find::Kind>,
     /// Only passages of this file; requires `kind=file`.
     file_id: Option<FileId>,
-    /// Only passages of the files in this vector store, an ID or `vs_HANDLE`; requires `kind=file`.
+    /// Only passages of the files in this vector store: an ID, `vs_HANDLE`, or the ID of a channel; requires `kind=file`.
     vector_store_id: Option<String>,
     /// `file`, `link`, `code`, `reaction`, or `result`; separate several with commas.
     has: Option<String>,
@@ -168,21 +168,29 @@ async fn find_files(
     if let Some(file) = query.file_id {
         crate::routes::files::check_visible(c, caller, actor.workspace, file).await?;
     }
-    let store = match &query.vector_store_id {
+    let of = match &query.vector_store_id {
         Some(named) => {
             let named = StoreRef::parse(named).ok_or_else(|| {
                 let text = "`vector_store_id` is neither an ID nor `vs_HANDLE`".to_owned();
                 ApiError::invalid(ErrorCode::InvalidId, text, "vector_store_id")
             })?;
             let found = collections::find_for(c, actor.into(), &named).await?;
-            Some(found.ok_or(CollectionError::NotFound)?)
+            found.ok_or(CollectionError::NotFound)?.filter()
         }
-        None => None,
+        None => PassageFilter::default(),
     };
+    if of.channel.is_some() && query.channel_id.is_some() {
+        let text = "the vector store is a channel: leave out channel_id".to_owned();
+        return Err(ApiError::invalid(
+            ErrorCode::InvalidQuery,
+            text,
+            "channel_id",
+        ));
+    }
     let filter = PassageFilter {
-        channel: query.channel_id,
+        channel: of.channel.or(query.channel_id),
         file: query.file_id,
-        store,
+        store: of.store,
     };
     let start = PassageStart {
         cursor: query.cursor.as_deref(),

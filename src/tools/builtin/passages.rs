@@ -11,7 +11,7 @@ use crate::{
     },
     collections::{self, StoreReader, StoreRef},
     db::Conn,
-    ids::UserId,
+    ids::{ChannelId, UserId},
     tasks::actions::{ActionSource, TaintKind},
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
@@ -51,7 +51,7 @@ pub(super) async fn search(
         Some(named) => Some(files::find_id(c, of, named).await?),
         None => None,
     };
-    let store = match arguments.text("collection")? {
+    let searched = match arguments.text("collection")? {
         Some(named) => {
             let reader = StoreReader {
                 workspace: of.workspace,
@@ -60,26 +60,28 @@ pub(super) async fn search(
             };
             let missing = || places::missing("no such collection");
             let named = StoreRef::parse(named).ok_or_else(missing)?;
-            Some(
-                collections::find_for(c, reader, &named)
-                    .await?
-                    .ok_or_else(missing)?,
-            )
+            let found = collections::find_for(c, reader, &named).await?;
+            found.ok_or_else(missing)?.filter()
         }
-        None => None,
+        None => PassageFilter::default(),
     };
     let reader = PassageReader {
         workspace: of.workspace,
         user: rights.requester.0,
         shared_in: rights.shared_in,
     };
+    let only_channel = match channels.as_deref() {
+        Some([channel]) => Some(*channel),
+        _ => None,
+    };
+    let is_other = |channel: ChannelId| only_channel.is_some_and(|only| only != channel);
+    if searched.channel.is_some_and(is_other) {
+        return Ok(show(&[]));
+    }
     let filter = PassageFilter {
-        channel: match channels.as_deref() {
-            Some([channel]) => Some(*channel),
-            _ => None,
-        },
+        channel: searched.channel.or(only_channel),
         file,
-        store,
+        store: searched.store,
     };
     let mut found = passages::find::find_any(c, reader, filter, query, FOUND_MAX).await?;
     found.retain(|passage| {
