@@ -15,7 +15,10 @@ use openvibe::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Person, Socket, Team, id, list, sign_up, team, text};
+use crate::{
+    documents::{found, read},
+    support::{Person, Socket, Team, id, list, sign_up, team, text},
+};
 
 /// A team with a public channel `plans`, a guest in it, and a member who is in no channel with the guest.
 struct World {
@@ -99,11 +102,14 @@ async fn what_is_in_another_public_channel_does_not_exist_for_a_guest() {
     let (gus, ada, general) = (&w.gus, &w.t.ada, &w.t.general);
     let started = ada.start(general, "The secret zebra").await;
     let (thread, message) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let file = id(&ada.upload("zebra.txt", b"zebra").await);
+    let file = ada.upload("zebra.txt", b"zebra").await;
+    read(ada, &file).await;
+    let file = id(&file);
     let form = json!({"content": "See", "attachments": [file]});
     ada.post(&format!("/v1/threads/{thread}/messages"), form)
         .await
         .is(201);
+    found(ada, "q=zebra", 1).await;
     let dive = w.t.resolved("A zebra it is").await.0;
     for path in [
         format!("/v1/channels/{general}"),
@@ -115,6 +121,10 @@ async fn what_is_in_another_public_channel_does_not_exist_for_a_guest() {
         format!("/v1/messages/{message}"),
         format!("/v1/files/{file}"),
         format!("/v1/files/{file}/metadata"),
+        format!("/v1/files/{file}/text"),
+        format!("/v1/files/{file}/content"),
+        format!("/v1/search?kind=file&q=zebra&file_id={file}"),
+        format!("/v1/search?kind=file&q=zebra&vector_store_id={general}"),
         format!("/v1/forks/{}", dive.fork),
         format!("/v1/forks/{}/messages", dive.fork),
         format!("/v1/search?q=zebra&channel_id={general}"),
@@ -136,6 +146,8 @@ async fn what_is_in_another_public_channel_does_not_exist_for_a_guest() {
         .refused(404);
     for path in [
         "/v1/search?q=zebra",
+        "/v1/search?kind=file&q=zebra",
+        "/v1/search?kind=file&q=zebra&match=any",
         "/v1/decisions",
         "/v1/action-items",
         "/v1/inbox",

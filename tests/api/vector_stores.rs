@@ -379,6 +379,129 @@ async fn passages_of_attached_stores_are_in_prompts_that_all_readers_may_read() 
     assert_eq!(refused.refused(422), "vector_store_not_found");
 }
 
+/// Creates a vector store for the readers of a channel, with a file. Returns the file.
+async fn stored(person: &Person, channel: Option<&str>, name: &str) -> Value {
+    let form = json!({"channel_id": channel});
+    let store = id(&person.post("/v1/vector_stores", form).await.is(200));
+    let file = kept(person, name, b"A zebra").await;
+    let form = json!({"file_id": id(&file)});
+    let files = format!("/v1/vector_stores/{store}/files");
+    person.post(&files, form).await.is(200);
+    file
+}
+
+#[tokio::test]
+async fn people_find_exactly_the_files_that_they_can_read() {
+    let t = team().await;
+    let people = [&t.ada, &t.bo];
+    let own = t.ada.private_channel("own", &[]).await;
+    let both = t.ada.private_channel("both", &[&t.bo]).await;
+    let theirs = t.bo.private_channel("theirs", &[]).await;
+    // Channels, and whether Ada and Bo read them.
+    let channels = [
+        (&t.general, [true, true]),
+        (&own, [true, false]),
+        (&both, [true, true]),
+        (&theirs, [false, true]),
+    ];
+    let mut files: Vec<(String, [bool; 2])> = Vec::new();
+    for (n, person) in people.into_iter().enumerate() {
+        let loose = person.upload("loose.md", b"A zebra").await;
+        files.push((id(&loose), [n == 0, n == 1]));
+        let open = stored(person, None, "open.md").await;
+        files.push((id(&open), [true, true]));
+        for (channel, readers) in channels.iter().filter(|(_, readers)| readers[n]) {
+            let file = person.upload("sent.md", b"A zebra").await;
+            let form = json!({"content": "Look", "attachments": [id(&file)]});
+            let path = format!("/v1/channels/{channel}/threads");
+            person.post(&path, form).await.is(201);
+            files.push((id(&file), *readers));
+            let file = stored(person, Some(channel), "stored.md").await;
+            files.push((id(&file), *readers));
+        }
+    }
+    for (n, person) in people.into_iter().enumerate() {
+        let readable = files.iter().filter(|(_, readers)| readers[n]);
+        let mut expected: Vec<&str> = readable.map(|(file, _)| file.as_str()).collect();
+        for query in ["q=zebra&limit=100", "q=zebra&match=any&limit=100"] {
+            let hits = found(person, query, expected.len()).await;
+            let mut hits: Vec<&str> = hits
+                .iter()
+                .filter_map(|hit| hit["file"]["id"].as_str())
+                .collect();
+            hits.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(hits, expected, "{query}");
+        }
+        for (file, readers) in &files {
+            for part in ["", "/text", "/metadata", "/content"] {
+                let path = format!("/v1/files/{file}{part}");
+                let status = if readers[n] { 200 } else { 404 };
+                assert_eq!(person.get(&path).await.status, status, "{path}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn guests_and_agents_where_they_read_use_only_stores_of_the_channels_of_guests() {
+    let t = team().await;
+    let plans = t.ada.post("/v1/channels", json!({"name": "plans"})).await;
+    let plans = id(&plans.is(201));
+    let gus = t.app.join_as_guest(&t.ada, "Gus", &["plans"]).await;
+    let mut files = Vec::new();
+    for (handle, channel) in [
+        ("rules", None),
+        ("public", Some(&t.general)),
+        ("plans", Some(&plans)),
+    ] {
+        let form = json!({"handle": handle, "channel_id": channel});
+        let store = id(&t.ada.post("/v1/vector_stores", form).await.is(200));
+        let words = format!("The zebra of {handle}");
+        let file = kept(&t.ada, &format!("{handle}.md"), words.as_bytes()).await;
+        let form = json!({"file_id": id(&file)});
+        let path = format!("/v1/vector_stores/{store}/files");
+        t.ada.post(&path, form).await.is(200);
+        completed(&t.ada, &store).await;
+        files.push(id(&file));
+    }
+    for query in ["q=zebra", "q=zebra&match=any"] {
+        found(&t.bo, query, 3).await;
+        let hits = found(&gus, query, 1).await;
+        assert_eq!(hits[0]["file"]["id"], json!(files[2]), "{query}");
+    }
+    for (file, status) in files.iter().zip([404, 404, 200]) {
+        for part in ["", "/text", "/metadata", "/content"] {
+            let path = format!("/v1/files/{file}{part}");
+            assert_eq!(gus.get(&path).await.status, status, "{path}");
+        }
+    }
+    for (handle, status) in [("rules", 404), ("public", 404), ("plans", 200)] {
+        let path = format!("/v1/search?kind=file&q=zebra&vector_store_id=vs_{handle}");
+        assert_eq!(gus.get(&path).await.status, status, "{path}");
+        let path = format!("/v1/vector_stores/vs_{handle}");
+        assert_eq!(gus.get(&path).await.status, 403, "{path}");
+    }
+
+    let stores = ["vs_rules", "vs_public", "vs_plans"];
+    let search = json!({"type": "file_search", "vector_store_ids": stores});
+    reader(&t.ada, "sage", json!({"tools": [search]})).await;
+    let answers = [Answer::text("Yes."), Answer::text("Yes.")];
+    t.model().script("sage", answers);
+    for channel in [&t.general, &plans] {
+        let thread = t.ada.thread(channel, "Root").await;
+        let task = t.ada.ask(&thread, "@sage which zebra?").await;
+        t.ada.completed(&task).await;
+    }
+    let requests = t.model().asked("sage", 2).await;
+    let shown = requests.iter().map(|request| {
+        let prompt = request.body.to_string();
+        ["rules", "public", "plans"].map(|of| prompt.contains(&format!("The zebra of {of}")))
+    });
+    let shown: Vec<[bool; 3]> = shown.collect();
+    assert_eq!(shown, [[true; 3], [false, false, true]]);
+}
+
 #[tokio::test]
 async fn the_files_in_the_messages_of_a_channel_are_searched_by_its_id() {
     let t = team().await;
