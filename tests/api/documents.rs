@@ -249,7 +249,13 @@ async fn passages_are_found_by_those_who_can_read_the_file() {
     // Messages do not contain the words.
     let messages = t.ada.get("/v1/search?q=merger").await.ok();
     assert_eq!(list(&messages, "/data").len(), 0);
-    for wrong in ["thread_id=x", "has=file", "q="] {
+    for wrong in [
+        "thread_id=x",
+        "has=file",
+        "q=",
+        "q=zebra+from:me",
+        "q=zebra+-in:board",
+    ] {
         let path = format!("/v1/search?kind=file&{wrong}");
         assert_eq!(t.ada.get(&path).await.status, 400, "{wrong}");
     }

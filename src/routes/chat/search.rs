@@ -159,6 +159,10 @@ async fn find_files(
         let text = "the search is empty: enter a word".to_owned();
         return Err(ChatError::InvalidQuery(text, "q").into());
     }
+    if !(search.question.filters.is_empty() && search.question.excluded.is_empty()) {
+        let text = "filters such as from: do not apply to passages: leave them out, or leave out kind=file";
+        return Err(ChatError::InvalidQuery(text.to_owned(), "q").into());
+    }
     if let Some(channel) = query.channel_id {
         let access = access::channel(c, caller, channel).await?;
         if access.actor.workspace != actor.workspace {
