@@ -8,6 +8,8 @@ type S = components['schemas'];
 export type SearchHit = Message & Omit<S['SearchHit'], keyof Message>;
 /** Hits, newest first; `index` is set while the server rebuilds its index. */
 export type SearchPage = List<SearchHit> & Pick<S['SearchPage'], 'index'>;
+/** A passage of a file. */
+export type FileHit = S['Passage'];
 type Query = NonNullable<paths['/v1/search']['get']['parameters']['query']>;
 
 /** API client for the search page: `api.part(SearchApi)`. */
@@ -21,5 +23,11 @@ export class SearchApi {
     const { http, take } = this.#transport;
     // Without `kind=file`, the hits are messages.
     return take(http.GET('/v1/search', { params: { query } })) as Promise<SearchPage>;
+  }
+  /** Passages of files, newest first. */
+  files(query: Query & { q: string }): Promise<S['PassagePage']> {
+    const { http, take } = this.#transport;
+    const params = { query: { ...query, kind: 'file' as const } };
+    return take(http.GET('/v1/search', { params })) as Promise<S['PassagePage']>;
   }
 }
