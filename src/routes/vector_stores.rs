@@ -191,7 +191,7 @@ async fn create_store(
 /// Get a vector store by its ID or `vs_HANDLE`
 #[utoipa::path(get, path = "/v1/vector_stores/{id}", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = String, Path)), responses((status = 200, body = VectorStore)))]
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")), responses((status = 200, body = VectorStore)))]
 async fn get_store(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -218,7 +218,7 @@ async fn change(
 /// Change a vector store
 #[utoipa::path(post, path = "/v1/vector_stores/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path)),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")),
     request_body(content = StorePatch, example = json!({"name": "Handbook 2"})),
     responses((status = 200, body = VectorStore)))]
 async fn update_store(
@@ -233,7 +233,7 @@ async fn update_store(
 /// Change a vector store; the same as POST
 #[utoipa::path(patch, path = "/v1/vector_stores/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path)),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")),
     request_body(content = StorePatch, example = json!({"name": "Handbook 3"})),
     responses((status = 200, body = VectorStore)))]
 async fn patch_store(
@@ -257,7 +257,7 @@ struct DeletedStore {
 /// Delete a vector store; its files stay
 #[utoipa::path(delete, path = "/v1/vector_stores/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path)), responses((status = 200, body = DeletedStore)))]
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")), responses((status = 200, body = DeletedStore)))]
 async fn delete_store(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -391,7 +391,7 @@ struct StoreResults {
 /// With the ID of a channel, the files in its messages are searched.
 #[utoipa::path(post, path = "/v1/vector_stores/{id}/search", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = String, Path)),
+    params(("id" = String, Path, description = "ID of a vector store, `vs_HANDLE`, or the ID of a channel")),
     request_body(content = StoreSearchForm, example = json!({"query": "Which trains are preferred?"})),
     responses((status = 200, body = StoreResults)))]
 async fn search_store(
@@ -465,7 +465,7 @@ async fn search_store(
 /// List the files of a vector store
 #[utoipa::path(get, path = "/v1/vector_stores/{id}/files", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = String, Path), StoreListQuery), responses((status = 200, body = List<StoreFile>)))]
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"), StoreListQuery), responses((status = 200, body = List<StoreFile>)))]
 async fn list_store_files(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -491,8 +491,8 @@ fn cut_files(
 /// The file must have been uploaded by the caller, and not be attached to a message.
 #[utoipa::path(post, path = "/v1/vector_stores/{id}/files", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path)),
-    request_body(content = StoreFileForm),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")),
+    request_body(content = StoreFileForm, example = json!({"file_id": "file_01k5t00000e008000000000000"})),
     responses((status = 200, body = StoreFile)))]
 async fn add_store_file(
     axum::extract::State(state): St,
@@ -513,7 +513,7 @@ async fn add_store_file(
 /// Get a file of a vector store
 #[utoipa::path(get, path = "/v1/vector_stores/{id}/files/{file_id}", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = String, Path), ("file_id" = FileId, Path)), responses((status = 200, body = StoreFile)))]
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"), ("file_id" = FileId, Path)), responses((status = 200, body = StoreFile)))]
 async fn get_store_file(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -536,7 +536,7 @@ struct AttributesForm {
 /// Replace the attributes of a file of a vector store
 #[utoipa::path(post, path = "/v1/vector_stores/{id}/files/{file_id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path), ("file_id" = FileId, Path)),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"), ("file_id" = FileId, Path)),
     request_body(content = AttributesForm, example = json!({"attributes": {"year": 2026}})),
     responses((status = 200, body = StoreFile)))]
 async fn update_store_file(
@@ -564,7 +564,7 @@ struct RemovedStoreFile {
 /// Remove a file from a vector store; the file stays
 #[utoipa::path(delete, path = "/v1/vector_stores/{id}/files/{file_id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path), ("file_id" = FileId, Path)), responses((status = 200, body = RemovedStoreFile)))]
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"), ("file_id" = FileId, Path)), responses((status = 200, body = RemovedStoreFile)))]
 async fn remove_store_file(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -596,7 +596,7 @@ struct StoreContent {
 /// Get the text of a file of a vector store, a text for each part
 #[utoipa::path(get, path = "/v1/vector_stores/{id}/files/{file_id}/content", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = String, Path), ("file_id" = FileId, Path)), responses((status = 200, body = StoreContent)))]
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"), ("file_id" = FileId, Path)), responses((status = 200, body = StoreContent)))]
 async fn get_store_file_content(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -622,8 +622,8 @@ async fn get_store_file_content(
 /// Add several of your uploads to a vector store
 #[utoipa::path(post, path = "/v1/vector_stores/{id}/file_batches", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path)),
-    request_body(content = BatchForm),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")),
+    request_body(content = BatchForm, example = json!({"file_ids": ["file_01k5t00000e008000000000000"]})),
     responses((status = 200, body = FileBatch)))]
 async fn create_file_batch(
     axum::extract::State(state): St,
@@ -644,7 +644,7 @@ async fn create_file_batch(
 /// Get a batch of files
 #[utoipa::path(get, path = "/v1/vector_stores/{id}/file_batches/{batch_id}", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = String, Path), ("batch_id" = StoreBatchId, Path)), responses((status = 200, body = FileBatch)))]
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"), ("batch_id" = StoreBatchId, Path)), responses((status = 200, body = FileBatch)))]
 async fn get_file_batch(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -660,7 +660,7 @@ async fn get_file_batch(
 /// Cancel a batch: files that have not been read yet leave the vector store
 #[utoipa::path(post, path = "/v1/vector_stores/{id}/file_batches/{batch_id}/cancel", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path), ("batch_id" = StoreBatchId, Path)),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"), ("batch_id" = StoreBatchId, Path)),
     responses((status = 200, body = FileBatch)))]
 async fn cancel_file_batch(
     axum::extract::State(state): St,
@@ -677,7 +677,7 @@ async fn cancel_file_batch(
 /// List the files of a batch
 #[utoipa::path(get, path = "/v1/vector_stores/{id}/file_batches/{batch_id}/files", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = String, Path), ("batch_id" = StoreBatchId, Path), StoreListQuery),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"), ("batch_id" = StoreBatchId, Path), StoreListQuery),
     responses((status = 200, body = List<StoreFile>)))]
 async fn list_file_batch_files(
     axum::extract::State(state): St,
