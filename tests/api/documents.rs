@@ -1,11 +1,14 @@
 //! Texts of files: what is read, who sees it, and search in it.
 
+use std::fmt::Write;
+
 use serde_json::{Value, json};
 
 use crate::{
+    imports::unlimited_team,
     support::{
         Answer, MULTIPART, ModelServer, Person, TestApp, TestDatabase, TestProcess, at_points, id,
-        list, multipart, number, sign_up, team, text, within,
+        list, multipart, number, sign_up, text, within,
     },
     tools_loop::reader,
 };
@@ -21,7 +24,7 @@ pub fn pdf(pages: &[&str]) -> Vec<u8> {
     for words in pages {
         let content = format!("BT /F1 12 Tf 72 720 Td ({words}) Tj ET");
         let page = objects.len() + 1;
-        kids += &format!("{page} 0 R ");
+        write!(kids, "{page} 0 R ").unwrap();
         objects.push(format!(
             "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>>>/Contents {} 0 R>>",
             page + 1
@@ -92,7 +95,7 @@ pub async fn found(person: &Person, query: &str, count: usize) -> Vec<Value> {
 
 #[tokio::test]
 async fn every_page_of_a_pdf_is_a_part() {
-    let t = team().await;
+    let t = unlimited_team().await;
     let file = t
         .ada
         .upload(
@@ -135,7 +138,7 @@ async fn every_page_of_a_pdf_is_a_part() {
 
 #[tokio::test]
 async fn files_that_cannot_be_read_say_why() {
-    let t = team().await;
+    let t = unlimited_team().await;
     for (name, bytes, state, reason) in [
         (
             "a.png",
@@ -160,7 +163,7 @@ async fn files_that_cannot_be_read_say_why() {
 
 #[tokio::test]
 async fn readers_of_a_file_learn_that_it_was_read() {
-    let t = team().await;
+    let t = unlimited_team().await;
     let private = t.ada.private_channel("board", &[]).await;
     let mut ada = t.ada.socket().await;
     let mut bo = t.bo.socket().await;
@@ -183,7 +186,7 @@ async fn readers_of_a_file_learn_that_it_was_read() {
 
 #[tokio::test]
 async fn passages_are_found_by_those_who_can_read_the_file() {
-    let t = team().await;
+    let t = unlimited_team().await;
     let secret = t
         .ada
         .upload(
@@ -301,7 +304,7 @@ async fn nothing_of_a_deleted_file_remains() {
 
 #[tokio::test]
 async fn an_agent_reads_documents_of_its_question() {
-    let t = team().await;
+    let t = unlimited_team().await;
     t.ada.make_agent("sage").await;
     let file = t
         .ada
@@ -331,7 +334,7 @@ async fn an_agent_reads_documents_of_its_question() {
 
 #[tokio::test]
 async fn an_agent_searches_files_within_the_rights_of_its_readers() {
-    let t = team().await;
+    let t = unlimited_team().await;
     reader(&t.ada, "sage", json!({})).await;
     let fares = t
         .ada
@@ -416,7 +419,7 @@ async fn survives(point: &str) {
 
 #[tokio::test]
 async fn the_same_bytes_are_read_once() {
-    let t = team().await;
+    let t = unlimited_team().await;
     let bytes = pdf(&["Only once"]);
     let first = t.ada.upload("a.pdf", &bytes).await;
     read(&t.ada, &first).await;

@@ -372,6 +372,16 @@ async fn passages_of_attached_stores_are_in_prompts_that_all_readers_may_read() 
         "{}",
         prompts[1]
     );
+    // The profile stays valid after a deletion, and shows it.
+    let path = format!("/v1/agents/{}", id(&t.ada.agent("sage").await));
+    let agent = t.ada.get(&path).await.ok();
+    assert_eq!(agent["tools"][0]["available"], true);
+    let gone = format!("/v1/vector_stores/{}", ids[1]);
+    t.ada.delete(&gone).await.is(200);
+    let agent = t.ada.get(&path).await.ok();
+    assert_eq!(agent["tools"][0]["unavailable_because"], "not_found");
+    let form = json!({"description": "Knows the rules", "tools": agent["tools"]});
+    t.ada.patch(&path, form).await.is(200);
     let search = json!({"type": "file_search", "vector_store_ids": ["vs_nowhere"]});
     let form =
         json!({"name": "other", "display_name": "other", "instructions": "x", "tools": [search]});

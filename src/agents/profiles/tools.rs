@@ -3,7 +3,7 @@
 //! A `function` is run by the client of `/v1/responses`, so it is offered to the model only there. The other kinds provide the
 //! functions that replies call. A server is referred to by its ID in the registry; a URL alone is stored but has no effect.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use crate::{
     db::{Conn, DbError},
-    ids::{ChannelId, ToolId, WorkspaceId},
+    ids::{ChannelId, ToolId, VectorStoreId, WorkspaceId},
     registry::{self, DESCRIPTION_UNITS_MAX, PARAMETERS_BYTES_MAX, UsableTool},
     tasks::BriefContext,
     text_enum::text_enum,
@@ -219,12 +219,18 @@ text_enum! {
         NotAccepted = "not_accepted",
         /// An admin turned the tool off.
         Disabled = "disabled",
+        /// A vector store that is attached to the agent was deleted.
+        NotFound = "not_found",
     }
 }
 
-/// Registered tools to which an agent's tools refer.
+/// Objects to which an agent's tools refer.
 #[derive(Debug, Clone, Default)]
-pub struct NamedTools(HashMap<ToolId, UsableTool>);
+pub struct NamedTools {
+    registered: HashMap<ToolId, UsableTool>,
+    /// Names of attached vector stores that no longer exist.
+    missing_stores: HashSet<String>,
+}
 
 impl NamedTools {
     pub(super) async fn read(
@@ -232,15 +238,26 @@ impl NamedTools {
         workspace: WorkspaceId,
         tools: &[Tool],
     ) -> Result<Self, DbError> {
+        let mut named = Self::default();
         if tools.iter().any(|tool| tool.registry_id().is_some()) {
-            return Ok(Self(registry::list_usable(c, workspace).await?));
+            named.registered = registry::list_usable(c, workspace).await?;
         }
-        Ok(Self::default())
+        let stores = tools.iter().filter_map(|tool| match tool {
+            Tool::FileSearch(tool) => Some(&tool.vector_store_ids),
+            _ => None,
+        });
+        let stores: Vec<&String> = stores.flatten().collect();
+        for name in stores {
+            if !has_store(c, workspace, name).await? {
+                named.missing_stores.insert(name.clone());
+            }
+        }
+        Ok(named)
     }
 
     fn find(&self, id: Option<&str>) -> Option<&UsableTool> {
         let id: ToolId = id?.parse().ok()?;
-        self.0.get(&id)
+        self.registered.get(&id)
     }
 
     fn problem_of_function(&self, tool: &FunctionTool) -> UnavailableBecause {
@@ -266,6 +283,18 @@ impl NamedTools {
         let has_function = server.accepted.iter().any(is_allowed);
         (!has_function).then_some(UnavailableBecause::NotAccepted)
     }
+}
+
+/// Checks whether a workspace has a vector store, or a channel, with this name.
+async fn has_store(c: &mut Conn, workspace: WorkspaceId, name: &str) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from vector_stores v where v.workspace_id = $1 and (v.id = $2 or v.handle = $3)) \
+         or exists (select 1 from channels ch where ch.workspace_id = $1 and ch.id = $4)")
+        .bind(workspace)
+        .bind(VectorStoreId::parse(name).ok())
+        .bind(name.strip_prefix("vs_").map(str::to_owned))
+        .bind(ChannelId::parse(name).ok())
+        .value()
+        .await
 }
 
 /// Maximum number of rounds in which a reply can delegate, if the tool sets no limit.
@@ -430,7 +459,12 @@ impl Tool {
             Self::Function(tool) => Some(registered.problem_of_function(tool)),
             Self::Mcp(tool) => registered.problem_of_server(tool),
             Self::CodeInterpreter(_) => Some(UnavailableBecause::NoRunner),
-            Self::FileSearch(_) | Self::WebFetch(_) | Self::Delegate(_) => None,
+            Self::FileSearch(tool) => {
+                let mut stores = tool.vector_store_ids.iter();
+                let is_missing = stores.any(|name| registered.missing_stores.contains(name));
+                is_missing.then_some(UnavailableBecause::NotFound)
+            }
+            Self::WebFetch(_) | Self::Delegate(_) => None,
         }
     }
 
@@ -527,18 +561,23 @@ mod tests {
     #[test]
     fn an_unavailable_tool_has_its_first_reason() {
         use UnavailableBecause::{
-            ClientOnly, Disabled, NoRunner, NotAccepted, NotAllowed, NotRegistered,
+            ClientOnly, Disabled, NoRunner, NotAccepted, NotAllowed, NotFound, NotRegistered,
         };
         let (jira, off, empty, gone) = (ToolId::new(), ToolId::new(), ToolId::new(), ToolId::new());
         let server = |is_enabled, accepted: &[&str]| UsableTool {
             is_enabled,
             accepted: accepted.iter().map(|name| (*name).to_owned()).collect(),
         };
-        let servers = NamedTools(HashMap::from([
-            (jira, server(true, &["search", "create"])),
-            (off, server(false, &["search"])),
-            (empty, server(true, &[])),
-        ]));
+        let servers = NamedTools {
+            registered: HashMap::from([
+                (jira, server(true, &["search", "create"])),
+                (off, server(false, &["search"])),
+                (empty, server(true, &[])),
+            ]),
+            missing_stores: HashSet::from(["vs_gone".to_owned()]),
+        };
+        let stores =
+            |names: &[&str]| serde_json::json!({"type": "file_search", "vector_store_ids": names});
         let mcp = |id: ToolId| serde_json::json!({"type": "mcp", "registry_id": id});
         let function =
             |id: ToolId| serde_json::json!({"type": "function", "name": "f", "registry_id": id});
@@ -554,6 +593,8 @@ mod tests {
             (function(gone), Some(NotRegistered)),
             (serde_json::json!({"type": "web_fetch"}), None),
             (serde_json::json!({"type": "file_search"}), None),
+            (stores(&["vs_here"]), None),
+            (stores(&["vs_here", "vs_gone"]), Some(NotFound)),
             (
                 serde_json::json!({"type": "code_interpreter"}),
                 Some(NoRunner),

@@ -27,6 +27,7 @@ export const REASONS: Record<UnavailableBecause, string> = {
   not_allowed: 'Not allowed in this workspace',
   not_accepted: 'No function accepted yet',
   disabled: 'The server is turned off',
+  not_found: 'A collection was deleted',
 };
 
 const SERVER_FIELDS = ['available', 'unavailable_because'];
