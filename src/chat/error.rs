@@ -64,6 +64,16 @@ pub enum ChatError {
     NotYoursToDelete,
     #[error("only your own chats with an agent can be deleted: archive the thread instead")]
     NotDeletable,
+    #[error("only chats of one person with an agent have variants: post the message again instead")]
+    NotAChat,
+    #[error("only your own messages can be run again")]
+    NotYoursToRunAgain,
+    #[error("in a variant, only its first message can be run again: use the first chat")]
+    InVariant,
+    #[error("a message can be run again at most {0} times: delete a variant")]
+    TooManyVariants(i64),
+    #[error("a chat can have at most {0} variants: delete one, or start a new chat")]
+    TooManyVariantsOfChat(i64),
     #[error("the message was deleted")]
     MessageDeleted,
     #[error("notices and unfinished replies cannot be edited")]
@@ -143,8 +153,13 @@ impl From<ChatError> for ApiError {
             E::ClientIdReused => {
                 make(StatusCode::CONFLICT, ErrorCode::ClientIdReused).param("client_id")
             }
-            E::NotYours | E::NotYoursToDelete | E::NotYoursToRetry => {
+            E::NotYours | E::NotYoursToDelete | E::NotYoursToRetry | E::NotYoursToRunAgain => {
                 make(StatusCode::FORBIDDEN, ErrorCode::NotYours)
+            }
+            E::NotAChat => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotAChat),
+            E::InVariant => make(StatusCode::CONFLICT, ErrorCode::InVariant).param("message_id"),
+            E::TooManyVariants(_) | E::TooManyVariantsOfChat(_) => {
+                make(StatusCode::CONFLICT, ErrorCode::TooManyVariants)
             }
             E::NotDeletable => make(StatusCode::FORBIDDEN, ErrorCode::NotDeletable),
             E::MessageDeleted | E::TriggerDeleted => {

@@ -34,5 +34,6 @@ mod text;
 pub mod thread_change;
 pub mod threads;
 pub mod unfurls;
+pub mod variants;
 
 pub use error::ChatError;

@@ -14,6 +14,7 @@ use super::{
         message::{self, Message, message_sql},
         thread::{Row, get_thread, thread_sql, threads_of},
     },
+    variants::{self, ChatVariant, VariantBase},
 };
 use crate::{
     agents::profiles::InvocableAgent,
@@ -55,6 +56,8 @@ pub struct OpenedThread {
     pub thread: MyThread,
     /// The oldest unread message; null if there is none.
     pub first_unread_id: Option<MessageId>,
+    /// Variants of the chat, oldest first; in a variant, those of the first chat.
+    pub variants: Vec<ChatVariant>,
 }
 
 /// Channel of a new thread, and the person who starts it.
@@ -81,6 +84,8 @@ pub(super) struct ThreadStart<'a> {
     pub(super) root: MessageId,
     pub(super) title: Option<&'a str>,
     pub(super) memory: ThreadMemory,
+    /// Where the thread begins if it is a variant of a chat.
+    pub(super) base: Option<VariantBase>,
 }
 
 /// Inserts a thread; its root message is inserted afterward. Appends no event.
@@ -96,9 +101,11 @@ pub(super) async fn insert(
         root,
         title,
         memory,
+        base,
     } = new;
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
-         last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', -1, $6, 0, $7, $9, $8, $7)")
+         last_activity_at, memory, created_by, created_at, first_thread_id, variant_message_id, variant_seq) \
+         values ($1, $2, $3, $4, $5, 'open', -1, $6, 0, $7, $9, $8, $7, $10, $11, $12)")
         .bind(id)
         .bind(origin.workspace)
         .bind(origin.channel)
@@ -108,6 +115,9 @@ pub(super) async fn insert(
         .bind(now())
         .bind(origin.created_by)
         .bind(memory)
+        .bind(base.map(|base| base.thread))
+        .bind(base.map(|base| base.message))
+        .bind(base.map(|base| base.seq))
         .run()
         .await?;
     if let Some(agent) = agent {
@@ -311,9 +321,12 @@ pub async fn open_mine(
 ) -> Result<OpenedThread, ChatError> {
     let thread = get_mine(c, caller, id).await?;
     let first_unread_id = reads::first_unread(c, caller.user, id).await?;
+    let variant_of = thread.thread.variant_of;
+    let first = variant_of.map_or(id, |variant_of| variant_of.thread_id);
     Ok(OpenedThread {
         thread,
         first_unread_id,
+        variants: variants::list(c, first).await?,
     })
 }
 

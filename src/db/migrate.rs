@@ -113,6 +113,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_040_000, "create_documents"),
     common!(20_261_129_040_100, "create_collections"),
     per_engine!(20_261_129_040_200, "create_passage_index"),
+    common!(20_261_129_050_000, "add_thread_variants"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

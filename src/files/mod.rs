@@ -30,6 +30,6 @@ pub use permit::{UploadBytes, UploadPermit};
 pub use receive::{Bounds, Received, receive, receive_named};
 pub use rows::{
     Attachment, File, FileObject, FilePurpose, ImportedFile, KeptFile, NewFile, Stored, attach,
-    count_of_person, delete_loose, erase_unattached, find, insert, insert_imported, keep,
+    copy, count_of_person, delete_loose, erase_unattached, find, insert, insert_imported, keep,
     list_kept, remove_of_message, share_avatar,
 };

@@ -327,6 +327,41 @@ pub async fn keep(c: &mut Conn, id: FileId) -> Result<(), DbError> {
     Ok(())
 }
 
+/// Copies the actor's files as uploads that are not attached yet, in the given order. The copies use the same bytes. Files that were
+/// deleted are left out.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub async fn copy(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    files: &[FileId],
+) -> Result<Vec<FileId>, FileError> {
+    let mut copies = Vec::with_capacity(files.len());
+    for file in files {
+        let copy = FileId::new();
+        let size_bytes: Option<(i64,)> = c
+            .q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, is_avatar, created_at) \
+                select $1, f.workspace_id, f.hash, f.name, f.content_type, f.size_bytes, f.width, f.height, f.created_by, FALSE, $5 \
+                from files f where f.id = $2 and f.workspace_id = $3 and f.created_by = $4 returning size_bytes")
+            .bind(copy)
+            .bind(*file)
+            .bind(actor.workspace)
+            .bind(actor.user)
+            .bind(now())
+            .opt()
+            .await?;
+        let Some((size_bytes,)) = size_bytes else {
+            continue;
+        };
+        let counted_bytes = quota::file_bytes(1, size_bytes);
+        quota::check_bytes(c, actor.workspace, counted_bytes).await?;
+        quota::count_file_bytes(c, actor.workspace, counted_bytes).await?;
+        copies.push(copy);
+    }
+    Ok(copies)
+}
+
 /// Makes a file usable as an agent's picture. The file must be an upload of the actor that is not attached to a
 /// message, or an existing picture.
 ///

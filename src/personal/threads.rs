@@ -17,7 +17,12 @@ use crate::{
     agents::derived::{self, Change, DELETED, SourceId},
     auth::{Actor, Caller, Scope, quota},
     chat::{
-        ChatError, access, channels::ChannelKind, event::ThreadDeletedEvent, remove, search::index,
+        ChatError, access,
+        channels::{ChannelKind, is_chat_channel},
+        event::ThreadDeletedEvent,
+        remove,
+        search::index,
+        variants,
     },
     db::{
         Conn, Db, DbError, Json,
@@ -50,7 +55,7 @@ const EVENTS_BEFORE_ROOT: i64 = 10;
 /// `direct_key` of the channel of deleted threads. No other direct channel has it, because keys consist of IDs.
 const REMOVED_KEY: &str = "removed";
 
-/// Hides a thread from everyone; its rows are then removed by `Eraser::remove_threads`. A person can delete their own chats, and an admin
+/// Hides a thread and its variants from everyone; their rows are then removed by `Eraser::remove_threads`. A person can delete their own chats, and an admin
 /// the examples of the workspace. Returns the workspace.
 ///
 /// # Errors
@@ -72,6 +77,9 @@ pub async fn delete_thread(
     );
     check_deletable(c, actor, id, channel).await?;
     let target = removed_channel(c, workspace).await?;
+    for variant in variants::list(c, id).await? {
+        hide(c, workspace, variant.thread_id, audience, target, hub).await?;
+    }
     hide(c, workspace, id, audience, target, hub).await?;
     Ok(workspace)
 }
@@ -91,13 +99,15 @@ async fn check_deletable(
 ) -> Result<(), ChatError> {
     // The person in the direct channel is the caller, because nobody else sees it.
     let found: Option<Deletable> = c
-        .q("select ch.kind = $3 and ch.agent_id is not null \
-            and (select count(*) from direct_members dm where dm.channel_id = ch.id) = 1 as is_chat, m.metadata \
-            from threads t join channels ch on ch.id = t.channel_id left join messages m on m.id = t.root_message_id \
-            where t.id = $1 and t.channel_id = $2")
+        .q(concat!(
+            "select ",
+            is_chat_channel!(),
+            " as is_chat, m.metadata \
+             from threads t join channels ch on ch.id = t.channel_id left join messages m on m.id = t.root_message_id \
+             where t.id = $1 and t.channel_id = $2"
+        ))
         .bind(id)
         .bind(channel)
-        .bind(ChannelKind::Direct)
         .opt()
         .await?;
     let found = found.ok_or(ChatError::ThreadNotFound)?;
@@ -141,7 +151,8 @@ const DELETED_AT_ONCE: [&str; 8] = [
 ];
 /// Statements that move thread `$1` to channel `$2`. An archived thread without memory is not used by anything.
 const MOVED: [&str; 7] = [
-    "update threads set channel_id = $2, status = 'archived', memory = 'off', title = null where id = $1",
+    "update threads set channel_id = $2, status = 'archived', memory = 'off', title = null, first_thread_id = null, \
+     variant_message_id = null, variant_seq = null where id = $1",
     "update messages set channel_id = $2 where thread_id = $1",
     "update forks set channel_id = $2 where thread_id = $1",
     "update resolutions set channel_id = $2 where thread_id = $1",

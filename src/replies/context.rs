@@ -17,6 +17,7 @@ use crate::{
         forks::ForkContext,
         messages::{AuthorKind, MessageMetadata},
         search::{any::OldMatch, highlight, passages::find::PassageReader, shared::Readers},
+        variants::{VariantBase, find_base},
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
@@ -673,17 +674,25 @@ impl Beginning {
         c: &mut Conn,
         target: TaskTarget,
         strategy: Strategy,
+        base: Option<VariantBase>,
         first_seq: i64,
     ) -> Result<Self, DbError> {
         let (setting, thread_root) = setting(c, target).await?;
-        let origin = match target.fork {
-            Some(fork) => origin(c, fork, strategy).await?,
-            None => Origin::default(),
+        let origin = match (target.fork, base) {
+            (Some(fork), _) => origin(c, fork, strategy).await?,
+            (None, Some(base)) => {
+                Origin::before(c, base.conversation(), base.seq, strategy).await?
+            }
+            (None, None) => Origin::default(),
         };
-        let root = match target.fork {
-            Some(_) if origin.background.is_empty() => None,
-            Some(_) => root_before(c, thread_root, origin.first_seq).await?,
-            None => root_before(c, thread_root, first_seq).await?,
+        let root = match (target.fork, base) {
+            (Some(_), _) if origin.background.is_empty() => None,
+            (Some(_), _) => root_before(c, thread_root, origin.first_seq).await?,
+            (None, Some(base)) if !origin.background.is_empty() => {
+                let root = root_of(c, base.thread).await?;
+                root_before(c, root, origin.first_seq).await?
+            }
+            (None, _) => root_before(c, thread_root, first_seq).await?,
         };
         Ok(Self {
             setting,
@@ -715,8 +724,15 @@ async fn load_before(
     let sent =
         SentMessages::load(c, conversation, trigger.seq, agent.agent, strategy, &order).await?;
     let first_seq = sent.first_seq(trigger.seq);
-    let mut start = Beginning::load(c, of.target, strategy, first_seq).await?;
-    start.setting.participants = participants(c, of, trigger.seq, agent.agent).await?;
+    let base = find_base(c, conversation).await?;
+    let mut start = Beginning::load(c, of.target, strategy, base, first_seq).await?;
+    let mut people = participants(c, of.workspace, conversation, trigger.seq, agent.agent).await?;
+    if let Some(base) = base {
+        let (first, seq) = (base.conversation(), base.seq - 1);
+        let earlier = participants(c, of.workspace, first, seq, agent.agent).await?;
+        people = joined(earlier, people);
+    }
+    start.setting.participants = people;
     let requester = find_requester(c, of.workspace, of.requester).await?;
     let recalled = recalled(c, of, agent, &trigger, &sent, &start.origin).await?;
     let shown: HashSet<MessageId> = (sent.rows.iter().map(|row| row.id))
@@ -997,7 +1013,8 @@ struct ParticipantRow {
 /// joined most recently are returned. They are sorted by their first message.
 async fn participants(
     c: &mut Conn,
-    of: &ReplyPlace,
+    workspace: WorkspaceId,
+    conversation: Conversation,
     trigger_seq: i64,
     agent: AgentId,
 ) -> Result<Vec<Participant>, DbError> {
@@ -1016,10 +1033,10 @@ async fn participants(
                  left join agents a on x.author_type = 'agent' and a.id = x.author_id \
                  order by x.first_seq"
         ))
-        .bind(of.target.conversation().id())
+        .bind(conversation.id())
         .bind(trigger_seq)
         .bind(agent)
-        .bind(of.workspace)
+        .bind(workspace)
         .bind(PARTICIPANTS_AMONG)
         .bind(i64::try_from(PARTICIPANTS_MAX).unwrap_or(i64::MAX))
         .all()
@@ -1029,6 +1046,28 @@ async fn participants(
         handle: row.handle,
     });
     Ok(rows.collect())
+}
+
+/// The participants of a variant: those of the first chat, and those who are new. If there are too many, the last ones are returned.
+fn joined(mut earlier: Vec<Participant>, later: Vec<Participant>) -> Vec<Participant> {
+    for person in later {
+        if earlier.iter().all(|known| known.author != person.author) {
+            earlier.push(person);
+        }
+    }
+    let surplus = earlier.len().saturating_sub(PARTICIPANTS_MAX);
+    earlier.drain(..surplus);
+    earlier
+}
+
+/// ID of the first message of a thread.
+async fn root_of(c: &mut Conn, thread: ThreadId) -> Result<Option<MessageId>, DbError> {
+    let found: Option<(MessageId,)> = c
+        .q("select root_message_id from threads where id = $1")
+        .bind(thread)
+        .opt()
+        .await?;
+    Ok(found.map(|(id,)| id))
 }
 
 /// Finds the thread's first message if it was posted before `seq` and has not been deleted.
@@ -1096,7 +1135,7 @@ pub async fn newest(
     Ok(rows.into_iter().map(Row::history_message).collect())
 }
 
-/// The part of the thread that the fork's agent can see.
+/// The part of the thread that the fork's agent can see, or of the first chat with which a variant begins.
 #[derive(Default)]
 struct Origin {
     header: Option<ForkHeader>,
@@ -1107,6 +1146,55 @@ struct Origin {
     left_out: u64,
     /// Summary of messages before `background`.
     summary: Option<Summary>,
+}
+
+impl Origin {
+    /// Loads the messages of a conversation before a sequence number.
+    async fn before(
+        c: &mut Conn,
+        conversation: Conversation,
+        seq: i64,
+        strategy: Strategy,
+    ) -> Result<Self, DbError> {
+        let mut origin = Self::default();
+        let mut rows = before(c, conversation, seq, HISTORY_MAX).await?;
+        rows.reverse();
+        let start = rows.first().map_or(seq, |row| row.seq);
+        if rows.len() == HISTORY_MAX {
+            let said = said_before(c, conversation, seq).await?;
+            let mut known = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+            if strategy.is_on() {
+                let (summary, expanded) = view::summary(c, conversation, start).await?;
+                known += store::count_covered(c, conversation.id(), start).await?;
+                origin.summary = summary.map(|summary| Summary {
+                    of: Summarized::Background,
+                    ..summary
+                });
+                rows = expanded.into_iter().chain(rows).collect();
+            }
+            origin.left_out = u64::try_from(said - known).unwrap_or_default();
+        }
+        origin.first_seq = rows.first().map_or(seq, |row| row.seq);
+        origin
+            .background
+            .extend(rows.into_iter().map(Row::history_message));
+        Ok(origin)
+    }
+
+    /// Puts the beginning of a variant before the rest of it, unless older messages of the rest are missing.
+    fn after(self, beginning: Self) -> Self {
+        if self.left_out > 0 || self.summary.is_some() {
+            return self;
+        }
+        Self {
+            background: beginning
+                .background
+                .into_iter()
+                .chain(self.background)
+                .collect(),
+            ..beginning
+        }
+    }
 }
 
 async fn origin(c: &mut Conn, fork: ForkId, strategy: Strategy) -> Result<Origin, DbError> {
@@ -1146,27 +1234,11 @@ async fn origin(c: &mut Conn, fork: ForkId, strategy: Strategy) -> Result<Origin
     let mut origin = Origin::default();
     if context == ForkContext::Thread {
         let conversation = Conversation::Thread(thread);
-        let mut rows = before(c, conversation, forked.seq, HISTORY_MAX).await?;
-        rows.reverse();
-        let start = rows.first().map_or(forked.seq, |row| row.seq);
-        if rows.len() == HISTORY_MAX {
-            let said = said_before(c, conversation, forked.seq).await?;
-            let mut known = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-            if strategy.is_on() {
-                let (summary, expanded) = view::summary(c, conversation, start).await?;
-                known += store::count_covered(c, conversation.id(), start).await?;
-                origin.summary = summary.map(|summary| Summary {
-                    of: Summarized::Background,
-                    ..summary
-                });
-                rows = expanded.into_iter().chain(rows).collect();
-            }
-            origin.left_out = u64::try_from(said - known).unwrap_or_default();
+        origin = Origin::before(c, conversation, forked.seq, strategy).await?;
+        if let Some(base) = find_base(c, conversation).await? {
+            let first = base.conversation();
+            origin = origin.after(Origin::before(c, first, base.seq, strategy).await?);
         }
-        origin.first_seq = rows.first().map_or(forked.seq, |row| row.seq);
-        origin
-            .background
-            .extend(rows.into_iter().map(Row::history_message));
         if !shown.is_empty() {
             header.forked_content = None;
             origin.background.push(forked.history_message());

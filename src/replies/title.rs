@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::profiles,
-    chat::{access, thread_change},
+    chat::{access, channels::is_chat_channel, thread_change},
     db::{Conn, DbError},
     ids::MessageId,
     replies::{
@@ -72,7 +72,7 @@ impl Handler for Titler {
     }
 }
 
-/// Queues the task that names a chat, after the first reply of the chat that an agent completed.
+/// Queues the task that names a chat, after the first reply of the chat that an agent completed. Variants of a chat get no title.
 ///
 /// # Errors
 /// Only database errors.
@@ -81,10 +81,12 @@ pub(super) async fn after_reply(c: &mut Conn, task: &Task, lease: &Lease) -> Res
         return Ok(());
     }
     let is_due: bool = c
-        .q("select exists (select 1 from threads t join channels ch on ch.id = t.channel_id \
-            where t.id = $1 and t.title is null and ch.kind = 'direct' and ch.agent_id is not null \
-            and (select count(*) from direct_members dm where dm.channel_id = ch.id) = 1 \
-            and not exists (select 1 from tasks o where o.thread_id = t.id and o.id <> $2 and o.kind = 'reply' and o.status = 'completed'))")
+        .q(concat!(
+            "select exists (select 1 from threads t join channels ch on ch.id = t.channel_id \
+             where t.id = $1 and t.title is null and t.first_thread_id is null and ",
+            is_chat_channel!(),
+            " and not exists (select 1 from tasks o where o.thread_id = t.id and o.id <> $2 and o.kind = 'reply' and o.status = 'completed'))"
+        ))
         .bind(lease.target.thread)
         .bind(task.id)
         .value()

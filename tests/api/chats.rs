@@ -56,7 +56,7 @@ async fn count(t: &Team, sql: &'static str) -> i64 {
 }
 
 /// Waits until all deleted threads have been removed.
-async fn removed(t: &Team) {
+pub async fn removed(t: &Team) {
     within("the removal of deleted threads", async {
         while count(t, "select count(*) from thread_removals").await > 0 {
             tokio::task::yield_now().await;
@@ -66,7 +66,7 @@ async fn removed(t: &Team) {
 }
 
 /// Waits until a text is not stored anywhere.
-async fn forgotten(t: &Team, word: &str) {
+pub async fn forgotten(t: &Team, word: &str) {
     within("the text to be removed", async {
         loop {
             let places = t.app.place.places_of(word).await;

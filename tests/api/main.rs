@@ -179,6 +179,7 @@ mod tools_week;
 mod unread;
 mod updates;
 mod usage;
+mod variants;
 mod vector_stores;
 mod web_pages;
 mod workflow_schedules;

@@ -33,6 +33,11 @@ def _dive(t):
     return {"id": started["thread"]["id"], "body": {"message_id": started["message"]["id"], "client_id": t.word("c")}}
 
 
+def _again(t):
+    started = t.started_chat()
+    return {"id": started["thread"]["id"], "body": {"message_id": started["message"]["id"], "client_id": t.word("c")}}
+
+
 def _replaced(t):
     return {"id": t.agent(), "body": {"name": t.word("helper")}}
 
@@ -135,6 +140,7 @@ FRESH = {
     "PATCH /v1/threads/{id}": _of("thread"),
     "DELETE /v1/threads/{id}": _of("chat"),
     "POST /v1/threads/{id}/messages": lambda t: {"id": t.thread(), "body": {"client_id": t.word("c")}},
+    "POST /v1/threads/{id}/variants": _again,
     "PATCH /v1/messages/{id}": _of("message"),
     "DELETE /v1/messages/{id}": _of("message"),
     "DELETE /v1/messages/{id}/unfurls": _of("message"),

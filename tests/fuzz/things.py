@@ -131,10 +131,14 @@ class Things:
     def thread(self):
         return self.start()["thread"]["id"]
 
+    def started_chat(self):
+        """A thread in the direct channel with an agent, with its first message."""
+        agent = self.post("/v1/agents", {"name": self.word("partner"), "instructions": "You answer."})["id"]
+        return self.start(channel=self.post("/v1/direct", {"agent_id": agent})["id"])
+
     def chat(self):
         """A thread in the direct channel with an agent, which can be deleted."""
-        agent = self.post("/v1/agents", {"name": self.word("partner"), "instructions": "You answer."})["id"]
-        return self.start(channel=self.post("/v1/direct", {"agent_id": agent})["id"])["thread"]["id"]
+        return self.started_chat()["thread"]["id"]
 
     def message(self):
         return self.start()["message"]["id"]

@@ -24,6 +24,15 @@ macro_rules! left_by {
     };
 }
 
+/// Condition for a channel `ch` of one person and an agent, whose threads are chats.
+macro_rules! is_chat_channel {
+    () => {
+        "(ch.kind = 'direct' and ch.agent_id is not null \
+         and (select count(*) from direct_members dm where dm.channel_id = ch.id) = 1)"
+    };
+}
+pub(crate) use is_chat_channel;
+
 /// Finds the direct channel with this key (`direct_key`).
 pub(super) async fn find_direct(
     c: &mut Conn,

@@ -28,6 +28,7 @@ pub(in crate::chat) use agent::{UnaskedReply, count_unasked, find_agent};
 pub use change::{NewChannel, create, open_direct, set_archived, update};
 pub(in crate::chat) use change::{forget_agent, insert};
 pub(in crate::chat) use direct::check_has_reader;
+pub(crate) use direct::is_chat_channel;
 pub use direct::restore_direct_channels;
 pub use imported::{
     ImportedChannel, announce_imported, insert_imported_channel, remove_imported_channel,

@@ -10,6 +10,7 @@ use crate::{
         ChatError, forks,
         my_forks::{self, MyFork},
         threads::{self, MyThread},
+        variants,
     },
     db::Conn,
     ids::{ForkId, ThreadId},
@@ -18,6 +19,8 @@ use crate::{
 
 /// Cursor kind of the list.
 const LIST: &str = "following";
+/// Maximum number of variants listed with a chat.
+const VARIANTS_MAX: i64 = 10;
 
 text_enum! {
     /// Kind of a followed conversation.
@@ -37,7 +40,7 @@ pub struct FollowedConversation {
     pub thread: Option<MyThread>,
     /// The fork; null for a thread or a chat.
     pub fork: Option<MyFork>,
-    /// Further versions of a chat.
+    /// Variants of a chat, latest activity first; at most 10.
     pub variants: Vec<MyThread>,
 }
 
@@ -117,16 +120,23 @@ pub async fn page(
              select 'fork', k.id, case when k.last_seq > 0 then k.last_seq else coalesce(o.seq, 0) end, k.channel_id, k.title, 0 \
                from follows f join forks k on k.id = f.conversation_id left join messages o on o.id = k.message_id \
                where f.user_id = $1 and f.level = 'all' and k.workspace_id = $2 union all \
-             select 'chat', t.id, t.last_seq, t.channel_id, coalesce(t.title, o.content_plain, ''), CAST(null AS BIGINT) \
+             select 'chat', t.id, coalesce((select max(v.last_seq) from threads v where v.first_thread_id = t.id and v.last_seq > t.last_seq), \
+               t.last_seq), t.channel_id, coalesce(t.title, o.content_plain, ''), CAST(null AS BIGINT) \
                from channel_members own join threads t on t.channel_id = own.channel_id left join messages o on o.id = t.root_message_id \
-               where own.user_id = $1 and t.workspace_id = $2 and ",
+               where own.user_id = $1 and t.workspace_id = $2 and t.first_thread_id is null and ",
             is_chat!(),
             ") x join channel_members cm on cm.channel_id = x.channel_id and cm.user_id = $1 \
              left join reads r on r.conversation_id = x.id and r.user_id = $1 \
-             where (x.seq < $3 or (x.seq = $3 and x.id < $4)) and ($5 is null or x.kind = $5) and lower(x.title) like $6 escape '!' \
+             where (x.seq < $3 or (x.seq = $3 and x.id < $4)) and ($5 is null or x.kind = $5) \
+             and (lower(x.title) like $6 escape '!' or (x.kind = 'chat' and exists (select 1 from threads v \
+               left join messages o on o.id = v.root_message_id where v.first_thread_id = x.id \
+               and lower(coalesce(v.title, o.content_plain, '')) like $6 escape '!'))) \
              and (not $7 or exists (select 1 from messages m where m.conversation_id = x.id \
                and m.seq > coalesce(r.seq, x.read_from, cm.read_seq) and m.seq > cm.joined_seq \
-               and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1)) \
+               and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1) \
+               or (x.kind = 'chat' and exists (select 1 from threads v left join reads vr on vr.conversation_id = v.id and vr.user_id = $1 \
+               join messages m on m.conversation_id = v.id and m.seq > coalesce(vr.seq, cm.read_seq) and m.seq > cm.joined_seq \
+               where v.first_thread_id = x.id and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1))) \
              order by x.seq desc, x.id desc limit $8"
         ))
         .bind(actor.user)
@@ -156,11 +166,17 @@ pub async fn page(
             let thread = threads::get_mine(c, caller, ThreadId(row.id)).await?;
             (Some(thread), None)
         };
+        let mut own = Vec::new();
+        if row.kind == FollowedKind::Chat {
+            for variant in variants::list_latest(c, ThreadId(row.id), VARIANTS_MAX).await? {
+                own.push(threads::get_mine(c, caller, variant).await?);
+            }
+        }
         data.push(FollowedConversation {
             kind: row.kind,
             thread,
             fork,
-            variants: Vec::new(),
+            variants: own,
         });
     }
     Ok(FollowingPage {

@@ -55,6 +55,7 @@ pub async fn post_as_agent(c: &mut Conn, post: AgentPost<'_>) -> Result<Message,
             root: id,
             title: None,
             memory: ThreadMemory::On,
+            base: None,
         };
         let mut thread = threads::insert(c, origin, start, None, BoundBy::Person).await?;
         let seq = log::reserve(c, post.workspace, 1).await?;

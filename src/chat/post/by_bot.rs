@@ -183,6 +183,7 @@ async fn start_thread(
         root,
         title: post.title,
         memory: ThreadMemory::On,
+        base: None,
     };
     let audience = queue::audience_of(c, post.channel).await?;
     let mut row = threads::insert(c, origin, start, None, BoundBy::Person).await?;

@@ -1,7 +1,7 @@
 //! Posting: one transaction stores the message, its tasks, and their events.
 //!
-//! `mentioned` resolves mentions, `insert` writes messages and notices, `opening` starts threads,
-//! `enqueue` creates and retries tasks, and `chain` continues chains. This file contains the shared part: posting in a
+//! `mentioned` resolves mentions, `insert` writes messages and notices, `opening` starts threads, `variant` runs a message of a chat
+//! again, `enqueue` creates and retries tasks, and `chain` continues chains. This file contains the shared part: posting in a
 //! conversation.
 
 use serde::Serialize;
@@ -48,6 +48,7 @@ pub(super) mod mentioned;
 mod opening;
 mod resend;
 mod scheduled;
+mod variant;
 
 pub use by_agent::{AgentPost, post_as_agent};
 pub use by_bot::{BotPost, KeyPost, post_as_bot, post_with_key, start_with_key};
@@ -61,6 +62,7 @@ pub use opening::{NewThread, start_thread};
 pub use resend::{Posted, claim_client_id, find_client_id, forget_client_ids};
 use resend::{parent_in, stored};
 pub use scheduled::{ScheduledPost, post_scheduled};
+pub use variant::{RunAgain, find_in_chat, run_again};
 
 /// Maximum number of agents that one message can invoke.
 const AGENTS_MAX: usize = 8;

@@ -10,7 +10,7 @@ use crate::{
     auth::{Actor, AuthError, Caller, Scope},
     chat::{
         ChatError,
-        access::{self, ThreadAccess},
+        access::{self, ChannelAccess, ThreadAccess},
         bindings::{self, BoundBy},
         channels::{self, ChannelAgent, ChannelAgentMode},
         rows::thread::{ThreadMemory, get_thread},
@@ -36,7 +36,7 @@ pub struct NewThread {
 }
 
 /// Initial agent of a new thread.
-struct Opening {
+pub(super) struct Opening {
     agent: Option<InvocableAgent>,
     bound_by: BoundBy,
     /// Agent that replies to the first message without being bound.
@@ -59,10 +59,10 @@ impl Opening {
 
 /// Selects the agent chosen by the creator, otherwise the agent of `new.from`, otherwise the agent of the channel. An agent that was
 /// archived or deleted is replaced by the default agent, and a notice announces this.
-async fn opening_agent(
+pub(super) async fn opening_agent(
     c: &mut Conn,
     caller: &Caller,
-    channel_access: &access::ChannelAccess<'_>,
+    channel_access: &ChannelAccess<'_>,
     channel_agent: Option<ChannelAgent>,
     new: &NewThread,
 ) -> Result<Opening, ChatError> {
@@ -187,13 +187,37 @@ pub async fn start_thread(
     }
     let channel_agent = channels::find_agent(c, &channel_access).await?;
     let opening = opening_agent(c, caller, &channel_access, channel_agent, new).await?;
-    let agent = opening.agent;
     let start = ThreadStart {
         id: thread,
         root: message,
         title: new.title.as_deref(),
         memory: new.memory,
+        base: None,
     };
+    begin(
+        c,
+        channel_access,
+        channel_agent,
+        opening,
+        start,
+        text,
+        client_id,
+    )
+    .await
+}
+
+/// Stores a new thread and its first message.
+pub(super) async fn begin(
+    c: &mut Conn,
+    channel_access: ChannelAccess<'_>,
+    channel_agent: Option<ChannelAgent>,
+    opening: Opening,
+    start: ThreadStart<'_>,
+    text: &Text,
+    client_id: Option<&str>,
+) -> Result<Posted, ChatError> {
+    let (channel, thread, message) = (channel_access.channel, start.id, start.root);
+    let agent = opening.agent;
     let origin = (&channel_access).into();
     let row = threads::insert(c, origin, start, agent.as_ref(), opening.bound_by).await?;
     let access = ThreadAccess {

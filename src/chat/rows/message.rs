@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::variant::find_base;
 use crate::{
     auth::Caller,
     chat::{ChatError, emoji},
@@ -580,7 +581,25 @@ pub async fn list(
     Ok(rows.into_iter().map(Message::from).collect())
 }
 
+/// Messages before a sequence number, newest first. Those of a variant's first chat follow its own.
 async fn before(
+    c: &mut Conn,
+    conversation: Conversation,
+    seq: i64,
+    limit: i64,
+) -> Result<Vec<Row>, DbError> {
+    let mut rows = own_before(c, conversation, seq, limit).await?;
+    let room = limit - i64::try_from(rows.len()).unwrap_or(limit);
+    if room > 0
+        && let Some(base) = find_base(c, conversation).await?
+    {
+        let first = base.conversation();
+        rows.extend(own_before(c, first, seq.min(base.seq), room).await?);
+    }
+    Ok(rows)
+}
+
+async fn own_before(
     c: &mut Conn,
     conversation: Conversation,
     seq: i64,
@@ -596,30 +615,54 @@ async fn before(
     .await
 }
 
+/// Messages after a sequence number, oldest first. Those of a variant's first chat precede its own.
 async fn after(
     c: &mut Conn,
     conversation: Conversation,
     seq: i64,
     limit: i64,
 ) -> Result<Vec<Row>, DbError> {
+    let base = find_base(c, conversation).await?;
+    let mut rows = match base.filter(|base| seq < base.seq) {
+        Some(base) => between(c, base.conversation(), seq, base.seq, limit).await?,
+        None => Vec::new(),
+    };
+    let room = limit - i64::try_from(rows.len()).unwrap_or(limit);
+    if room > 0 {
+        rows.extend(between(c, conversation, seq, i64::MAX, room).await?);
+    }
+    Ok(rows)
+}
+
+/// Messages of a conversation between two sequence numbers (exclusive), oldest first.
+async fn between(
+    c: &mut Conn,
+    conversation: Conversation,
+    above: i64,
+    below: i64,
+    limit: i64,
+) -> Result<Vec<Row>, DbError> {
     c.q(message_sql!(
-        "where m.conversation_id = $1 and m.seq > $2 order by m.seq limit $3"
+        "where m.conversation_id = $1 and m.seq > $2 and m.seq < $3 order by m.seq limit $4"
     ))
     .bind(conversation.id())
-    .bind(seq)
+    .bind(above)
+    .bind(below)
     .bind(limit)
     .all()
     .await
 }
 
-/// Sequence number of a message; `None` if the message is not in this conversation.
+/// Sequence number of a message; `None` if the message is not in this conversation. A variant contains the messages of the first chat
+/// with which it begins.
 pub async fn conversation_seq(
     c: &mut Conn,
     conversation: Conversation,
     id: MessageId,
 ) -> Result<Option<i64>, DbError> {
     let row: Option<(i64,)> = c
-        .q("select seq from messages where id = $1 and conversation_id = $2")
+        .q("select m.seq from messages m where m.id = $1 and (m.conversation_id = $2 or exists (select 1 from threads t \
+            where t.id = $2 and t.first_thread_id = m.conversation_id and m.seq < t.variant_seq))")
         .bind(id)
         .bind(conversation.id())
         .opt()

@@ -4,3 +4,4 @@ pub(super) mod channel;
 pub(super) mod message;
 pub(super) mod preset;
 pub(super) mod thread;
+pub(super) mod variant;

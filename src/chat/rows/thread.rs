@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     message::{AuthorKind, Message, MessageKind},
     preset::{ConversationPreset, list_presets},
+    variant::VariantOf,
 };
 use crate::{
     chat::ChatError,
@@ -75,6 +76,8 @@ pub struct Thread {
     pub last_activity_at: Timestamp,
     /// Sequence number of the newest message; threads are listed in this order.
     pub last_seq: i64,
+    /// For a variant of a chat, what it runs again; null for other threads.
+    pub variant_of: Option<VariantOf>,
     pub created_by: UserId,
     pub created_at: Timestamp,
 }
@@ -95,6 +98,8 @@ pub(in crate::chat) struct Row {
     pub(in crate::chat) participants: Json<Vec<Participant>>,
     pub(in crate::chat) last_activity_at: Timestamp,
     pub(in crate::chat) last_seq: i64,
+    pub(in crate::chat) first_thread_id: Option<ThreadId>,
+    pub(in crate::chat) variant_message_id: Option<MessageId>,
     pub(in crate::chat) created_by: UserId,
     pub(in crate::chat) created_at: Timestamp,
 }
@@ -118,6 +123,7 @@ impl Row {
             participants: self.participants.0,
             last_activity_at: self.last_activity_at,
             last_seq: self.last_seq,
+            variant_of: VariantOf::new(self.first_thread_id, self.variant_message_id),
             created_by: self.created_by,
             created_at: self.created_at,
         }
@@ -156,7 +162,8 @@ macro_rules! thread_sql {
     ($tail:literal) => {
         concat!(
             "select t.id, t.workspace_id, t.channel_id, t.title, t.status, b.agent_id, b.agent_version, b.auto_reply, t.memory, \
-             t.root_message_id, t.reply_count, t.participants, t.last_activity_at, t.last_seq, t.created_by, t.created_at \
+             t.root_message_id, t.reply_count, t.participants, t.last_activity_at, t.last_seq, t.first_thread_id, t.variant_message_id, \
+             t.created_by, t.created_at \
              from threads t left join bindings b on b.conversation_id = t.id and b.is_bound and ",
             $crate::chat::rows::thread::binding_holds!("b"),
             " ",

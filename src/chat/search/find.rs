@@ -15,12 +15,15 @@ use crate::{
     auth::{self, Actor, Caller},
     chat::{
         ChatError, access,
-        rows::message::{Message, MessageKind, Row, message_sql},
+        rows::{
+            message::{Message, MessageKind, Row, message_sql},
+            variant::find_base,
+        },
     },
     cursor,
     db::{
         Conn, DbError, Json,
-        dialect::search::{self as store, Match, Order, Phrase, Scope, Texts},
+        dialect::search::{self as store, ConversationPart, Match, Order, Phrase, Scope, Texts},
         is_visible_channel, now,
     },
     http::page::ListObject,
@@ -28,6 +31,7 @@ use crate::{
         AgentId, BEFORE_ALL_SEQS, ChannelId, IdError, MessageId, ThreadId, UserId,
         seq_before_imports_of,
     },
+    realtime::hub::Conversation,
     sql_with_seqs,
     text_enum::{constant, text_enum},
     time::Timestamp,
@@ -336,6 +340,7 @@ struct Plan {
     since: Option<Timestamp>,
     until: Option<Timestamp>,
     below: i64,
+    part: Option<ConversationPart>,
 }
 
 fn term(word: impl Into<String>) -> Phrase {
@@ -434,6 +439,7 @@ fn everywhere(actor: &Actor<'_>) -> Scope {
         shared_in: None,
         texts: Texts::All,
         except: None,
+        part: None,
         above: BEFORE_ALL_SEQS,
         below: i64::MAX,
         since: None,
@@ -458,6 +464,7 @@ async fn plan(
         since: search.after,
         until: None,
         below: i64::MAX,
+        part: None,
     };
     apply_parameters(c, caller, actor, search, &mut plan).await?;
     let can_match = apply_filters(c, actor, search, &mut plan).await?;
@@ -486,8 +493,16 @@ async fn apply_parameters(
         if access.channel_access.actor.workspace != actor.workspace {
             return Err(ChatError::ThreadNotFound);
         }
-        what.all
-            .push(vec![term(index::conversation_term(&thread.to_string()))]);
+        let mut parts = vec![term(index::conversation_term(&thread.to_string()))];
+        // A search in a variant also finds the messages of the first chat with which it begins.
+        if let Some(base) = find_base(c, Conversation::Thread(thread)).await? {
+            parts.push(term(index::conversation_term(&base.thread.to_string())));
+            plan.part = Some(ConversationPart {
+                conversation: base.thread.0,
+                below: base.seq,
+            });
+        }
+        what.all.push(parts);
     }
     if let Some(author) = search.author {
         check_author(c, actor, author).await?;
@@ -644,6 +659,7 @@ pub async fn find(
     let mut scope = Scope {
         since: plan.since,
         until: plan.until,
+        part: plan.part,
         above,
         below: below.min(plan.below),
         order,

@@ -114,6 +114,7 @@ pub async fn find_shared(
         shared_in,
         texts: Texts::Sources,
         except: Some(readers.question.0),
+        part: None,
         above: BEFORE_ALL_SEQS,
         below: i64::MAX,
         since: None,

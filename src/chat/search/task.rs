@@ -6,7 +6,10 @@ use uuid::Uuid;
 
 use super::{any, highlight, index};
 use crate::{
-    chat::rows::message::{AuthorKind, MessageKind},
+    chat::rows::{
+        message::{AuthorKind, MessageKind},
+        variant::find_base,
+    },
     db::{
         Conn, DbError, Json,
         dialect::{
@@ -17,6 +20,7 @@ use crate::{
     },
     files::Attachment,
     ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    realtime::hub::Conversation,
     sql_with_ids, sql_with_seqs,
     time::Timestamp,
 };
@@ -113,6 +117,7 @@ pub async fn find_messages(c: &mut Conn, search: &TaskSearch<'_>) -> Result<Vec<
         shared_in: search.shared_in,
         texts: Texts::Sources,
         except: Some(search.question.0),
+        part: None,
         above: BEFORE_ALL_SEQS,
         below: i64::MAX,
         since: search.since,
@@ -266,23 +271,40 @@ async fn neighbors(
     Ok(sides.collect())
 }
 
-/// The newest messages of a conversation before a sequence number, oldest first. The caller must have checked access to
-/// the conversation.
+/// The newest messages of a conversation before a sequence number, oldest first; for a variant of a chat, with those of the first chat
+/// with which it begins. The caller must have checked access to the conversation.
 pub async fn list_messages(
     c: &mut Conn,
     conversation: Uuid,
     below: i64,
     limit: i64,
 ) -> Result<Vec<TaskMessage>, DbError> {
-    let mut rows: Vec<TaskMessage> = c
-        .q(message_sql!(
-            "m.conversation_id = $1 and m.seq < $2 order by m.seq desc limit $3"
-        ))
-        .bind(conversation)
-        .bind(below)
-        .bind(limit)
-        .all()
-        .await?;
+    let mut rows = own_before(c, conversation, below, limit).await?;
+    let room = limit - i64::try_from(rows.len()).unwrap_or(limit);
+    // No fork has the ID of a thread.
+    let thread = Conversation::Thread(ThreadId(conversation));
+    if room > 0
+        && let Some(base) = find_base(c, thread).await?
+    {
+        rows.extend(own_before(c, base.thread.0, below.min(base.seq), room).await?);
+    }
     rows.reverse();
     Ok(rows)
+}
+
+/// Messages before a sequence number, newest first.
+async fn own_before(
+    c: &mut Conn,
+    conversation: Uuid,
+    below: i64,
+    limit: i64,
+) -> Result<Vec<TaskMessage>, DbError> {
+    c.q(message_sql!(
+        "m.conversation_id = $1 and m.seq < $2 order by m.seq desc limit $3"
+    ))
+    .bind(conversation)
+    .bind(below)
+    .bind(limit)
+    .all()
+    .await
 }

@@ -337,6 +337,8 @@ pub struct Scope {
     pub texts: Texts,
     /// A message that is excluded from the hits.
     pub except: Option<Uuid>,
+    /// A conversation of which only the beginning is searched.
+    pub part: Option<ConversationPart>,
     /// Exclusive lower bound of message numbers.
     pub above: i64,
     /// Exclusive upper bound of message numbers.
@@ -346,6 +348,14 @@ pub struct Scope {
     /// Only messages before this time.
     pub until: Option<Timestamp>,
     pub order: Order,
+}
+
+/// The beginning of a conversation.
+#[derive(Debug, Clone, Copy)]
+pub struct ConversationPart {
+    pub conversation: Uuid,
+    /// Exclusive upper bound of message numbers.
+    pub below: i64,
 }
 
 /// Messages that are searched.
@@ -394,7 +404,7 @@ macro_rules! visible_sql {
             is_shared_channel!("m.channel_id", "$5", "$9"),
             " and ($10 or ",
             is_source!("m"),
-            ") and (m.id <> $11 or $11 is null) "
+            ") and (m.id <> $11 or $11 is null) and (m.conversation_id <> $12 or m.seq < $13 or $12 is null) "
         )
     };
 }
@@ -496,6 +506,8 @@ pub async fn find_documents(
         .bind(scope.shared_in)
         .bind(scope.texts == Texts::All)
         .bind(scope.except)
+        .bind(scope.part.map(|part| part.conversation))
+        .bind(scope.part.map_or(i64::MAX, |part| part.below))
         .all()
         .await
 }

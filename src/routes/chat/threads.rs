@@ -18,7 +18,7 @@ use crate::{
         bindings::BindingPatch,
         follows::{Follow, FollowLevel},
         messages::Text,
-        post::{self, NewThread, Posted, PostedThread},
+        post::{self, NewThread, Posted, PostedThread, RunAgain},
         reads::{self, ReadMark},
         thread_change::{self, ThreadPatch},
         threads::{self, MyThread, OpenedThread, ThreadFilter, ThreadMemory, ThreadStatus},
@@ -29,7 +29,7 @@ use crate::{
         extract::{Body, Path, Query},
         page::{Limit, List},
     },
-    ids::{AgentId, ChannelId, FileId, ThreadId, WorkspaceId},
+    ids::{AgentId, ChannelId, FileId, MessageId, ThreadId, WorkspaceId},
     patch::{nullable, present},
     personal::{self, Eraser},
     realtime::hub::Conversation,
@@ -42,6 +42,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(list_threads, start_thread))
         .routes(routes!(get_thread, update_thread, delete_thread))
+        .routes(routes!(run_again))
         .routes(routes!(read_thread))
         .routes(routes!(follow_thread, unfollow_thread))
 }
@@ -157,7 +158,11 @@ async fn start_thread(
         memory: form.memory.unwrap_or(ThreadMemory::On),
         client_id: post::parse_client_id(form.client_id)?,
     };
-    let posted = start(&state, caller, id, text, new).await?;
+    posted_thread(start(&state, caller, id, text, new).await?)
+}
+
+/// Response to a post that started a thread.
+fn posted_thread(posted: Posted) -> Result<(StatusCode, Json<PostedThread>), ApiError> {
     let status = status_of(&posted);
     let Some(thread) = posted.thread else {
         return Err(ApiError::internal());
@@ -272,6 +277,61 @@ pub async fn remove_threads(state: State, workspace: WorkspaceId) {
     if let Err(e) = Eraser::from(&state).remove_threads(workspace).await {
         tracing::warn!(error = %e, "could not remove deleted threads; retrying later");
     }
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct VariantForm {
+    /// A message of the caller's in the chat; in a variant, its first message.
+    message_id: MessageId,
+    /// Markdown, at most 32 KiB, in place of the message's text; the same text if omitted. Can be empty if the message has attachments.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    content: Option<String>,
+    /// Agent of the variant; the agent of the chat if omitted.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    agent_id: Option<AgentId>,
+    /// ID chosen by the client. A request that repeats an ID returns the first variant with status 200.
+    client_id: Option<String>,
+}
+
+/// Run a message of a chat with an agent again, in a variant of the chat
+///
+/// The variant begins with the messages of the chat before this one, which are not copied, and asks again with the message's files. A chat
+/// has one level of variants: in a variant, only the first message can be run again. With an agent, keys also need `agents:use`.
+#[utoipa::path(post, path = "/v1/threads/{id}/variants", tag = "threads",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = ThreadId, Path)),
+    request_body(content = VariantForm,
+        example = json!({"message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a", "content": "Friday or Monday?", "client_id": "5f0c2b1f"})),
+    responses((status = 201, body = PostedThread), (status = 200, body = PostedThread, description = "Resend: the first response")))]
+async fn run_again(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Body(form): Body<VariantForm>,
+) -> Result<(StatusCode, Json<PostedThread>), ApiError> {
+    let again = RunAgain {
+        message: form.message_id,
+        agent: form.agent_id,
+        client_id: post::parse_client_id(form.client_id)?,
+    };
+    let content = if let Some(content) = form.content {
+        content
+    } else {
+        let mut c = state.db.read().await?;
+        let found = post::find_in_chat(&mut c, &caller, id, again.message).await?;
+        found.content
+    };
+    let text = Text::edited(content)?;
+    let posted = write_for(
+        &state,
+        WhichObject::Thread(id),
+        async move |c: &mut Conn| post::run_again(c, &caller, id, &text, &again).await,
+    )
+    .await?;
+    posted_thread(posted)
 }
 
 /// Marks a thread as read and notifies the user's other sockets; shared with the WebSocket.

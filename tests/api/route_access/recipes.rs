@@ -579,10 +579,14 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             json!({"title": "Plan"}),
         ),
         ("DELETE /v1/threads/{id}", "own") => {
-            let agent = id(&w.ada.agent("vibe").await);
-            let direct = by.post("/v1/direct", json!({"agent_id": agent})).await;
-            let started = by.start(&id(&direct.ok()), "Root").await;
-            Call::delete(at(&text(&started, "/thread/id")))
+            Call::delete(at(&text(&chat(w, by).await, "/thread/id")))
+        }
+        ("POST /v1/threads/{id}/variants", _) => {
+            let started = chat(w, by).await;
+            Call::post(
+                at(&text(&started, "/thread/id")),
+                json!({"message_id": started["message"]["id"]}),
+            )
         }
         ("DELETE /v1/threads/{id}", _) => Call::delete(at(&by.thread(general, "Root").await)),
         ("PUT /v1/threads/{id}/preset" | "PUT /v1/forks/{id}/preset", _) => {
@@ -1307,6 +1311,13 @@ pub async fn remembered(by: &Person, channel: &str) -> String {
     let thread = by.thread(channel, "Root").await;
     let form = json!({"text": format!("A fact of {thread}"), "kind": "fact", "thread_id": thread});
     id(&by.post("/v1/memories", form).await.is(201))
+}
+
+/// A person's chat with an agent. Returns the response of the start.
+async fn chat(w: &AccessFixture, by: &Person) -> Value {
+    let agent = id(&w.ada.agent("vibe").await);
+    let direct = by.post("/v1/direct", json!({"agent_id": agent})).await;
+    by.start(&id(&direct.ok()), "Root").await
 }
 
 async fn message(by: &Person, channel: &str) -> String {
