@@ -157,6 +157,10 @@ export class Api {
   patchThread(id: string, body: ThreadPatch): Promise<Thread> {
     return this.#take(this.#http.PATCH('/v1/threads/{id}', { ...at({ id }), body }));
   }
+  /** Runs a message of a chat again, in a variant of the chat. */
+  runAgain(chat: string, body: S['VariantForm'] & { client_id: string }): Promise<Started> {
+    return this.#take(this.#http.POST('/v1/threads/{id}/variants', { ...at({ id: chat }), body }));
+  }
   deleteThread(id: string): Promise<void> {
     return this.#take(this.#http.DELETE('/v1/threads/{id}', at({ id })));
   }

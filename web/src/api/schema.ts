@@ -4860,6 +4860,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/threads/{id}/variants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a message of a chat with an agent again, in a variant of the chat
+         * @description The variant begins with the messages of the chat before this one, which are not copied, and asks again with the message's files. A chat
+         *     has one level of variants: in a variant, only the first message can be run again. With an agent, keys also need `agents:use`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["run_again"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads/{id}/preset": {
         parameters: {
             query?: never;
@@ -10756,6 +10779,8 @@ export interface components {
         /** @description `MyThread` with the data that a client needs to open it. */
         OpenedThread: components["schemas"]["MyThread"] & {
             first_unread_id: components["schemas"]["MessageId"] | null;
+            /** @description Variants of the chat, oldest first; in a variant, those of the first chat. */
+            variants: components["schemas"]["ChatVariant"][];
         };
         /** @description A message, or a function call for the client to run. */
         OutputItem: {
@@ -13763,6 +13788,7 @@ export interface components {
              * @description Sequence number of the newest message; threads are listed in this order.
              */
             last_seq: number;
+            variant_of: components["schemas"]["VariantOf"] | null;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
         };
@@ -13827,6 +13853,24 @@ export interface components {
             client_id?: string | null;
             /** @description False if a mention of all members of the channel opens no inbox item; true by default. */
             notify?: boolean;
+        };
+        /** @description A variant of a chat. */
+        ChatVariant: {
+            thread_id: components["schemas"]["ThreadId"];
+            message_id: components["schemas"]["MessageId"];
+        };
+        VariantForm: {
+            message_id: components["schemas"]["MessageId"];
+            /** @description Markdown, at most 32 KiB, in place of the message's text; the same text if omitted. Can be empty if the message has attachments. */
+            content?: string;
+            agent_id?: components["schemas"]["AgentId"];
+            /** @description ID chosen by the client. A request that repeats an ID returns the first variant with status 200. */
+            client_id?: string | null;
+        };
+        /** @description What a variant of a chat runs again. */
+        VariantOf: {
+            thread_id: components["schemas"]["ThreadId"];
+            message_id: components["schemas"]["MessageId"];
         };
         /** @description ID of a thread: `thread_` and 26 base-32 characters */
         ThreadId: string;
@@ -21470,6 +21514,41 @@ export interface operations {
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
+        };
+    };
+    run_again: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VariantForm"];
+            };
+        };
+        responses: {
+            /** @description Resend: the first response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostedThread"];
+                };
+            };
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostedThread"];
+                };
+            };
         };
     };
     start_thread: {

@@ -45,6 +45,7 @@ export type FollowCause = S['FollowCause'];
 export type Thread = S['Thread'] & Partial<ThreadOwn>;
 /** `first_unread_id`: where to start reading; null if nothing is unread. */
 export type OpenedThread = S['OpenedThread'];
+export type ChatVariant = S['ChatVariant'];
 /** Omitted fields are unchanged; null clears a nullable field. */
 export type ThreadPatch = S['ThreadChange'];
 

@@ -61,5 +61,7 @@ export const channelIntro = lazyComponent(() => import('./ChannelIntro.svelte'))
 export const styleChip = lazyComponent(afterRows(() => import('../reply-styles/StyleChip.svelte')));
 /** Messages that only this person sees. */
 export const ephemeralList = lazyComponent(() => import('./EphemeralList.svelte'));
+/** Versions of a message of a chat. */
+export const messageVersions = lazyComponent(() => import('../chats/Versions.svelte'));
 /** Previews of links in a message. */
 export const messageUnfurls = lazyComponent(() => import('./MessageUnfurls.svelte'));

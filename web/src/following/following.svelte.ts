@@ -6,9 +6,10 @@ import type { Fork, Thread } from '../api/types';
 import { isFrom } from '../lib/messages';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
-/** A conversation of the list: a followed thread or fork, or a chat. */
+/** A conversation of the list: a followed thread or fork, or a chat with its variants. */
 export type Followed =
-  { kind: 'thread' | 'chat'; id: string; thread: Thread } | { kind: 'fork'; id: string; fork: Fork };
+  | { kind: 'thread' | 'chat'; id: string; thread: Thread; variants: readonly Thread[] }
+  | { kind: 'fork'; id: string; fork: Fork };
 
 /** Delay of a reload, so that changes that come together need one request. */
 const RELOAD_MS = 400;
@@ -33,7 +34,8 @@ export class Following {
       if (x.fork) return [{ kind: 'fork', id: x.fork.id, fork: this.#ws.forks.get(x.fork.id) ?? x.fork }];
       if (!x.thread || x.kind === 'fork') return [];
       const thread = this.#ws.threads.map.get(x.thread.id) ?? x.thread;
-      return [{ kind: x.kind, id: x.thread.id, thread }];
+      const variants = x.variants.map((v) => this.#ws.threads.map.get(v.id) ?? v);
+      return [{ kind: x.kind, id: x.thread.id, thread, variants }];
     }),
   );
 
@@ -94,8 +96,9 @@ export class Following {
     return { threads: this.#ws.threads.version, forks: this.#ws.forks.version };
   }
   #learn(data: readonly FollowedConversation[], versions: { threads: number; forks: number }): void {
-    for (const { thread, fork } of data) {
+    for (const { thread, fork, variants } of data) {
       if (thread) this.#ws.threads.learn(thread, versions.threads);
+      for (const variant of variants) this.#ws.threads.learn(variant, versions.threads);
       if (fork) this.#ws.forks.learn(fork, versions.forks);
     }
   }
@@ -104,13 +107,18 @@ export class Following {
       if (e.type === 'fork.created' && e.data.fork.created_by === this.#ws.myId) return this.soon();
       if (e.type === 'thread.deleted') {
         const gone = e.data.thread_id;
-        this.#found = this.#found.filter((x) => x.thread?.id !== gone && x.fork?.thread_id !== gone);
+        const left = this.#found.filter((x) => x.thread?.id !== gone && x.fork?.thread_id !== gone);
+        this.#found = left.map((x) =>
+          x.variants.some((v) => v.id === gone)
+            ? { ...x, variants: x.variants.filter((v) => v.id !== gone) }
+            : x,
+        );
         return;
       }
       if (e.type !== 'message.created' || this.status !== 'ready') return;
       const m = e.data.message;
       const id = m.fork_id ?? m.thread_id;
-      const at = this.#found.findIndex((x) => keyOf(x) === id);
+      const at = this.#found.findIndex((x) => keyOf(x) === id || x.variants.some((v) => v.id === id));
       if (at > 0) this.#found = [this.#found[at]!, ...this.#found.toSpliced(at, 1)];
       const { myId } = this.#ws;
       // One's own message and a mention follow a conversation.

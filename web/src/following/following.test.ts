@@ -5,7 +5,7 @@ import type { FollowedConversation } from '../api/following';
 import { mine, Scene } from '../test/backend';
 import { fork, thread } from '../test/make';
 import { Following } from './following.svelte';
-import { titleOf, unreadFirst, unreadIn } from './words';
+import { latestOf, openedOf, titleOf, unreadFirst, unreadIn } from './words';
 
 let scene: Scene;
 let list: Following;
@@ -63,4 +63,20 @@ test('only what follows a conversation loads the list again, once', async () => 
   scene.created({ ...mine(), seq: 301, thread_id: 'thread_10' });
   await vi.advanceTimersByTimeAsync(1000);
   expect(loads()).toBe(2);
+});
+test('a chat and its variants are one row, which opens an unread version', async () => {
+  const base = { thread_id: 'thread_e', message_id: 'msg_3' };
+  const variant = thread({ id: 'thread_v', last_seq: 7, variant_of: base, unread_count: 2 });
+  const chat = { ...ofThread('thread_e', 8), kind: 'chat', variants: [variant] } as never;
+  scene.backend.following = [ofThread('thread_a', 9), chat];
+  await list.load();
+  expect(ids()).toEqual(['thread_a', 'thread_e']);
+  const row = list.rows[1]!;
+  if (row.kind === 'fork') throw new Error('not a chat');
+  expect([unreadIn(row), latestOf(row).id, openedOf(row).id]).toEqual([2, 'thread_e', 'thread_v']);
+  scene.created({ thread_id: 'thread_v' });
+  expect(ids()).toEqual(['thread_e', 'thread_a']);
+  scene.event('thread.deleted', { thread_id: 'thread_v', channel_id: 'chan_1' });
+  flushSync();
+  expect(unreadIn(list.rows[0]!)).toBe(0);
 });

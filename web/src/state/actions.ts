@@ -10,10 +10,12 @@ import MailOpen from '@lucide/svelte/icons/mail-open';
 import Pencil from '@lucide/svelte/icons/pencil';
 import Play from '@lucide/svelte/icons/play';
 import Quote from '@lucide/svelte/icons/quote';
+import RotateCcw from '@lucide/svelte/icons/rotate-ccw';
 import Trash2 from '@lucide/svelte/icons/trash-2';
 import Users from '@lucide/svelte/icons/users';
 import type { Message } from '../api/types';
 import { isQuotable } from '../chats/quotes';
+import { canRunAgain } from '../chats/versions';
 import { saveMessage } from '../inbox/save';
 import { to, type Router } from '../lib/router.svelte';
 import { copyText } from '../lib/secure';
@@ -109,6 +111,17 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
       quick: false,
       run: () => (ui.dialog = { name: 'bring-to-team', message: m }),
     });
+  if (mine && thread && isChat(thread, ws) && canRunAgain(m, thread)) {
+    const again = (change: 'text' | 'agent') => () => (ui.dialog = { name: 'run-again', message: m, change });
+    list.push({ label: 'Edit and run again…', icon: RotateCcw, quick: false, run: again('text') });
+    if (ws.people.agents.some((a) => a.id !== thread.agent_id))
+      list.push({
+        label: 'Try with another agent…',
+        icon: BotMessageSquare,
+        quick: false,
+        run: again('agent'),
+      });
+  }
   if (mine && m.kind === 'text') list.push({ label: 'Edit', icon: Pencil, key: 'e', quick: true, run: edit });
   list.push(
     { label: 'Copy link', icon: Link, quick: true, run: link },

@@ -69,6 +69,7 @@ export class Incoming {
       case 'thread.created':
       case 'thread.updated':
         this.#ws.threads.put(e.data.thread);
+        this.#open.variant(e.data.thread);
         return this.#open.list(this.#ws.threads.map.get(e.data.thread.id));
       case 'thread.deleted':
         return this.#ws.forgetThread(e.data.thread_id, e.data.channel_id);
@@ -80,7 +81,7 @@ export class Incoming {
         this.#ws.threads.changed(m);
         if (!m.fork_id && !isFrom(m, this.#ws.myId) && (m.deleted_at || m.edited_at))
           this.#ws.reads.changed(m);
-        this.#open.window(m)?.apply(e);
+        this.#open.changed(m, e);
         if (m.state !== 'streaming') this.#ws.streams.end(m.id);
         for (const state of this.#open.forks.all()) state.changed(m);
         if (e.type === 'message.deleted') this.#ws.inbox.spread();
@@ -89,7 +90,7 @@ export class Incoming {
       }
       case 'reaction.added':
       case 'reaction.removed':
-        if (e.thread_id) this.#open.window({ thread_id: e.thread_id, fork_id: e.fork_id ?? null })?.apply(e);
+        if (e.thread_id) this.#open.changed({ thread_id: e.thread_id, fork_id: e.fork_id ?? null }, e);
         return;
       case 'fork.created':
       case 'fork.updated':

@@ -1,3 +1,4 @@
+import type { ServerEvent } from '../api/events';
 import type { Thread } from '../api/types';
 import { outsideComponents } from '../lib/outside-components.svelte';
 import { ChannelState, type ChannelStateDeps } from './channel.svelte';
@@ -30,6 +31,24 @@ export class OpenConversations {
     if (x.fork_id) return this.forks.known(x.fork_id);
     return x.thread_id ? this.threads.known(x.thread_id) : undefined;
   }
+  /** Open variants that begin with messages of this chat. */
+  #variantsOf(chat: string): ThreadState[] {
+    const isOf = ({ id }: ThreadState) => this.#ws.threads.map.get(id)?.variant_of?.thread_id === chat;
+    return [...this.threads.all()].filter(isOf);
+  }
+  /** Applies an event about a known message to the open conversations that show it. */
+  changed(x: { thread_id: string | null; fork_id: string | null }, e: ServerEvent): void {
+    this.window(x)?.apply(e);
+    if (x.thread_id && !x.fork_id) for (const variant of this.#variantsOf(x.thread_id)) variant.apply(e);
+  }
+  /** Adds a new variant to the open versions of its chat. */
+  variant(thread: Thread): void {
+    const base = thread.variant_of;
+    if (!base) return;
+    for (const open of this.threads.all())
+      if (open.first === base.thread_id)
+        open.addVariant({ thread_id: thread.id, message_id: base.message_id });
+  }
   /** Adds a thread to its channel's list. */
   list(thread: Thread | undefined): void {
     if (thread) this.channels.known(thread.channel_id)?.put(thread);
@@ -38,6 +57,7 @@ export class OpenConversations {
   remove(thread: string, channel: string): void {
     this.channels.known(channel)?.remove(thread);
     this.threads.known(thread)?.gone();
+    for (const open of this.threads.all()) open.removeVariant(thread);
     for (const state of this.forks.all()) if (state.fork?.thread_id === thread) state.gone();
   }
   /** Threads that are on screen or one step away. */

@@ -33,16 +33,20 @@ export function isChat(thread: Thread, ws: WorkspaceState): boolean {
   return channel?.kind === 'direct' && channel.agent_id !== null && (channel.member_ids?.length ?? 0) <= 1;
 }
 
-/** Deletes a chat for good, and leaves it if it is on screen. */
+/** Deletes a chat with its variants, or a variant, for good, and leaves it if it is on screen. */
 export async function deleteChat(
   thread: Thread,
   { ws, ui, router }: ThreadActionDeps & { router: Router },
 ): Promise<void> {
+  const { route } = router.place;
+  const shown = route.name === 'thread' ? ws.threads.map.get(route.thread) : undefined;
   await ws.api.deleteThread(thread.id);
   const channel = ws.channels.map.get(thread.channel_id);
-  const { route } = router.place;
-  if (channel && route.name === 'thread' && route.thread === thread.id)
-    router.go(to.channel(ws.slug, ws.channels.segment(channel)));
+  if (channel && (shown?.id === thread.id || shown?.variant_of?.thread_id === thread.id)) {
+    const segment = ws.channels.segment(channel);
+    const first = thread.variant_of?.thread_id;
+    router.go(first ? to.thread(ws.slug, segment, first) : to.channel(ws.slug, segment));
+  }
   ws.forgetThread(thread.id, thread.channel_id);
   ui.show(`“${threadTitle(thread)}” is deleted`);
 }

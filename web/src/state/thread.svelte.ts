@@ -1,5 +1,5 @@
 import type { MessagePage } from '../api/api';
-import type { List, Message, Task, Thread } from '../api/types';
+import type { ChatVariant, List, Message, Task, Thread } from '../api/types';
 import { BEFORE_ALL_SEQS, insert } from '../lib/messages';
 import { Reading, type ReadingDeps } from './reading.svelte';
 import { MessageWindow, type OpenAt, type Opened, type WindowDeps } from './window.svelte';
@@ -9,9 +9,29 @@ export interface ThreadStateDeps extends WindowDeps, ReadingDeps {
   learnThread(thread: Thread, version: number): void;
 }
 
+/** Loaded messages of the thread itself, without those of the first chat with which a variant begins. */
+class OwnMessages {
+  #window: MessageWindow;
+  #isVariant: () => boolean;
+  constructor(window: MessageWindow, isVariant: () => boolean) {
+    this.#window = window;
+    this.#isVariant = isVariant;
+  }
+  get messages(): readonly Message[] {
+    const { id, messages } = this.#window;
+    return this.#isVariant() ? messages.filter((m) => m.thread_id === id) : messages;
+  }
+  get hasOlder(): boolean {
+    const { id, messages, hasOlder } = this.#window;
+    return hasOlder && (!this.#isVariant() || messages[0]?.thread_id === id);
+  }
+}
+
 /** Main line of one thread, and its read state. */
 export class ThreadState extends MessageWindow {
   override readonly reading: Reading;
+  /** Variants of the chat, or of the first chat, oldest first. */
+  variants = $state.raw<readonly ChatVariant[]>([]);
   #deps: ThreadStateDeps;
   /** True while the thread is open and its divider is set. */
   #entered = false;
@@ -21,7 +41,14 @@ export class ThreadState extends MessageWindow {
   constructor(id: string, deps: ThreadStateDeps) {
     super(id, deps);
     this.#deps = deps;
-    this.reading = new Reading(id, deps, this);
+    this.reading = new Reading(id, deps, new OwnMessages(this, () => this.#variantOf !== null));
+  }
+  get #variantOf(): Thread['variant_of'] {
+    return this.#deps.threads.map.get(this.id)?.variant_of ?? null;
+  }
+  /** The first chat; this thread unless it is a variant. */
+  get first(): string {
+    return this.#variantOf?.thread_id ?? this.id;
   }
 
   /** Called for a thread that the user just started and continues to write in. */
@@ -41,6 +68,8 @@ export class ThreadState extends MessageWindow {
     const [thread, end] = await Promise.all([this.#deps.api.thread(this.id), this.firstPage(linked)]);
     this.#deps.learnThread(thread, version);
     this.#deps.learnTasks(thread.active_tasks ?? []);
+    this.variants = thread.variants;
+    if (thread.variant_of) void this.#learnFirst(thread.variant_of.thread_id);
     const first = thread.first_unread_id;
     const away = at === 'unread' && !this.#mine && first !== null && !end.data.some((m) => m.id === first);
     const page = away ? await this.firstPage(first) : end;
@@ -54,8 +83,40 @@ export class ThreadState extends MessageWindow {
     return {
       messages: data,
       hasNewer: (linked !== null || away) && thread.last_seq > end_seq,
-      hasOlder: linked !== null || away ? data[0]?.id !== thread.root_message_id : page.has_more,
+      hasOlder:
+        (linked !== null || away) && !thread.variant_of
+          ? data[0]?.id !== thread.root_message_id
+          : page.has_more,
     };
+  }
+  /** Loads the first chat, whose title a variant has. */
+  async #learnFirst(id: string): Promise<void> {
+    const { threads, api } = this.#deps;
+    if (threads.map.has(id)) return;
+    const { version } = threads;
+    try {
+      this.#deps.learnThread(await api.thread(id), version);
+    } catch {
+      // Until it is loaded, the variant is shown with its first line.
+    }
+  }
+  override versions(m: Message): readonly string[] {
+    if (!this.variants.length || m.fork_id) return [];
+    const base = this.#variantOf;
+    const root = this.#deps.threads.map.get(this.id)?.root_message_id;
+    const message = base && m.id === root ? base.message_id : m.thread_id === this.first ? m.id : null;
+    const again = this.variants.filter((v) => v.message_id === message);
+    return again.length ? [this.first, ...again.map((v) => v.thread_id)] : [];
+  }
+  /** Called when a variant of the first chat was made. */
+  addVariant(variant: ChatVariant): void {
+    if (this.variants.some((v) => v.thread_id === variant.thread_id)) return;
+    this.variants = [...this.variants, variant];
+  }
+  /** Called when a thread was deleted. */
+  removeVariant(thread: string): void {
+    if (this.variants.some((v) => v.thread_id === thread))
+      this.variants = this.variants.filter((v) => v.thread_id !== thread);
   }
   /** Loads the first unread message if the linked message that was opened is far from it. */
   async #findDivider(id: string): Promise<void> {

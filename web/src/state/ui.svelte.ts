@@ -33,6 +33,8 @@ export type Dialog =
   | { name: 'rename-thread'; thread: string }
   | { name: 'delete-chat'; thread: string }
   | { name: 'remember' | 'remind' | 'bring-to-team' | 'ask-agent'; message: Message }
+  /** `change`: what is different when the message is run again. */
+  | { name: 'run-again'; message: Message; change: 'text' | 'agent' }
   /** `empty`: ID of a fork without messages that the new one replaces. */
   | { name: 'ask-agents'; message: Message; empty: string | null }
   /** The run is in the message's thread. */

@@ -223,6 +223,10 @@ export abstract class MessageWindow {
       isFrom(m, me) && m.kind === 'text' && m.state === 'complete' && !m.deleted_at;
     this.editing = this.messages.findLast(editable)?.id ?? null;
   }
+  /** IDs of the chats that run a message again, the first chat first; empty if there is only one version. */
+  versions(_message: Message): readonly string[] {
+    return [];
+  }
   /** Called when the conversation is opened again while in memory. */
   enter(): void {
     if (this.status === 'ready') this.opened();

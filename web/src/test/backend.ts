@@ -188,12 +188,17 @@ export class Backend {
     if (call === 'GET /v1/action-items') return list([]);
     if (call === 'GET /v1/decisions') return list([]);
     if (/^GET \/v1\/(threads|forks)\/\w+\/compactions$/.test(call)) return { ...list([]), window: null };
-    if (/^GET \/v1\/threads\/\w+\/messages$/.test(call))
-      return list(this.messages.filter((m) => !m.fork_id && m.thread_id === id));
+    if (/^GET \/v1\/threads\/\w+\/messages$/.test(call)) {
+      const base = this.threads.get(id)?.variant_of;
+      const until = this.messages.find((m) => m.id === base?.message_id)?.seq ?? 0;
+      const isShown = (m: Message) =>
+        m.thread_id === id || (m.thread_id === base?.thread_id && m.seq < until);
+      return list(this.messages.filter((m) => !m.fork_id && isShown(m)));
+    }
     if (/^GET \/v1\/forks\/\w+\/messages$/.test(call))
       return list(this.messages.filter((m) => m.fork_id === id));
     if (/^(GET|PATCH) \/v1\/threads\/\w+$/.test(call))
-      return { first_unread_id: null, ...this.threads.get(id)!, ...body };
+      return { first_unread_id: null, variants: [], ...this.threads.get(id)!, ...body };
     if (/^GET \/v1\/channels\/\w+\/threads$/.test(call)) return list(this.lists.get(id) ?? []);
     if (/^POST \/v1\/channels\/\w+\/threads$/.test(call)) {
       const { content, client_id, agent_id } = body as {

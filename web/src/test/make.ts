@@ -89,6 +89,7 @@ export function thread(x: Partial<Thread> = {}): Thread {
     participants: [],
     last_activity_at: AT,
     last_seq: 1,
+    variant_of: null,
     created_by: 'user_bo',
     created_at: AT,
     ...x,
