@@ -182,6 +182,13 @@ trees: node test-tools ## Generate trees of agents and look for texts that peopl
 	$(CLEAN) OPENVIBE_TEST_GUARDED_TREES=100 OPENVIBE_TEST_TREES=$(or $(TREES),500) OPENVIBE_TEST_TREES_SEED=$(or $(SEED),$$RANDOM) \
 		$(ON_ENGINE) cargo test --quiet --test api -- generated_trees:: guard_runs::
 
+# `make test` includes a few steps. Without SEED, every run is different; a failure names its seed.
+.PHONY: inbox
+inbox: ## Generate causes, levels, and departures, and look for inbox items that people cannot read; `make inbox STEPS=5000 SEED=7`, `ENGINE=postgres`
+	$(CLEAN) cargo test --no-run --test api
+	$(CLEAN) OPENVIBE_TEST_INBOX_STEPS=$(or $(STEPS),5000) OPENVIBE_TEST_INBOX_SEED=$(or $(SEED),$$RANDOM) \
+		$(ON_ENGINE) cargo test --quiet --test api -- inbox::generated::
+
 # Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench
 bench: node ## Run the benchmarks; `ONLY=sends` for some of them, `ENGINE=postgres` for PostgreSQL

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Person, Socket, Team, id, list, number, team, text, unknown_id};
 
 mod catch_up;
+mod generated;
 mod levels;
 mod lists;
 mod work;

@@ -11,7 +11,9 @@ use crate::{
     faults::prepared,
     runs::{flow, reaches, start},
     schedules::{created, due, in_channel, paused, run},
-    support::{Answer, Person, Team, at_points, drafting, id, list, sign_up, team, text},
+    support::{
+        Answer, Person, Team, TestProcess, at_points, drafting, id, list, sign_up, team, text,
+    },
     tools_loop::reader,
 };
 
@@ -492,4 +494,86 @@ at_points! {
     a_result_and_its_item_are_stored_together, result_and_item:
     inbox_open_1,
     publish_1,
+}
+
+/// The process dies around a commit of messages that mention Bo: each message has its item, and each item its message.
+async fn mention_and_item(failpoint: &str) {
+    let p = prepared().await;
+    let (server, ada) = p.start(&[]).await;
+    let invite = ada.post("/v1/invites", json!({"role": "member"})).await;
+    let token = text(&invite.is(201), "/token");
+    let bo = sign_up(&server.base, "Bo", Some(&token)).await;
+    server.kill().await;
+    let settings = [("FAILPOINT", failpoint)];
+    // Some of the first commits are made while the server starts.
+    if let Ok(server) = TestProcess::try_start(&p.place, &p.model, &settings).await {
+        let ada = ada.at(&server.base);
+        let path = format!("/v1/threads/{}/messages", p.thread);
+        for n in 0..60 {
+            let form = json!({"content": format!("@bo can you? {n}")});
+            if ada
+                .try_post(&path, form)
+                .await
+                .is_none_or(|r| r.status != 201)
+            {
+                break;
+            }
+        }
+        server.exited().await;
+    }
+    let (server, ada) = p.start(&[]).await;
+    let bo = bo.at(&server.base);
+    let mut said: Vec<String> = ada.messages(&p.thread).await.iter().map(id).collect();
+    // The first message of the thread mentions nobody.
+    said.remove(0);
+    said.sort();
+    let items = bo.every("/v1/inbox?reason=mention").await;
+    let mut found: Vec<String> = items.iter().map(|item| text(item, "/message_id")).collect();
+    found.sort();
+    assert_eq!(found, said, "{failpoint}");
+    server.kill().await;
+}
+
+at_points! {
+    a_mention_and_its_item_are_stored_together, mention_and_item:
+    inbox_open_1,
+    inbox_open_4,
+    before_commit_12,
+    before_commit_15,
+    after_commit_12,
+    after_commit_15,
+}
+
+/// The process dies around the end of a reply: the requester gets one answer, which exists together with the reply.
+async fn reply_and_answer(failpoint: &str) {
+    let p = prepared().await;
+    let (server, ada) = p.start(&[("FAILPOINT", failpoint)]).await;
+    let path = format!("/v1/threads/{}/messages", p.thread);
+    drop(ada.try_post(&path, json!({"content": "@vibe now?"})).await);
+    server.exited().await;
+    let (server, ada) = p.start(&[]).await;
+    for task in ada.every("/v1/tasks").await {
+        ada.ended(&id(&task)).await;
+    }
+    let messages = ada.messages(&p.thread).await;
+    let replies = messages
+        .iter()
+        .filter(|message| message["author"]["type"] == "agent" && message["state"] == "complete");
+    let replies: Vec<String> = replies.map(id).collect();
+    let items = open_items(&ada).await;
+    let answers: Vec<String> = items
+        .iter()
+        .filter(|item| item["reason"] == "answer")
+        .map(|item| text(item, "/message_id"))
+        .collect();
+    assert_eq!(replies.len(), 1, "{failpoint}: {messages:?}");
+    assert_eq!(answers, replies, "{failpoint}");
+    server.kill().await;
+}
+
+at_points! {
+    a_reply_and_its_answer_are_stored_together, reply_and_answer:
+    turn_complete_1,
+    inbox_open_1,
+    turn_completed_1,
 }
