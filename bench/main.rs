@@ -21,6 +21,7 @@ mod engine;
 mod extract;
 mod fanout;
 mod hub;
+mod inbox;
 mod model;
 mod nodes;
 mod process;
@@ -42,7 +43,7 @@ use std::process::ExitCode;
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
-    "readers", "attacks", "tone", "steering", "tools", "together", "context", "nodes",
+    "readers", "attacks", "tone", "steering", "tools", "together", "context", "nodes", "inbox",
 ];
 
 fn main() -> ExitCode {
@@ -110,6 +111,7 @@ fn run(filter: &str, part: &str) -> anyhow::Result<()> {
                 }
                 "context" => context::run(part).await?,
                 "nodes" => nodes::run(part).await?,
+                "inbox" => inbox::run().await?,
                 _ => resume::run().await?,
             }
         }
