@@ -1,4 +1,4 @@
-import type { Message, Thread } from '../api/types';
+import type { Message } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
@@ -22,10 +22,6 @@ export function versionPath(
   return to.thread(slug, channels.segment(channel), version) + (at ? `#m-${at}` : '');
 }
 
-/** Checks whether the user can run a message of a chat again: in a variant, only its first one. */
-export const canRunAgain = (m: Message, thread: Thread): boolean =>
-  !m.fork_id && m.kind === 'text' && !m.deleted_at && (!thread.variant_of || m.id === thread.root_message_id);
-
 /** Runs a message again in a new variant, and opens it. A repeated `client_id` returns the first variant. */
 export async function runAgain(
   m: Message,
@@ -44,21 +40,3 @@ export async function runAgain(
   const channel = ws.channels.map.get(thread.channel_id);
   if (channel) router.go(to.thread(ws.slug, ws.channels.segment(channel), thread.id));
 }
-
-/**
- * Threads with one entry for each chat and its variants: the first unread one in the order of the list, or else
- * the first one, which has the latest activity.
- */
-export function oncePerChat(threads: readonly Thread[]): Thread[] {
-  const shown = new Map<string, Thread>();
-  for (const t of threads) {
-    const chat = t.variant_of?.thread_id ?? t.id;
-    const known = shown.get(chat);
-    if (!known || (!known.unread_count && t.unread_count)) shown.set(chat, t);
-  }
-  return [...shown.values()];
-}
-
-/** The first chat of a variant, if it is loaded; otherwise the thread itself. */
-export const firstOf = (thread: Thread, { threads }: Pick<WorkspaceState, 'threads'>): Thread =>
-  (thread.variant_of && threads.map.get(thread.variant_of.thread_id)) || thread;

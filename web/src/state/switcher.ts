@@ -81,6 +81,7 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
     go: () => void direct({ member_ids: m.user_id === people.me.id ? [] : [m.user_id] }),
   }));
   const recent = [...threads.map.values()]
+    .filter((t) => !t.variant_of) // the first chat stands for its variants
     .sort((a, b) => (a.last_activity_at < b.last_activity_at ? 1 : -1))
     .flatMap((t): SwitcherItem[] => {
       const c = channels.map.get(t.channel_id);

@@ -1,5 +1,5 @@
 import { errorMessage } from '../api/problem';
-import type { Thread } from '../api/types';
+import type { Message, Thread } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
 import { threadTitle } from '../lib/text';
 import type { Ui } from './ui.svelte';
@@ -50,3 +50,25 @@ export async function deleteChat(
   ws.forgetThread(thread.id, thread.channel_id);
   ui.show(`“${threadTitle(thread)}” is deleted`);
 }
+
+/** Checks whether the user can run a message of a chat again: in a variant, only its first one. */
+export const canRunAgain = (m: Message, thread: Thread): boolean =>
+  !m.fork_id && m.kind === 'text' && !m.deleted_at && (!thread.variant_of || m.id === thread.root_message_id);
+
+/**
+ * Threads with one entry for each chat and its variants: the first unread one in the order of the list, or else
+ * the first one, which has the latest activity.
+ */
+export function oncePerChat(threads: readonly Thread[]): Thread[] {
+  const shown = new Map<string, Thread>();
+  for (const t of threads) {
+    const chat = t.variant_of?.thread_id ?? t.id;
+    const known = shown.get(chat);
+    if (!known || (!known.unread_count && t.unread_count)) shown.set(chat, t);
+  }
+  return [...shown.values()];
+}
+
+/** The first chat of a variant, if it is loaded; otherwise the thread itself. */
+export const firstOf = (thread: Thread, { threads }: WorkspaceState): Thread =>
+  (thread.variant_of && threads.map.get(thread.variant_of.thread_id)) || thread;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { message, thread } from '../test/make';
-import { canRunAgain, oncePerChat } from './versions';
+import { canRunAgain, oncePerChat } from './thread-actions';
 
 const base = { thread_id: 'thread_1', message_id: 'msg_3' };
 
