@@ -379,6 +379,48 @@ async fn a_task_is_canceled_on_any_node() {
 }
 
 #[tokio::test]
+async fn an_item_that_is_due_opens_once_on_three_nodes() {
+    if !is_shared_engine() {
+        return;
+    }
+    let p = Pair::over_notify().await;
+    let third = p.first.beside("three", &[]).await;
+    let thread = p.ada.thread(&p.general, "Root").await;
+    for n in 0..20 {
+        p.ada.say(&thread, &format!("@bo can you? {n}")).await;
+    }
+    let items = list(&p.bo.get("/v1/inbox?limit=100").await.ok(), "/data");
+    let mut ids: Vec<String> = items.iter().map(id).collect();
+    assert_eq!(ids.len(), 20);
+    let until = chrono::Utc::now() + chrono::TimeDelta::hours(1);
+    let until = until.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+    let form = json!({"ids": ids, "state": "later", "until": until});
+    p.bo.put("/v1/inbox/state", form).await.is(200);
+    p.first
+        .place
+        .run(&["update inbox_items set until = '2026-01-01T00:00:00.000000+00:00'"])
+        .await;
+    let (first, second, last) = tokio::join!(
+        openvibe::inbox::expire::open_due(p.first.db()),
+        openvibe::inbox::expire::open_due(p.second.db()),
+        openvibe::inbox::expire::open_due(third.db()),
+    );
+    first.and(second).and(last).unwrap();
+    let events = p.bo.events().await;
+    let changes = events
+        .iter()
+        .filter(|event| event["type"] == "inbox.updated")
+        .flat_map(|event| list(event, "/data/items"));
+    let mut opened: Vec<String> = changes
+        .filter(|change| change["state"] == "open")
+        .map(|change| id(&change))
+        .collect();
+    opened.sort();
+    ids.sort();
+    assert_eq!(opened, ids, "each once");
+}
+
+#[tokio::test]
 async fn people_are_online_while_any_node_has_them() {
     if !is_shared_engine() {
         return;
