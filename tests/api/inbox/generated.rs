@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 
 use super::{in_seconds, open_items};
-use crate::support::{Person, Team, id, setting, team, text};
+use crate::support::{Person, Team, id, list, setting, team, text};
 
 /// Steps in the suite.
 const STEPS: usize = 150;
@@ -16,6 +16,8 @@ const STEPS: usize = 150;
 const CHECKED_EVERY: usize = 5;
 /// Maximum number of active forks in a channel.
 const FORKS_MAX: usize = 5;
+/// Number of lines of each group of a catch-up that are compared with their messages.
+const LINES_CHECKED: usize = 3;
 const LEVELS: [&str; 3] = ["all", "mentions", "none"];
 const STATES: [&str; 3] = ["open", "later", "done"];
 
@@ -51,6 +53,11 @@ struct Sequence {
     deleted: BTreeSet<String>,
     rng: StdRng,
     seed: u64,
+}
+
+/// The text as one line.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl Sequence {
@@ -224,6 +231,23 @@ impl Sequence {
         }
     }
 
+    /// Checks that the newest lines of each group of a person's catch-up quote one message each, by its author.
+    async fn check_catch_up(&self, who: usize) {
+        let person = self.person(who);
+        let summary = person.get("/v1/inbox/catch-up").await.ok();
+        for group in list(&summary, "/groups") {
+            for line in list(&group, "/lines").iter().take(LINES_CHECKED) {
+                let sources = list(line, "/sources");
+                assert_eq!(sources.len(), 1, "seed {}: {line}", self.seed);
+                let message = person.message(sources[0].as_str().unwrap()).await;
+                assert_eq!(message["author"]["id"], line["author"]["id"], "{line}");
+                let whole = flat(&text(&message, "/content_plain"));
+                let quoted = flat(&text(line, "/text"));
+                assert!(whole.contains(quoted.trim_matches('…')), "{whole}: {line}");
+            }
+        }
+    }
+
     /// Checks that each person can read every item of theirs.
     async fn check(&mut self, step: usize) {
         for who in 0..3 {
@@ -262,6 +286,7 @@ impl Sequence {
                     assert_eq!(found.status, 200, "{where_from}: {item}");
                 }
             }
+            self.check_catch_up(who).await;
         }
     }
 }
