@@ -4,6 +4,7 @@ mod addresses;
 mod agents;
 mod backup;
 mod blobs;
+mod compact;
 mod database;
 mod demo;
 mod doctor;
@@ -133,6 +134,8 @@ enum Command {
         #[arg(default_value = "")]
         ending: String,
     },
+    /// Give the disk space of deleted data back to the system, while the server is stopped
+    Compact,
     /// Manage the epoch of the database
     Epoch {
         #[command(subcommand)]
@@ -260,6 +263,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             backup::restore(config, command).await
         }),
         Command::Resume => with_config(others, backup::resume),
+        Command::Compact => with_config(others, async |config| compact::run(&config)),
         Command::SetupLink => with_config(others, setup::link),
         Command::Doctor(command) => check(others, command),
         Command::Nodes => with_config(others, nodes::list),

@@ -7,6 +7,7 @@
 //! thread runs in a batch; the result is returned after the commit (see `writer`). Differences between the engines are in
 //! `dialect`. This module does not contain the queries of features.
 
+pub mod compact;
 mod conn;
 pub mod dialect;
 pub mod dump;

@@ -49,7 +49,7 @@ const READER_NICE: i32 = 5;
 #[cfg(target_os = "linux")]
 const NICE_MAX: i32 = 19;
 
-fn options(path: &Path) -> SqliteConnectOptions {
+pub(super) fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)

@@ -6,6 +6,7 @@ use std::{
     process::{Output, Stdio},
 };
 
+use openvibe_sqlite::SqliteConnectOptions;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -504,4 +505,59 @@ async fn a_server_of_postgresql_that_is_away_is_named_with_the_cause() {
     assert_eq!(last.matches(cause).count(), 1, "{error}");
     let warned = error.lines().filter(|line| line.contains("trying again"));
     assert!(warned.count() >= 2, "{error}");
+}
+
+#[tokio::test]
+async fn a_stopped_server_gives_back_the_space_of_deleted_data() {
+    let (place, model) = (TestDatabase::on_disk(), ModelServer::start().await);
+    let server = TestProcess::start(&place, &model, &[]).await;
+    sign_up(&server.base, "Ada", None).await;
+    let compact = |settings: &[(&str, &str)]| {
+        let mut command = command(&place, &model, settings);
+        command.arg("compact").output().unwrap()
+    };
+    let running = compact(&[]);
+    assert_eq!(running.status.code(), Some(1));
+    let error = stderr(&running);
+    assert!(
+        error.contains("is in use by another OpenVibe server"),
+        "{error}"
+    );
+    stopped(server).await;
+    let openvibe::db::DatabaseUrl::Sqlite(file) = place.url() else {
+        unreachable!("a database on disk is a SQLite file");
+    };
+    let mut c = SqliteConnectOptions::new().filename(&file).open().unwrap();
+    c.run(
+        "create table filler as with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000) \
+         select i, zeroblob(4000) as bytes from n; drop table filler; pragma wal_checkpoint(truncate)",
+        None,
+    )
+    .unwrap();
+    drop(c);
+    let size = || std::fs::metadata(&file).unwrap().len();
+    let before = size();
+    assert!(before > 2_000 * 4_000, "{before}");
+    // Leftover of an interrupted run.
+    let new = format!("{}.compact", file.display());
+    std::fs::write(&new, b"half of a file").unwrap();
+    let output = compact(&[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("you can start the server"),
+        "{}",
+        stdout(&output)
+    );
+    assert!(size() < before - 2_000 * 4_000, "{before} {}", size());
+    assert!(!Path::new(&new).exists());
+    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(place.count("users").await, 1);
+    stopped(TestProcess::start(&place, &model, &[]).await).await;
+    let away = ("DATABASE_URL", "postgres://db.invalid/openvibe");
+    let error = stderr(&compact(&[away]));
+    assert!(error.contains("`vacuum full`"), "{error}");
+    let empty = place.dir.join("empty");
+    let error = stderr(&compact(&[("DATA_DIR", empty.to_str().unwrap())]));
+    assert!(error.contains("there is no database at"), "{error}");
+    assert!(!empty.exists());
 }
