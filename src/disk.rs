@@ -77,8 +77,14 @@ impl Space {
         })
     }
 
-    fn reserved(self) -> u64 {
+    /// Free space below which uploads and agent versions are rejected.
+    pub fn reserved(self) -> u64 {
         reserved_bytes(self.total)
+    }
+
+    /// Checks whether uploads and agent versions will soon be rejected.
+    pub fn is_nearly_low(self) -> bool {
+        self.free < self.reserved().saturating_mul(2)
     }
 
     /// Checks whether uploads and agent versions are rejected.

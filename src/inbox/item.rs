@@ -67,6 +67,8 @@ text_enum! {
         /// The bot's subscription is paused.
         Bot = "bot",
         Member = "member",
+        /// A part of the server has a problem.
+        Server = "server",
     }
 }
 

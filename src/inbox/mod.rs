@@ -11,6 +11,7 @@ pub mod item;
 pub mod notice;
 pub mod open;
 pub mod preview;
+pub mod server_alerts;
 
 pub use event::{InboxEvent, ItemOpened, ItemStateChange};
 pub use item::{InboxReason, InboxState, InboxSubject, InboxSubjectKind, Place};

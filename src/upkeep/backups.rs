@@ -13,7 +13,7 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::{
-    drill, in_background,
+    alerts, drill, in_background,
     names::{self, BackupName, History},
     place::Place,
     state::{self, BackupState, DrillResult, LastBackup, RUN_LEASE},
@@ -252,7 +252,13 @@ impl Run {
             true
         });
         match ended.await {
-            Ok(stored) => measure(&stored.unwrap_or_default()),
+            Ok(stored) => {
+                let stored = stored.unwrap_or_default();
+                measure(&stored);
+                if let Err(e) = alerts::look_at_backups(&self.parts.db, &stored).await {
+                    tracing::warn!(error = %e, "a notice about backups could not be stored; retrying");
+                }
+            }
             Err(e) => tracing::warn!(error = %e, "the result of a backup could not be stored"),
         }
     }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::{disk_trend, updates};
+use super::{alerts, disk_trend, updates};
 use crate::server::State;
 
 /// Interval between checks whether work is due. None is done at the start, when much else is written.
 const CHECK_EVERY: Duration = Duration::from_mins(20);
 
-/// Measures the free space and looks for new versions, until shutdown.
+/// Measures the free space, looks for new versions, and opens notices about problems, until shutdown.
 pub async fn follow(state: State) {
     loop {
         let pause = tokio::time::sleep(CHECK_EVERY);
@@ -23,6 +23,9 @@ pub async fn follow(state: State) {
         }
         if let Err(e) = updates::look(&state).await {
             tracing::warn!(error = %e, "the search for a new version could not be recorded; retrying");
+        }
+        if let Err(e) = alerts::look(&state).await {
+            tracing::warn!(error = %e, "notices about the server could not be stored; retrying");
         }
     }
 }

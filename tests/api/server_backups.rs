@@ -1,8 +1,17 @@
 //! Backups on a schedule, and the proof that they can be restored.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use openvibe::{
+    db::{Conn, now},
+    ids::WorkspaceId,
+    inbox::server_alerts::{self, ServerAlert},
+};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::support::{
     ModelServer, Person, TestApp, TestDatabase, TestProcess, command, id, list, sign_up, text,
@@ -151,6 +160,95 @@ async fn a_failed_backup_says_why_and_deletes_nothing() {
     assert!(error.contains("not-a-directory"), "{error}");
     assert!(failed["backups"]["last"].is_null());
     assert_eq!(std::fs::read(&dir).unwrap(), b"a file");
+}
+
+/// Open notices about a part of the server.
+async fn notices(who: &Person, part: &str) -> Vec<Value> {
+    let open = list(&who.get("/v1/inbox").await.ok(), "/data");
+    let is_about = |item: &Value| item["subject_id"] == format!("server_{part}");
+    open.into_iter().filter(|item| is_about(item)).collect()
+}
+
+/// Waits until there are this many notices about backups.
+async fn until_notices(who: &Person, count: usize) -> Vec<Value> {
+    within("the notices to change", async {
+        loop {
+            let found = notices(who, "backup").await;
+            if found.len() == count {
+                return found;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_failed_backup_is_a_notice_for_the_admins_of_the_server_until_one_succeeds() {
+    let place = TestDatabase::migrated().await;
+    let dir = place.dir.join("not-a-directory");
+    std::fs::write(&dir, b"a file").unwrap();
+    let settings = [
+        ("BACKUP_TO", dir.to_str().unwrap()),
+        ("SIGNUP", "open"),
+        ("RATE_LIMITS", "off"),
+    ];
+    let app = TestApp::on(place, &settings).await;
+    let ada = app.founder("Ada").await;
+    let bo = app.join(&ada, "Bo", "member").await;
+    let zoe = app.founder("Zoe").await;
+    run(&ada, "/v1/server/backups").await;
+    let found = until_notices(&ada, 1).await;
+    assert_eq!(
+        (&found[0]["reason"], &found[0]["title"]),
+        (&json!("notice"), &json!("Server"))
+    );
+    let said = text(&found[0], "/text");
+    assert!(
+        said.contains("The newest backup failed") && said.contains("not-a-directory"),
+        "{said}"
+    );
+    assert!(notices(&bo, "backup").await.is_empty());
+    assert!(notices(&zoe, "backup").await.is_empty());
+    // A notice that was done does not open again with the next failure.
+    let done = json!({"ids": [found[0]["id"]], "state": "done"});
+    ada.put("/v1/inbox/state", done).await.is(200);
+    run(&ada, "/v1/server/backups").await;
+    until_notices(&ada, 0).await;
+    std::fs::remove_file(&dir).unwrap();
+    run(&ada, "/v1/server/backups").await;
+    until_notices(&ada, 0).await;
+    // After a success, the next failure is another problem.
+    std::fs::remove_dir_all(&dir).unwrap();
+    std::fs::write(&dir, b"a file").unwrap();
+    run(&ada, "/v1/server/backups").await;
+    until_notices(&ada, 1).await;
+    std::fs::remove_file(&dir).unwrap();
+    run(&ada, "/v1/server/backups").await;
+    until_notices(&ada, 0).await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_fails_for_a_day_is_a_notice() {
+    let app = TestApp::start().await;
+    let ada = app.founder("Ada").await;
+    let begun = now();
+    let settle = async |after: Duration, problem: Option<&'static str>| {
+        let workspace: WorkspaceId = ada.workspace.parse().unwrap();
+        let at = begun + after;
+        let settled = async move |c: &mut Conn| {
+            server_alerts::settle(c, workspace, ServerAlert::Certificate, problem, at).await
+        };
+        app.db().write(Uuid::nil(), settled).await.unwrap();
+        notices(&ada, "certificate").await.len()
+    };
+    let hours = |n: u64| Duration::from_hours(n);
+    let problem = Some("Let's Encrypt could not find chat.example.org.");
+    assert_eq!(settle(hours(0), problem).await, 0);
+    assert_eq!(settle(hours(23), problem).await, 0);
+    assert_eq!(settle(hours(24), problem).await, 1);
+    assert_eq!(settle(hours(25), problem).await, 1);
+    assert_eq!(settle(hours(26), None).await, 0);
+    assert_eq!(settle(hours(27), problem).await, 0);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::{
     agents::profiles,
     chat::collaboration::Collaboration,
     db::{Conn, DbError, Json, dialect::hexadecimal_ids},
-    inbox::{InboxReason, InboxSubjectKind},
+    inbox::{InboxReason, InboxSubjectKind, server_alerts},
     sql_with_ids,
 };
 
@@ -143,6 +143,16 @@ pub(super) async fn load(c: &mut Conn, rows: &[Row]) -> Result<SubjectTexts, DbE
                     ""
                 );
                 read(c, sql, &ids).await?
+            }
+            (_, InboxSubjectKind::Server) => {
+                let texts = server_alerts::texts(c).await?;
+                let solved = || "This is over.".to_owned();
+                ids.into_iter()
+                    .map(|id| {
+                        let text = texts.get(&id).cloned().unwrap_or_else(solved);
+                        (id, Some("Server".to_owned()), Some(text))
+                    })
+                    .collect()
             }
             _ => continue,
         };

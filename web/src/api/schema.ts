@@ -8580,8 +8580,8 @@ export interface components {
             fork_id: components["schemas"]["ForkId"] | null;
             message_id: components["schemas"]["MessageId"] | null;
             /**
-             * @description ID of the object that the item is about: a message, thread, fork, action item, action, run, schedule, workflow, or tool; null for
-             *     a budget.
+             * @description ID of the object that the item is about: a message, thread, fork, action item, action, run, schedule, workflow, tool, bot, or
+             *     member; `server_` and the name of a part of the server; null for a budget.
              */
             subject_id: string | null;
             level: components["schemas"]["FollowLevel"] | null;

@@ -36,5 +36,6 @@ function objectHref(i: InboxItem, { slug }: WorkspaceState): string {
   if (id.startsWith('tool_')) return to.settings(slug, 'tools');
   if (id.startsWith('item_')) return to.actions(slug);
   if (id.startsWith('user_')) return to.settings(slug, 'members');
+  if (id.startsWith('server_')) return to.settings(slug, 'server');
   return i.reason === 'notice' ? to.settings(slug, 'costs') : to.inbox(slug);
 }
