@@ -40,7 +40,9 @@ text_enum! {
         Model = "model",
         /// Connection, encryption, and login of the mail server.
         Mail = "mail",
+        /// Conditions under which devices get notifications.
         Push = "push",
+        /// Addresses and keys that the identity providers publish.
         SignIn = "sign_in",
         /// Age and test of the newest backup, and its place.
         Backup = "backup",

@@ -85,6 +85,17 @@ fn count<T>(step: &'static str, result: &Result<T, SignInFault>) {
         .increment(1);
 }
 
+impl Remembered {
+    fn new(issuer: &str) -> Self {
+        Self {
+            issuer: issuer.to_owned(),
+            permits: Semaphore::new(REQUESTS_AT_ONCE),
+            discovery: Mutex::default(),
+            keys: Mutex::default(),
+        }
+    }
+}
+
 impl ProviderClient {
     /// `rules` are those for the operator's model servers.
     pub fn new(rules: Rules) -> Self {
@@ -105,12 +116,7 @@ impl ProviderClient {
         if all.len() >= REMEMBERED_MAX {
             all.clear();
         }
-        let new = Arc::new(Remembered {
-            issuer: provider.issuer.clone(),
-            permits: Semaphore::new(REQUESTS_AT_ONCE),
-            discovery: Mutex::default(),
-            keys: Mutex::default(),
-        });
+        let new = Arc::new(Remembered::new(&provider.issuer));
         all.insert(provider.id, Arc::clone(&new));
         new
     }
@@ -209,6 +215,19 @@ impl ProviderClient {
             return Err(SignInFault::Misconfigured("issuer_mismatch".to_owned()));
         }
         Ok(document)
+    }
+
+    /// Reads what an issuer publishes now, and returns the number of its keys.
+    ///
+    /// # Errors
+    /// `Unreachable`; `Misconfigured`, also without keys.
+    pub(crate) async fn look(&self, issuer: &str) -> Result<usize, SignInFault> {
+        let fresh = Remembered::new(issuer);
+        let discovery = self.read_discovery(&fresh).await?;
+        match parse_keys(&self.get(&fresh, &discovery.jwks_uri).await?)?.len() {
+            0 => Err(SignInFault::Misconfigured("keys_missing".to_owned())),
+            keys => Ok(keys),
+        }
     }
 
     /// Exchanges a code for tokens.

@@ -10,7 +10,7 @@ use openvibe::db::{Conn, DbError, now};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Person, TestApp, TestDatabase, list, own_port, text};
+use crate::support::{Canned, OidcServer, Person, TestApp, TestDatabase, list, own_port, text};
 
 /// One check of a result.
 fn check<'a>(result: &'a Value, name: &str) -> &'a Value {
@@ -334,5 +334,67 @@ async fn a_quiet_copy_asks_no_other_server() {
     let result = checked(&ada.at(&app.base)).await;
     for name in ["clock", "public", "https", "upload", "model"] {
         assert_found(&result, name, "skipped", &[]);
+    }
+}
+
+#[tokio::test]
+async fn an_identity_provider_that_cannot_sign_people_in_is_found() {
+    let (t, corp) = (crate::oidc::team().await, OidcServer::start().await);
+    let none = checked(&t.ada).await;
+    assert_found(&none, "sign_in", "skipped", &["no identity provider"]);
+    crate::oidc::provide(&t.ada, &corp, json!({})).await;
+    let works = checked(&t.ada).await;
+    assert_found(&works, "sign_in", "ok", &["Corp can sign people in"]);
+    for (path, canned, part) in [
+        (
+            "/keys",
+            Canned::Json(200, json!({"keys": []})),
+            "no usable addresses or keys (keys_missing)",
+        ),
+        (
+            "/keys",
+            Canned::Json(500, json!({})),
+            "does not answer (500)",
+        ),
+        (
+            "/.well-known/openid-configuration",
+            Canned::Json(404, json!({})),
+            "does not answer (404",
+        ),
+    ] {
+        corp.can(path, canned);
+        assert_found(&checked(&t.ada).await, "sign_in", "failed", &[part]);
+        corp.mend();
+    }
+    corp.publish(json!({"issuer": "https://other.example"}));
+    let parts = ["publishes another issuer", "exactly as it is published"];
+    assert_found(&checked(&t.ada).await, "sign_in", "failed", &parts);
+}
+
+#[tokio::test]
+async fn a_server_whose_notifications_apple_refuses_is_found() {
+    let mut app = TestApp::start().await;
+    let ada = app.founder("Ada").await;
+    let (robot, _) = ada.make_key(&["workspace:admin"]).await;
+    for (settings, state, part) in [
+        (
+            &[("PUBLIC_URL", "http://chat.invalid")][..],
+            "warning",
+            "only with HTTPS",
+        ),
+        (
+            &[("PUBLIC_URL", "https://chat.invalid")],
+            "warning",
+            "set OPENVIBE_PUSH_SUBJECT to mailto:",
+        ),
+        (
+            &[("PUSH_SUBJECT", "mailto:ops@example.org")],
+            "ok",
+            "mailto:ops@example.org",
+        ),
+    ] {
+        app.restart(settings).await;
+        let result = checked(&robot.at(&app.base)).await;
+        assert_found(&result, "push", state, &[part]);
     }
 }

@@ -6708,6 +6708,10 @@ export interface components {
              *
              *     `mail`: Connection, encryption, and login of the mail server.
              *
+             *     `push`: Conditions under which devices get notifications.
+             *
+             *     `sign_in`: Addresses and keys that the identity providers publish.
+             *
              *     `backup`: Age and test of the newest backup, and its place.
              * @enum {string}
              */
