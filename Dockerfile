@@ -21,6 +21,9 @@ COPY migrations migrations
 COPY seeds seeds
 COPY src src
 COPY web/src/lib/emoji.txt web/src/lib/
+COPY LICENSE ./
+COPY deploy/openvibe.service deploy/
+COPY deploy/release/release.pub deploy/release/
 COPY --from=client /src/web/dist /client
 ENV OPENVIBE_WEB_DIST=/client
 RUN --mount=type=cache,target=/usr/local/cargo/registry \

@@ -358,6 +358,27 @@ class Timeouts(unittest.TestCase):
             self.assertGreaterEqual(seconds, longest)
 
 
+class Image(unittest.TestCase):
+    def test_the_dockerfile_copies_every_file_of_the_program(self):
+        copied = [line.split()[1:-1] for line in read("Dockerfile").splitlines() if line.startswith("COPY ") and "--from" not in line]
+        copied = [ROOT / path for paths in copied for path in paths]
+        included = set()
+        for source in [*ROOT.glob("src/**/*.rs"), *ROOT.glob("crates/*/src/**/*.rs")]:
+            # Unit tests are not built.
+            code = source.read_text().split("#[cfg(test)]\nmod tests")[0]
+            included |= {(source.parent / path).resolve() for path in re.findall(r'include_(?:str|bytes)!\(\s*"([^"]+)"', code)}
+        self.assertIn(ROOT / "deploy/openvibe.service", included)
+        for file in included:
+            self.assertTrue(any(file == path or path in file.parents for path in copied), f"Dockerfile does not copy {file}")
+
+    def test_no_file_of_the_program_is_left_out_of_the_build(self):
+        kept = [line[1:] for line in read(".dockerignore").splitlines() if line.startswith("!")]
+        for line in read("Dockerfile").splitlines():
+            if line.startswith("COPY ") and "--from" not in line:
+                for path in line.split()[1:-1]:
+                    self.assertTrue(any(path == known or path.startswith(f"{known}/") for known in kept), f".dockerignore leaves out {path}")
+
+
 class Settings(unittest.TestCase):
     def test_every_setting_is_in_the_sample(self):
         sample = read(".env.sample")
