@@ -33,7 +33,7 @@ build: node ## Build target/release/openvibe, including the web client
 	cargo build --release
 
 .PHONY: release
-release: node ## Make target/release-VERSION: static programs, packages, an image, and their signature
+release: node ## Make target/release-VERSION: static programs, packages, an image, licenses, and their signature
 	scripts/release.sh
 
 # Each part with the minutes that it should take on two cores, if dependencies are already compiled.
@@ -128,7 +128,7 @@ test-mcp: node test-tools ## Test server and client with the conformance suite o
 	$(CLEAN) scripts/test-mcp.sh
 
 .PHONY: test-deploy
-test-deploy: test-tools ## Test the files for Docker Compose, HAProxy, Kubernetes, and Prometheus
+test-deploy: test-tools ## Test the files for Docker Compose, HAProxy, Kubernetes, and Prometheus, and the packages of a release
 	scripts/test-deploy.sh
 
 # Not part of `make test`: it installs four web servers, and a socket stays idle for more than a minute.
@@ -136,6 +136,11 @@ test-deploy: test-tools ## Test the files for Docker Compose, HAProxy, Kubernete
 test-proxies: node test-tools ## Test the texts for nginx, Caddy, Apache, and HAProxy in docs/operations.md with these programs
 	$(CLEAN) cargo build
 	$(CLEAN) scripts/test-proxies.sh
+
+# Not part of `make test`: it compiles the optimized program twice.
+.PHONY: test-release
+test-release: node ## Make a release twice, compare the bytes, and check that it is complete
+	scripts/test-release.sh
 
 # Not part of `make test`: compiling llama-cpp-python alone takes more than six minutes on two cores.
 .PHONY: model-servers

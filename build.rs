@@ -48,6 +48,8 @@ fn main() {
         println!("cargo::rustc-cfg=test_hooks");
     }
     println!("cargo::rerun-if-env-changed=OPENVIBE_WEB_DIST");
+    println!("cargo::rerun-if-env-changed=OPENVIBE_NOTICES");
+    fs::write(out.join("notices.gz"), notices()).expect("OUT_DIR is writable");
 
     let ready = env::var_os("OPENVIBE_WEB_DIST").filter(|dir| !dir.is_empty());
     let assets = if let Some(ready) = ready {
@@ -65,6 +67,17 @@ fn main() {
         list_assets(&out.join("web"))
     };
     fs::write(out.join("assets.rs"), table(&assets)).expect("OUT_DIR is writable");
+}
+
+/// Licenses of dependencies, compressed; `make release` sets `OPENVIBE_NOTICES` to their file. Other builds have none.
+fn notices() -> Vec<u8> {
+    match env::var_os("OPENVIBE_NOTICES").filter(|path| !path.is_empty()) {
+        Some(path) => {
+            println!("cargo::rerun-if-changed={}", Path::new(&path).display());
+            fs::read(&path).expect("the file in OPENVIBE_NOTICES is readable")
+        }
+        None => Vec::new(),
+    }
 }
 
 fn build_client(root: &Path, to: &Path) {

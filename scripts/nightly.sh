@@ -25,5 +25,6 @@ run make test-fuzz CASES=40 SEED="$seed"
 run make mutations
 run make model-servers
 run make test-proxies
+run make test-release
 run scripts/test-published-clients.sh
 [ -z "$failed" ] || die "failed: $failed"

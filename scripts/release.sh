@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes target/release-VERSION/ from a clean tree: static programs for two architectures, Debian packages, an OCI image, a bill of
-# materials, install.sh, checksums, and their signature. Two runs of a commit give the same bytes.
+# materials, the licenses of dependencies, install.sh, checksums, and their signature. Two runs of a commit give the same bytes.
 #
 #   RELEASE_KEY=~/.ssh/openvibe-release make release
 #
@@ -8,22 +8,23 @@
 # RELEASE_URL    address at which the files will be, for install.sh and for `openvibe update`
 # MIN_FROM       oldest version that can be updated to this one; the first version by default
 # SECURITY=1     marks a security update
+# TRIAL=1        makes what this machine can: without Rust's targets for musl, only the program of its own architecture, with the static C
+#                library of the system. For tests; never signed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-NAMESPACE=openvibe-release
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 root=$PWD
 out=$root/target/release-$version
 tools=$root/target/release-tools
-url=${RELEASE_URL:-}
-min_from=${MIN_FROM:-0.1.0}
+trial=${TRIAL:-}
 
 [ -z "$(git status --porcelain)" ] || die "the tree has changes that are not committed: a release is made from a commit."
 notes=$(awk -v heading="## $version" 'index($0, "## ") == 1 { is_ours = index($0 " ", heading " ") == 1; next } is_ours' CHANGELOG.md)
 [ -n "${notes//[[:space:]]/}" ] || die "CHANGELOG.md has no section \"## $version\"."
 key=${RELEASE_KEY:-}
+[ -z "$key" ] || [ -z "$trial" ] || die "a trial is not signed: leave RELEASE_KEY out."
 if [ -n "$key" ]; then
   public=$(ssh-keygen -y -f "$key" | cut -d ' ' -f 1,2)
   grep -qF "$public" deploy/release/release.pub || die "the public key of $key is not in deploy/release/release.pub."
@@ -37,15 +38,19 @@ umask 022
 date=$(date -u -d "@$SOURCE_DATE_EPOCH" +%F)
 
 install_tools() {
+  mkdir -p "$tools"
   if ! cmp -s deploy/release/requirements.txt "$tools/requirements.txt"; then
     rm -rf "$tools/python"
     python3 -m venv "$tools/python"
     "$tools/python/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r deploy/release/requirements.txt
     cp deploy/release/requirements.txt "$tools/requirements.txt"
   fi
-  rustup target add --quiet x86_64-unknown-linux-musl aarch64-unknown-linux-musl
+  rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl >"$tools/rustup.log" 2>&1 ||
+    [ -n "$trial" ] || die "rustup could not install Rust's targets for musl: $(tail -n 1 "$tools/rustup.log")"
   cargo install --quiet --locked --root "$tools" --version 0.5.9 cargo-cyclonedx
 }
+
+has_target() { rustup target list --installed | grep -qx "$1"; }
 
 # The client is the same in all programs.
 build_client() {
@@ -54,85 +59,54 @@ build_client() {
   node scripts/precompress.mjs "$tools/client"
 }
 
-# Paths of this machine must not be part of the programs.
+# The licenses are also part of the programs, compressed. cargo-zigbuild links the C library that comes with Zig.
+write_notices() {
+  local musl
+  musl=$(ls "$tools"/python/lib/python3*/site-packages/ziglang/lib/libc/musl/COPYRIGHT)
+  cargo metadata --format-version 1 --locked --filter-platform x86_64-unknown-linux-musl >"$tools/metadata.json"
+  python3 deploy/release/notices.py "$tools/metadata.json" web "musl=$musl" >"$out/openvibe-$version-notices.txt"
+  gzip -9 --no-name --stdout "$out/openvibe-$version-notices.txt" >"$tools/notices.gz"
+}
+
+# Usage: build_program ARCHITECTURE
 build_program() {
-  local remap="--remap-path-prefix=$root=/openvibe --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$tools/client=/client"
+  local target=$1-unknown-linux-musl build=(zigbuild)
+  # Paths of this machine must not be part of the programs.
+  local flags="--remap-path-prefix=$root=/openvibe --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$tools/client=/client"
+  if ! has_target "$target"; then
+    if [ "$1" != "$(uname -m)" ]; then
+      say "No program for $1: this machine has no target $target."
+      return
+    fi
+    say "The program for $1 has the C library of this system: there is no target $target."
+    target=$1-unknown-linux-gnu build=(build)
+    flags+=" -C target-feature=+crt-static"
+  fi
   PATH="$tools/python/bin:$PATH" CARGO_ZIGBUILD_ZIG_PATH="$tools/python/bin/python-zig" \
-    OPENVIBE_WEB_DIST="$tools/client" OPENVIBE_RELEASES="$url" CARGO_INCREMENTAL=0 RUSTFLAGS="$remap" \
-    cargo zigbuild --config deploy/release/profile.toml --profile dist --locked --package openvibe --bin openvibe \
-    --target "$1-unknown-linux-musl" --target-dir "$root/target/dist"
-  install -m 755 "target/dist/$1-unknown-linux-musl/dist/openvibe" "$out/openvibe-$version-linux-$1"
+    OPENVIBE_WEB_DIST="$tools/client" OPENVIBE_NOTICES="$tools/notices.gz" OPENVIBE_RELEASES="${RELEASE_URL:-}" CARGO_INCREMENTAL=0 RUSTFLAGS="$flags" \
+    cargo "${build[@]}" --config deploy/release/profile.toml --profile dist --locked --package openvibe --bin openvibe \
+    --target "$target" --target-dir "$root/target/dist"
+  install -m 755 "target/dist/$target/dist/openvibe" "$out/openvibe-$version-linux-$1"
 }
 
-# Usage: build_package ARCHITECTURE DEBIAN_ARCHITECTURE
-build_package() {
-  local tree
-  tree=$(mktemp -d)
-  install -D -m 755 "$out/openvibe-$version-linux-$1" "$tree/usr/bin/openvibe"
-  install -D -m 644 LICENSE "$tree/usr/share/doc/openvibe/copyright"
-  install -d "$tree/DEBIAN"
-  install -m 755 deploy/release/{postinst,prerm,postrm} "$tree/DEBIAN/"
-  cat >"$tree/DEBIAN/control" <<EOF
-Package: openvibe
-Version: $version
-Architecture: $2
-Maintainer: OpenVibe maintainers <openvibe@localhost>
-Installed-Size: $(du -sk "$tree/usr" | cut -f 1)
-Section: net
-Priority: optional
-Description: team chat in which AI agents are teammates
- A self-hosted, real-time team chat server with a web client. The program is static and needs no other package.
-EOF
-  find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
-  dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/openvibe_${version}_$2.deb" >/dev/null
-  rm -rf "$tree"
-}
+remove_bills() { rm -f ./*.cdx.json crates/*/*.cdx.json tests/clients/*.cdx.json; }
 
-write_latest() {
-  python3 - "$version" "$date" "${SECURITY:-}" "$notes" "$min_from" >"$out/latest.json" <<'EOF'
-import json, os, sys
-version, date, security, notes, min_from = sys.argv[1:]
-files = [f"openvibe-{version}-linux-{arch}" for arch in ("x86_64", "aarch64")]
-files += [f"openvibe_{version}_{arch}.deb" for arch in ("amd64", "arm64")] + [f"openvibe-{version}-image.tar"]
-print(json.dumps({"version": version, "date": date, "security": bool(security), "notes": notes.strip(), "min_from": min_from, "files": files}, indent=2))
-EOF
-}
-
+# cargo-cyclonedx writes a file beside each Cargo.toml; only that of the program is needed.
 write_bill() {
-  cargo-cyclonedx() { "$tools/bin/cargo-cyclonedx" "$@"; }
-  cargo-cyclonedx cyclonedx --format json --spec-version 1.5 --override-filename openvibe --quiet
+  trap remove_bills EXIT
+  "$tools/bin/cargo-cyclonedx" cyclonedx --format json --spec-version 1.5 --target x86_64-unknown-linux-musl --quiet
   (cd web && npm sbom --omit dev --sbom-format cyclonedx >"$tools/web.cdx.json")
   python3 deploy/release/bill.py openvibe.cdx.json "$tools/web.cdx.json" "$version" "$SOURCE_DATE_EPOCH" >"$out/openvibe-$version.cdx.json"
-  find . -name openvibe.cdx.json -not -path './target/*' -delete
-}
-
-write_installer() {
-  python3 - deploy/release/install.sh deploy/release/release.pub "$url" >"$out/install.sh" <<'EOF'
-import sys
-script, keys, url = open(sys.argv[1]).read(), open(sys.argv[2]).read(), sys.argv[3]
-lines = [line for line in keys.splitlines() if line.startswith("ssh-")]
-signers = "\n".join('release namespaces="openvibe-release" ' + line for line in lines)
-print(script.replace("@SIGNERS@", signers).replace("@URL@", url), end="")
-EOF
-  chmod 755 "$out/install.sh"
+  remove_bills
 }
 
 install_tools
 rm -rf "$out"
 mkdir -p "$out"
 build_client
-for architecture in x86_64 aarch64; do build_program $architecture; done
-build_package x86_64 amd64
-build_package aarch64 arm64
-python3 deploy/release/image.py "$version" "$SOURCE_DATE_EPOCH" "$out"
+write_notices
 write_bill
-write_latest
-write_installer
-(cd "$out" && find . -type f -printf '%P\n' | sort | xargs sha256sum >../SHA256SUMS && mv ../SHA256SUMS .)
-if [ -n "$key" ]; then
-  ssh-keygen -q -Y sign -f "$key" -n $NAMESPACE "$out/SHA256SUMS"
-else
-  say "Not signed: RELEASE_KEY is not set, so install.sh and \`openvibe update\` will refuse these files."
-fi
+for architecture in x86_64 aarch64; do build_program $architecture; done
+VERSION=$version DATE=$date NOTES=$notes CERTIFICATES=$("$tools/python/bin/python" -m certifi) deploy/release/pack.sh "$out"
 say "$out:"
 (cd "$out" && ls -l | awk 'NR > 1 { printf "%12d  %s\n", $5, $9 }')

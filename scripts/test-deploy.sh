@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the files for operators: docker-compose.yml, deploy/haproxy.cfg, the Helm chart, and the alerts. Installs Helm and the
+# Tests the files for operators: docker-compose.yml, deploy/haproxy.cfg, the Helm chart, the alerts, and the packages of a release. Installs Helm and the
 # schemas of Kubernetes in the versions from tests/deploy, if these have changed, into target/deploy. Arguments are names of tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,4 +14,5 @@ if ! cmp -s tests/deploy/requirements.txt $venv/requirements.txt; then
     die "could not install the Python packages in tests/deploy/requirements.txt."
   cp tests/deploy/requirements.txt $venv/requirements.txt
 fi
-exec $venv/bin/python tests/deploy/run.py "$@"
+$venv/bin/python tests/deploy/run.py "$@"
+[ $# -gt 0 ] || exec $venv/bin/python tests/deploy/release.py

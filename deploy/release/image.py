@@ -1,6 +1,7 @@
-"""Writes an OCI image for both architectures as a tar file (OCI image layout 1.0): the program and root certificates, no shell.
+"""Writes an OCI image as a tar file (OCI image layout 1.0): the program, root certificates, and licenses, no shell; for the architectures whose
+programs are in the directory.
 
-    image.py VERSION SOURCE_DATE_EPOCH DIRECTORY
+    image.py VERSION SOURCE_DATE_EPOCH DIRECTORY CERTIFICATES
 """
 
 import gzip
@@ -13,13 +14,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 USER = 10001
-CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+LICENSE = Path(__file__).parents[2] / "LICENSE"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
-version, epoch, directory = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+version, epoch, directory, certificates = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4])
+licenses = LICENSE.read_bytes() + (directory / f"openvibe-{version}-notices.txt").read_bytes()
+architectures = [known for known in ARCHITECTURES if (directory / f"openvibe-{version}-linux-{known}").exists()]
 created = datetime.fromtimestamp(epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -56,9 +59,14 @@ def image(architecture):
         entry("etc/passwd", 0o644, data=f"openvibe:x:{USER}:{USER}::/data:/sbin/nologin\n".encode()),
         entry("etc/ssl", 0o755),
         entry("etc/ssl/certs", 0o755),
-        entry("etc/ssl/certs/ca-certificates.crt", 0o644, data=CERTIFICATES.read_bytes()),
+        entry("etc/ssl/certs/ca-certificates.crt", 0o644, data=certificates.read_bytes()),
         entry("openvibe", 0o755, data=program),
         entry("tmp", 0o1777),
+        entry("usr", 0o755),
+        entry("usr/share", 0o755),
+        entry("usr/share/doc", 0o755),
+        entry("usr/share/doc/openvibe", 0o755),
+        entry("usr/share/doc/openvibe/copyright", 0o644, data=licenses),
     ])
     config = {
         "created": created,
@@ -86,7 +94,7 @@ def image(architecture):
     return descriptor | {"platform": {"architecture": ARCHITECTURES[architecture], "os": "linux"}}
 
 
-images = add("application/vnd.oci.image.index.v1+json", json.dumps({"schemaVersion": 2, "manifests": [image(a) for a in ARCHITECTURES]}).encode())
+images = add("application/vnd.oci.image.index.v1+json", json.dumps({"schemaVersion": 2, "manifests": [image(a) for a in architectures]}).encode())
 images["annotations"] = {"org.opencontainers.image.ref.name": version}
 files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', "index.json": json.dumps({"schemaVersion": 2, "manifests": [images]}).encode()}
 files |= {f"blobs/sha256/{digest}": data for digest, data in sorted(blobs.items())}

@@ -11,6 +11,7 @@ mod doctor;
 mod export;
 mod import;
 mod install;
+mod licenses;
 mod nodes;
 mod output;
 mod owner;
@@ -134,6 +135,8 @@ enum Command {
         #[arg(default_value = "")]
         ending: String,
     },
+    /// Print the licenses of this program and of everything in it
+    Licenses,
     /// Give the disk space of deleted data back to the system, while the server is stopped
     Compact,
     /// Manage the epoch of the database
@@ -233,6 +236,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
         // `main` runs it.
         Command::Extract { .. } => Ok(()),
+        Command::Licenses => licenses::print(),
         // Connects to a running server, whose settings may differ from this environment.
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
         Command::Post(command) => runtime()?.block_on(post::run(command)),

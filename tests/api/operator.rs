@@ -508,6 +508,22 @@ async fn a_server_of_postgresql_that_is_away_is_named_with_the_cause() {
 }
 
 #[tokio::test]
+async fn the_program_prints_licenses() {
+    let (place, model) = (TestDatabase::on_disk(), ModelServer::start().await);
+    let output = command(&place, &model, &[])
+        .arg("licenses")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let printed = stdout(&output);
+    assert!(printed.starts_with("MIT License"), "{printed}");
+    assert!(
+        printed.contains("the licenses of its dependencies"),
+        "{printed}"
+    );
+}
+
+#[tokio::test]
 async fn a_stopped_server_gives_back_the_space_of_deleted_data() {
     let (place, model) = (TestDatabase::on_disk(), ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
