@@ -14,6 +14,7 @@ use crate::{
     model::ModelSettings,
     networks::{ApiOrigins, TrustedProxies},
     outbound::{Exemption, Url},
+    proxy::{self, Proxy},
     secrets::SecretKey,
     share::Share,
     storage::{AwsVariables, BlobSettings, BucketUrl},
@@ -199,6 +200,8 @@ pub struct Config {
     pub tls: Option<TlsSettings>,
     /// PEM file with certificate authorities that outgoing connections trust in addition.
     pub ca_file: Option<PathBuf>,
+    /// Proxy of outgoing connections to public names.
+    pub proxy: Option<Proxy>,
     /// Mail server; without one, no email is sent.
     pub smtp: Option<SmtpSettings>,
     /// Sender of emails; `None` derives the address from the public URL.
@@ -371,6 +374,8 @@ const NAMES: &[&str] = &[
     "ACME_EMAIL",
     "ACME_EAB",
     "CA_FILE",
+    "PROXY",
+    "NO_PROXY",
     "SMTP_URL",
     "MAIL_FROM",
     "PUSH_SUBJECT",
@@ -594,6 +599,7 @@ impl Source {
                 "OPENVIBE_DOMAIN, or beside OPENVIBE_TLS_CERT",
             ),
             ("BACKUP_AT", has_backups, "OPENVIBE_BACKUP_TO"),
+            ("NO_PROXY", self.get("PROXY").is_some(), "OPENVIBE_PROXY"),
             ("BACKUP_KEEP", has_backups, "OPENVIBE_BACKUP_TO"),
         ];
         let idle = needs
@@ -653,6 +659,12 @@ impl Source {
             source,
             http_listen: http_listen.unwrap_or_else(|| "[::]:80".to_owned()),
         }))
+    }
+
+    fn proxy(&self) -> Result<Option<Proxy>, ConfigError> {
+        let direct = self.list("NO_PROXY", proxy::parse_domains)?;
+        let url = self.parsed("PROXY", None, |text| proxy::parse_url(text).map(Some))?;
+        Ok(url.map(|url| Proxy::new(url, direct)))
     }
 
     fn model(&self) -> Result<ModelSettings, ConfigError> {
@@ -851,6 +863,7 @@ impl Config {
             listen: s.text("LISTEN").unwrap_or_else(|| listen.into()),
             tls,
             ca_file: s.path("CA_FILE"),
+            proxy: s.proxy()?,
             smtp: s.parsed("SMTP_URL", None, SmtpSettings::parse)?,
             mail_from: s.parsed("MAIL_FROM", None, mail::settings::parse_sender)?,
             push_subject: s.parsed("PUSH_SUBJECT", None, parse_subject)?,

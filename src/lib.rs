@@ -46,6 +46,7 @@ pub mod patch;
 pub mod permissions;
 pub mod personal;
 pub mod providers;
+pub mod proxy;
 pub mod push;
 pub mod rate;
 pub mod realtime;

@@ -15,7 +15,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 pub use reqwest::{Url, header::HeaderName};
 use tokio::time::timeout;
 
-use crate::trust;
+use crate::{proxy, trust};
 
 /// Timeout of a name lookup.
 pub const LOOKUP_MAX: Duration = Duration::from_secs(10);
@@ -229,11 +229,13 @@ impl OwnServer {
         Self { address, public }
     }
 
+    /// Checks whether the target is the public URL.
+    fn is_named(&self, target: &Target) -> bool {
+        let public = self.public.as_ref();
+        public.is_some_and(|(host, port)| *host == target.host && *port == target.port)
+    }
+
     fn is_at(&self, target: &Target, ip: IpAddr) -> bool {
-        let is_public = self
-            .public
-            .as_ref()
-            .is_some_and(|(host, port)| *host == target.host && *port == target.port);
         let listens_at = || {
             let own = self.address.ip().to_canonical();
             let ip = ip.to_canonical();
@@ -244,7 +246,7 @@ impl OwnServer {
                 own == ip || (ip.is_unspecified() && own.is_loopback())
             }
         };
-        is_public || (target.port == self.address.port() && listens_at())
+        self.is_named(target) || (target.port == self.address.port() && listens_at())
     }
 }
 
@@ -278,6 +280,8 @@ pub struct Gate {
     rules: Arc<Rules>,
     local: LocalAddresses,
     target: Target,
+    /// True if the operator's proxy resolves the name, so that permitting its address is the duty of the proxy.
+    is_by_proxy: bool,
 }
 
 /// Rules for all workspaces.
@@ -292,11 +296,29 @@ pub struct Rules {
 impl Gate {
     /// Returns `None` for a URL without a host and port.
     pub fn new(rules: &Arc<Rules>, local: LocalAddresses, url: &Url) -> Option<Self> {
+        Self::through(proxy::get(), rules, local, url)
+    }
+
+    fn through(
+        proxy: Option<&proxy::Proxy>,
+        rules: &Arc<Rules>,
+        local: LocalAddresses,
+        url: &Url,
+    ) -> Option<Self> {
+        let target = Target::of(url)?;
+        let is_exempt = || rules.exempt.iter().any(|exemption| exemption.names(url));
+        let is_by_proxy = proxy.is_some_and(|proxy| proxy.serves(&target.host) && !is_exempt());
         Some(Self {
             rules: Arc::clone(rules),
             local,
-            target: Target::of(url)?,
+            target,
+            is_by_proxy,
         })
+    }
+
+    /// True if clients connect through the operator's proxy.
+    pub fn is_by_proxy(&self) -> bool {
+        self.is_by_proxy
     }
 
     /// Checks the host, after resolving it if it is a name.
@@ -306,6 +328,7 @@ impl Gate {
     pub async fn check(&self) -> Result<(), Denied> {
         match self.target.ip {
             Some(ip) => self.permit(ip),
+            None if self.is_by_proxy => self.permit_name(),
             None => self.resolved().await.map(|_| ()),
         }
     }
@@ -315,31 +338,63 @@ impl Gate {
     /// # Errors
     /// Same as `check`.
     pub fn check_blocking(&self) -> Result<(), Denied> {
-        if let Some(ip) = self.target.ip {
-            return self.permit(ip);
+        if self.target.ip.is_some() || self.is_by_proxy {
+            return self.check_literal();
         }
         let found = (self.target.host.as_str(), self.target.port).to_socket_addrs();
         self.permitted(found.ok().map(Iterator::collect))
             .map(|_| ())
     }
 
-    /// Checks the host if it is an IP address, to which clients connect without resolving it. Does nothing if it is a name.
+    /// Checks the host if clients connect without resolving it: an IP address, or a name that a proxy resolves. Does nothing for other
+    /// names.
     ///
     /// # Errors
-    /// `Denied` for a URL with an IP address that is not permitted.
+    /// `Denied` for a URL with such a host that is not permitted.
     pub fn check_literal(&self) -> Result<(), Denied> {
-        self.target.ip.map_or(Ok(()), |ip| self.permit(ip))
+        match self.target.ip {
+            Some(ip) => self.permit(ip),
+            None if self.is_by_proxy => self.permit_name(),
+            None => Ok(()),
+        }
     }
 
-    /// Starts a client for this server only: without a proxy and redirects, and with connections to permitted addresses. IP addresses
-    /// are not resolved, so they must have been checked.
+    /// Starts a client for this server only: without redirects, and with connections to permitted addresses or the operator's proxy. IP
+    /// addresses are not resolved, so they must have been checked.
     pub fn client_builder(self) -> reqwest::ClientBuilder {
-        trust::client_builder()
+        let builder = trust::client_builder()
             .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
             .referer(false)
-            .redirect(reqwest::redirect::Policy::none())
-            .dns_resolver(Arc::new(self))
+            .redirect(reqwest::redirect::Policy::none());
+        if self.is_by_proxy {
+            builder
+        } else {
+            builder.no_proxy().dns_resolver(Arc::new(self))
+        }
+    }
+
+    /// Checks a name that the proxy resolves.
+    fn permit_name(&self) -> Result<(), Denied> {
+        let (target, host) = (&self.target, || self.target.host.clone());
+        if self.rules.own.is_named(target) {
+            return Err(Denied::OwnServer(host()));
+        }
+        self.permit_port()?;
+        if target.is_encrypted {
+            Ok(())
+        } else {
+            Err(Denied::NotEncrypted(host()))
+        }
+    }
+
+    fn permit_port(&self) -> Result<(), Denied> {
+        let port = self.target.port;
+        match self.rules.ports {
+            Some(ports) if !ports.contains(&port) => {
+                Err(Denied::Port(self.target.host.clone(), port))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn permit(&self, ip: IpAddr) -> Result<(), Denied> {
@@ -351,13 +406,7 @@ impl Gate {
         if self.rules.exempt.iter().any(|e| e.covers(target, ip)) {
             return Ok(());
         }
-        if self
-            .rules
-            .ports
-            .is_some_and(|ports| !ports.contains(&target.port))
-        {
-            return Err(Denied::Port(host(), target.port));
-        }
+        self.permit_port()?;
         match Class::of(ip) {
             Class::Local if self.local == LocalAddresses::Permitted => Ok(()),
             Class::Global if target.is_encrypted => Ok(()),
@@ -393,7 +442,7 @@ impl Gate {
 }
 
 impl Resolve for Gate {
-    /// The name is always the host of the URL, because redirects and proxies are not used.
+    /// The name is always the host of the URL, because clients with this resolver use neither redirects nor proxies.
     fn resolve(&self, _name: Name) -> Resolving {
         let this = self.clone();
         async move {
@@ -434,6 +483,51 @@ mod tests {
 
     fn literal(url: &str, local: LocalAddresses, exempt: &str) -> Result<(), Denied> {
         gate(url, local, exempt).check_literal()
+    }
+
+    #[test]
+    fn names_that_a_proxy_resolves_are_checked_without_their_address() {
+        use LocalAddresses::Permitted;
+        let url = proxy::parse_url("http://proxy.example.org:3128").unwrap();
+        let proxy = proxy::Proxy::new(url, vec!["corp.example".to_owned()]);
+        let rules = Arc::new(Rules {
+            exempt: Exemption::parse_list("llm.example.org:8000").unwrap(),
+            own: OwnServer::new(
+                "127.0.0.1:8080".parse().unwrap(),
+                "https://chat.example.org",
+            ),
+            ports: None,
+        });
+        let gate = |url: &str| {
+            let url = Url::parse(url).unwrap();
+            Gate::through(Some(&proxy), &rules, Permitted, &url).unwrap()
+        };
+        let host = || "api.example.org".to_owned();
+        for (url, expected) in [
+            ("https://api.example.org/v1", Ok(())),
+            (
+                "http://api.example.org/v1",
+                Err(Denied::NotEncrypted(host())),
+            ),
+            (
+                "https://chat.example.org/v1",
+                Err(Denied::OwnServer("chat.example.org".to_owned())),
+            ),
+        ] {
+            let gate = gate(url);
+            assert!(gate.is_by_proxy(), "{url}");
+            assert_eq!(gate.check_literal(), expected, "{url}");
+            assert_eq!(gate.check_blocking(), expected, "{url}");
+        }
+        for url in [
+            "http://llm.example.org:8000/v1",
+            "https://llm.corp.example/v1",
+            "https://1.1.1.1/v1",
+            "http://localhost:11434/v1",
+            "http://ollama:11434/v1",
+        ] {
+            assert!(!gate(url).is_by_proxy(), "{url}");
+        }
     }
 
     #[test]

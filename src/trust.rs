@@ -7,6 +7,8 @@ use std::{
     sync::OnceLock,
 };
 
+use crate::proxy;
+
 /// The operator's authorities.
 #[derive(Debug)]
 struct Authorities {
@@ -47,11 +49,15 @@ pub fn pem() -> &'static [u8] {
     EXTRA.get().map_or(&[], |extra| &extra.pem)
 }
 
-/// Starts a client for HTTP. All clients of the server begin here.
+/// Starts a client for HTTP, which uses the operator's proxy, if there is one. All clients of the server begin here.
 pub fn client_builder() -> reqwest::ClientBuilder {
     // Fails only if it is installed already.
     drop(rustls::crypto::ring::default_provider().install_default());
     let builder = reqwest::Client::builder();
+    let builder = match proxy::get() {
+        Some(proxy) => builder.proxy(proxy.of_client()),
+        None => builder,
+    };
     match EXTRA.get() {
         Some(extra) => builder.tls_certs_merge(extra.certificates.iter().cloned()),
         None => builder,

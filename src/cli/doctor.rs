@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 use clap::Args;
 use serde_json::json;
 
-use super::{addresses, database::open_existing, output::say};
+use super::{addresses, database::open_existing, outgoing, output::say};
 use crate::{
     app::default_url,
     config::Config,
@@ -14,7 +14,7 @@ use crate::{
         dump::{self, Dump},
     },
     doctor::{self, Check, CheckState, CheckedServer, Finding, Program},
-    lock, trust,
+    lock,
 };
 
 #[derive(Args)]
@@ -59,10 +59,8 @@ pub(super) fn report_settings(problem: &str, command: &DoctorCommand) -> anyhow:
 pub(super) async fn run(config: Config, command: DoctorCommand) -> anyhow::Result<()> {
     // Fails only if a provider was already installed in this process.
     drop(rustls::crypto::ring::default_provider().install_default());
-    if let Some(file) = &config.ca_file
-        && let Err(e) = trust::trust_file(file)
-    {
-        return report_settings(&format!("OPENVIBE_CA_FILE: {e}"), &command);
+    if let Err(e) = outgoing::prepare(&config) {
+        return report_settings(&e.to_string(), &command);
     }
     let program = program(&config.data_dir);
     let database = match program {

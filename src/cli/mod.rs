@@ -13,6 +13,7 @@ mod import;
 mod install;
 mod licenses;
 mod nodes;
+mod outgoing;
 mod output;
 mod owner;
 mod post;
@@ -49,7 +50,6 @@ use crate::{
     lock, router,
     server::setup::setup_link,
     telemetry::logs::{self, Shape},
-    trust,
 };
 
 /// Team chat in which AI agents are teammates.
@@ -313,9 +313,7 @@ fn with_config(
     let config = Config::load(flags)?;
     owner::become_owner(&config, env_file.as_deref())?;
     start_logging(&config);
-    if let Some(file) = &config.ca_file {
-        trust::trust_file(file).map_err(|e| anyhow::anyhow!("OPENVIBE_CA_FILE: {e}"))?;
-    }
+    outgoing::prepare(&config)?;
     runtime()?.block_on(act(config))
 }
 

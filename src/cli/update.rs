@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use tokio::time::Instant;
 
-use super::{addresses::local_url, database::open_existing, output::say};
+use super::{addresses::local_url, database::open_existing, outgoing, output::say};
 use crate::{
     config::{Config, Flags},
     db::DatabaseUrl,
@@ -63,9 +63,7 @@ pub(super) async fn run(flags: Flags, command: UpdateCommand) -> anyhow::Result<
     let env_file = flags.env_file.clone();
     // Not as the owner of the data directory, who cannot replace the program.
     let config = Config::load(flags)?;
-    if let Some(file) = &config.ca_file {
-        trust::trust_file(file).map_err(|e| anyhow::anyhow!("OPENVIBE_CA_FILE: {e}"))?;
-    }
+    outgoing::prepare(&config)?;
     let from = command.from.as_deref();
     let from = from.or_else(|| release::address(config.releases.as_deref()));
     let from = from.context(

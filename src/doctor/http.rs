@@ -8,6 +8,11 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 const REQUEST_WITHIN: Duration = Duration::from_secs(8);
 
 fn builder() -> reqwest::ClientBuilder {
+    // Through a proxy, requests would not take the way that people's do.
+    outgoing().no_proxy()
+}
+
+fn outgoing() -> reqwest::ClientBuilder {
     trust::client_builder()
         .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_WITHIN)
@@ -15,7 +20,11 @@ fn builder() -> reqwest::ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
         // As browsers do for WebSockets: HTTP/2 has no upgrades.
         .http1_only()
-        .no_proxy()
+}
+
+/// A client that verifies certificates, and connects as the server does to other servers.
+pub(super) fn outgoing_client() -> reqwest::Result<reqwest::Client> {
+    outgoing().build()
 }
 
 /// A client that accepts any certificate, because another check reports what is wrong with it. It sends no secrets.

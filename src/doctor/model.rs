@@ -52,7 +52,7 @@ async fn look(server: &Connection) -> Finding {
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().push("models");
     }
-    let client = match http::strict_client() {
+    let client = match http::outgoing_client() {
         Ok(client) => client,
         Err(e) => {
             return Finding::failed(

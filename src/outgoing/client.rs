@@ -8,10 +8,7 @@ use std::{
 
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 
-use crate::{
-    outbound::{Denied, Gate, LocalAddresses, Rules, Url},
-    trust,
-};
+use crate::outbound::{Denied, Gate, LocalAddresses, Rules, Url};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -105,14 +102,10 @@ impl ProgramClient {
         if let Some(client) = clients.get(&origin) {
             return Ok(client.clone());
         }
-        let client = trust::client_builder()
-            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            .referer(false)
-            .redirect(reqwest::redirect::Policy::none())
+        let client = gate
+            .client_builder()
             .connect_timeout(CONNECT_WITHIN)
             .timeout(ANSWER_WITHIN)
-            .dns_resolver(Arc::new(gate))
             .build()
             .map_err(|e| e.to_string())?;
         if clients.len() >= CLIENTS_MAX {

@@ -232,11 +232,14 @@ impl Providers {
         local: LocalAddresses,
     ) -> Result<Arc<dyn Provider>, SetupError> {
         if let Some(gate) = Gate::new(&self.rules, local, &connection.base_url) {
-            if gate.check_literal().is_err() {
+            let is_denied = gate.check_literal().is_err();
+            if is_denied {
                 // Cannot fail, because the URL has a host.
                 let _ = connection.base_url.set_host(Some(DENIED_HOST));
             }
-            connection.resolver = Some(Arc::new(gate));
+            if is_denied || !gate.is_by_proxy() {
+                connection.resolver = Some(Arc::new(gate));
+            }
         }
         connection.errors = ErrorTexts {
             is_public: outbound::is_public,

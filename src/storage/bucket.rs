@@ -16,10 +16,12 @@ use object_store::{
 };
 use tokio::{fs::File, io::AsyncReadExt, sync::Semaphore};
 
-use crate::trust;
+use crate::{outbound::Url, proxy, trust};
 
 /// Size of the parts of a large upload: the minimum that S3 allows.
 const PART_BYTES: u64 = 5 * 1024 * 1024;
+/// Host of the default S3 server.
+const AMAZON: &str = "s3.amazonaws.com";
 /// Maximum number of concurrent transfers in this process.
 const TRANSFERS_MAX: usize = 32;
 const RETRIES_MAX: usize = 3;
@@ -72,6 +74,21 @@ impl fmt::Display for BucketUrl {
 /// Environment variables whose names start with `AWS_`: credentials, region, endpoint, and options.
 #[derive(Clone, Default)]
 pub struct AwsVariables(BTreeMap<String, String>);
+
+impl AwsVariables {
+    /// Host of the S3 server.
+    fn host(&self) -> String {
+        let named = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+        let mut urls = named.iter().filter_map(|name| {
+            let (_, url) = self
+                .0
+                .iter()
+                .find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+            Url::parse(url).ok()?.host_str().map(str::to_owned)
+        });
+        urls.next().unwrap_or_else(|| AMAZON.to_owned())
+    }
+}
 
 impl FromIterator<(String, String)> for AwsVariables {
     fn from_iter<T: IntoIterator<Item = (String, String)>>(variables: T) -> Self {
@@ -190,6 +207,10 @@ impl Bucket {
         let options = roots
             .into_iter()
             .fold(options, ClientOptions::with_root_certificate);
+        let options = match proxy::get().filter(|proxy| proxy.serves(&variables.host())) {
+            Some(proxy) => options.with_proxy_url(proxy.url()),
+            None => options,
+        };
         let retry = RetryConfig {
             backoff: BackoffConfig {
                 init_backoff: Duration::from_millis(100),

@@ -8,7 +8,8 @@ use std::{
 
 /// Folders and files of `src` from the bottom to the top. Entries in the same row do not import from each other.
 const LAYERS: &[&[&str]] = &[
-    &["blocking", "trust"],
+    &["blocking", "proxy"],
+    &["trust"],
     &[
         "cursor",
         "disk",

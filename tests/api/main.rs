@@ -114,6 +114,7 @@ mod oidc_lies;
 mod openapi;
 mod operator;
 mod outcomes;
+mod outgoing_proxy;
 mod outside;
 mod pages;
 mod personal_data;

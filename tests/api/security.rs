@@ -317,13 +317,14 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             .to_owned();
         // `networks` only parses addresses. A failpoint in a debug build connects to the test that controls it. Addresses that `providers` calls are constant or
         // checked by `outbound`, as are those of identity providers, push services, and files of imports. `web` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
-        // file. `db` connects to the operator's database, and `tls` to the operator's certificate authority. `trust` only begins clients. `doctor` asks the servers
+        // file. `db` connects to the operator's database, and `tls` to the operator's certificate authority. `trust` and `proxy` only begin clients. `doctor` asks the servers
         // that the operator's settings name, and `release` the address that the operator's command names.
         let allowed = [
             "model/",
             "providers/",
             "cli",
             "outbound.rs",
+            "proxy.rs",
             "networks.rs",
             "failpoint.rs",
             "web/",
