@@ -76,8 +76,11 @@ pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Err
     }
 }
 
-/// Advice for a failed TLS handshake: the certificate's issuer is unknown, or the server does not use TLS. `None` for other errors.
+/// Advice for a failed request: the certificate's issuer is unknown, or only one side uses TLS. `None` for other errors.
 pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    if is_not_http(error) {
+        return Some("it does not answer with HTTP: if it uses TLS, use an address with https");
+    }
     match tls_error(error)? {
         rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer) => Some(
             "its certificate is not signed by a known authority: an operator can name yours in OPENVIBE_CA_FILE",
@@ -85,6 +88,29 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
         rustls::Error::InvalidMessage(_) => Some("it does not use TLS: use an address with http"),
         _ => None,
     }
+}
+
+/// Checks whether the answer is not HTTP, such as that of a server with TLS to a request without.
+fn is_not_http(error: &(dyn Error + 'static)) -> bool {
+    match error.downcast_ref::<hyper::Error>() {
+        Some(found) => found.is_parse(),
+        None => error.source().is_some_and(is_not_http),
+    }
+}
+
+/// Reason why a client could not be created.
+pub fn setup_failure(error: &(dyn Error + 'static)) -> String {
+    match tls_error(error) {
+        Some(rustls::Error::General(text)) if text.starts_with("No CA certificates") => {
+            "no certificate authorities are installed: install the package ca-certificates, or name a file in OPENVIBE_CA_FILE"
+                .to_owned()
+        }
+        _ => innermost(error).to_string(),
+    }
+}
+
+fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    error.source().map_or(error, innermost)
 }
 
 #[cfg(test)]
@@ -116,6 +142,42 @@ mod tests {
         let served = async { serve(listener.accept().await.unwrap().0).await };
         let (failed, ()) = tokio::join!(asked, served);
         failed.unwrap_err()
+    }
+
+    #[test]
+    fn a_machine_without_authorities_is_explained() {
+        let text = "No CA certificates were loaded from the system".to_owned();
+        let wrapped = io::Error::other(rustls::Error::General(text));
+        let said = setup_failure(&wrapped);
+        assert!(
+            said.starts_with("no certificate authorities are installed"),
+            "{said}"
+        );
+        assert_eq!(setup_failure(&io::Error::other("odd")), "odd");
+    }
+
+    #[tokio::test]
+    async fn a_server_with_tls_at_an_address_with_http_is_explained() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let client = client_builder().no_proxy().build().unwrap();
+        let asked = client.get(url).send();
+        let served = async {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 4];
+            drop(tokio::io::AsyncReadExt::read_exact(&mut tcp, &mut asked).await);
+            // A fatal alert of TLS 1.2: the record has a wrong version.
+            let alert = [0x15, 3, 3, 0, 2, 2, 70];
+            drop(tokio::io::AsyncWriteExt::write_all(&mut tcp, &alert).await);
+            drop(tokio::io::AsyncWriteExt::shutdown(&mut tcp).await);
+            drop(tokio::io::copy(&mut tcp, &mut tokio::io::sink()).await);
+        };
+        let (failed, ()) = tokio::join!(asked, served);
+        let said = advice(&failed.unwrap_err());
+        assert!(
+            said.is_some_and(|said| said.contains("with https")),
+            "{said:?}"
+        );
     }
 
     #[tokio::test]

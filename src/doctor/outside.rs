@@ -170,7 +170,10 @@ async fn check_public(s: &CheckedServer, echo: &mut Option<Box<Echo>>) -> Findin
 
 fn no_client(e: &reqwest::Error) -> Finding {
     Finding::failed(
-        format!("no HTTPS client can be made ({e})"),
+        format!(
+            "no HTTPS client can be made ({})",
+            crate::trust::setup_failure(e)
+        ),
         "install certificate authorities, such as Debian's package ca-certificates",
     )
 }

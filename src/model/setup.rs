@@ -1,6 +1,7 @@
 //! Errors of provider settings.
 
 use super::table::TableError;
+use crate::trust;
 
 /// Invalid provider settings.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +14,7 @@ pub enum SetupError {
         "the API key for {0} contains characters that are not allowed in an HTTP header: check it"
     )]
     ApiKey(String),
-    #[error("could not create the HTTP client for the model: {0}")]
+    #[error("could not create the HTTP client for the model: {}", trust::setup_failure(.0))]
     Client(reqwest::Error),
     #[error(transparent)]
     Table(#[from] TableError),

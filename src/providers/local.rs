@@ -1,4 +1,4 @@
-//! Finds model servers on the default ports of this machine.
+//! Finds model servers on the default ports of this machine, and of the machine around a container.
 
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use crate::{db::DbError, ids::WorkspaceId, outbound::LocalAddresses};
 
 /// Default ports of Ollama, LM Studio, vLLM and llama-cpp-python, llama.cpp and `LocalAI`, `LiteLLM`, and Jan.
 const PORTS: [u16; 6] = [11434, 1234, 8000, 8080, 4000, 1337];
-/// Timeout of each request.
+/// This machine, and the one around a container: docker-compose.yml defines the name, as Docker does on desktops.
+const HOSTS: [&str; 2] = ["127.0.0.1", "host.docker.internal"];
+/// Timeout of each lookup and of each request.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 const LIST_BYTES_MAX: usize = 256 * 1024;
 const MODELS_MAX: usize = 50;
@@ -40,24 +42,29 @@ impl Providers {
         if stored.and_then(Stored::connected).is_some() {
             return Ok(Vec::new());
         }
-        let found = PORTS.map(|port| self.find_local(port, local));
-        Ok(futures::future::join_all(found)
-            .await
-            .into_iter()
-            .flatten()
-            .collect())
+        for host in HOSTS {
+            let looks = PORTS.map(|port| self.find_local(host, port, local));
+            let found = futures::future::join_all(looks).await;
+            let found: Vec<LocalServer> = found.into_iter().flatten().collect();
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        Ok(Vec::new())
     }
 
-    async fn find_local(&self, port: u16, local: LocalAddresses) -> Option<LocalServer> {
-        let base_url = format!("http://127.0.0.1:{port}/v1");
+    async fn find_local(
+        &self,
+        host: &str,
+        port: u16,
+        local: LocalAddresses,
+    ) -> Option<LocalServer> {
+        let base_url = format!("http://{host}:{port}/v1");
         let url = Url::parse(&base_url).ok()?;
-        self.gate(&url, local)?.check_literal().ok()?;
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .timeout(LOOK_WITHIN)
-            .build()
-            .ok()?;
+        let gate = self.gate(&url, local)?;
+        let checked = tokio::time::timeout(LOOK_WITHIN, gate.check()).await;
+        checked.ok()?.ok()?;
+        let client = gate.client_builder().timeout(LOOK_WITHIN).build().ok()?;
         let mut response = client.get(format!("{base_url}/models")).send().await.ok()?;
         if !response.status().is_success() {
             return None;

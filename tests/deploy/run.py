@@ -65,6 +65,10 @@ class Compose(unittest.TestCase):
         first, second = self.nodes.values()
         self.assertEqual(first, second)
 
+    def test_servers_reach_model_servers_on_the_machine(self):
+        for name in ("openvibe", *self.nodes):
+            self.assertEqual(["host.docker.internal:host-gateway"], self.services[name]["extra_hosts"])
+
     def test_nodes_share_a_key_and_sign_in_to_nats(self):
         user, password = "--user", "--pass"
         login = dict(zip(*[iter(self.services["nats"]["command"])] * 2, strict=True))
