@@ -6,8 +6,8 @@ use reqwest::StatusCode;
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use crate::support::{
-    ModelServer, Pebble, TestDatabase, TestProcess, command, https_client, own_port, refusal,
-    within,
+    ModelServer, OrderRefusal, Pebble, RefusingAuthority, SECRET_KEY, TestDatabase, TestProcess,
+    command, https_client, own_port, refusal, within,
 };
 
 const NAME: &str = "chat.example.org";
@@ -30,6 +30,147 @@ async fn served(client: &reqwest::Client, url: &str) -> reqwest::Response {
         }
     };
     within("the server to have a certificate", served).await
+}
+
+/// Waits until an order has failed, and returns the page that names the cause.
+async fn failed(http_port: u16) -> String {
+    // Fails only if a provider was already installed in this process.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let page = async {
+        loop {
+            let page = client.get(format!("http://127.0.0.1:{http_port}/"));
+            if let Ok(page) = page.send().await {
+                assert_eq!(page.status(), StatusCode::SERVICE_UNAVAILABLE);
+                let text = page.text().await.unwrap();
+                assert!(
+                    text.contains("OpenVibe is waiting for its certificate"),
+                    "{text}"
+                );
+                if text.contains("Next attempt") {
+                    return text;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    within("the first order to fail", page).await
+}
+
+/// Certificate of the server's side of the connection on which a response came.
+fn certificate_of(response: &reqwest::Response) -> Vec<u8> {
+    let info = response.extensions().get::<reqwest::tls::TlsInfo>();
+    let certificate = info.and_then(reqwest::tls::TlsInfo::peer_certificate);
+    certificate.unwrap().to_vec()
+}
+
+#[tokio::test]
+async fn a_renewal_closes_no_connection() {
+    let (place, pebble) = (TestDatabase::new().await, Pebble::start().await);
+    let _server = start(&place, &pebble.settings(NAME)).await.unwrap();
+    let url = format!("https://{NAME}:{}/healthz", pebble.https_port);
+    let kept = pebble.client(NAME).await;
+    let response = served(&kept, &url).await;
+    let first = certificate_of(&response);
+    // The connection can be used again once its response was read.
+    response.bytes().await.unwrap();
+    // Between the writes of the server.
+    place
+        .run(&["update certificates set renew_at = '2020-01-01T00:00:00+00:00'"])
+        .await;
+    let renewed = async {
+        loop {
+            let fresh = pebble.client(NAME).await;
+            if certificate_of(&served(&fresh, &url).await) != first {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    within("the certificate to be renewed", renewed).await;
+    assert_eq!(pebble.issued(), 2);
+    let again = kept.get(&url).send().await.unwrap();
+    assert_eq!(again.status(), StatusCode::OK);
+    assert_eq!(certificate_of(&again), first, "the connection was closed");
+}
+
+#[tokio::test]
+async fn a_closed_port_443_leaves_the_other_challenge() {
+    let (place, pebble) = (TestDatabase::new().await, Pebble::start().await);
+    let mut settings = pebble.settings(NAME);
+    // The authority connects to a port on which nobody listens.
+    let elsewhere = own_port();
+    settings[1].1 = format!("127.0.0.1:{elsewhere}");
+    let server = start(&place, &settings).await.unwrap();
+    failed(pebble.http_port).await;
+    server.terminate();
+    assert!(server.exited().await.success());
+    place
+        .run(&["update certificates set next_attempt_at = null"])
+        .await;
+    let _server = start(&place, &settings).await.unwrap();
+    let url = format!("https://{NAME}:{elsewhere}/healthz");
+    served(&pebble.client(NAME).await, &url).await;
+    assert_eq!(pebble.issued(), 1);
+}
+
+#[tokio::test]
+async fn each_refusal_of_an_authority_is_told_with_what_to_do() {
+    for (status, kind, retry_after_s, part) in [
+        (
+            429,
+            "rateLimited",
+            Some(7_200),
+            "localhost accepts no more orders for chat.example.org until",
+        ),
+        (
+            403,
+            "caa",
+            None,
+            "the CAA record of chat.example.org does not permit localhost",
+        ),
+        (
+            400,
+            "dns",
+            None,
+            "localhost could not find chat.example.org",
+        ),
+        (
+            403,
+            "unauthorized",
+            None,
+            "localhost reached another server at chat.example.org, port 443",
+        ),
+        (
+            500,
+            "serverInternal",
+            None,
+            "localhost refused the order: because of a test.",
+        ),
+    ] {
+        let place = TestDatabase::new().await;
+        let authority = RefusingAuthority::start(OrderRefusal {
+            status,
+            kind,
+            retry_after_s,
+            bad_nonces: 3,
+        })
+        .await;
+        let (https, http) = (own_port(), own_port());
+        let mut settings = authority.settings();
+        settings.extend([
+            ("DOMAIN", NAME.to_owned()),
+            ("LISTEN", format!("127.0.0.1:{https}")),
+            ("HTTP_LISTEN", format!("127.0.0.1:{http}")),
+            ("SECRET_KEY", SECRET_KEY.to_owned()),
+        ]);
+        let server = start(&place, &settings).await.unwrap();
+        let text = failed(http).await;
+        assert!(text.contains(part), "{kind}: {text}");
+        // Rejected nonces are no failures, and no order follows the refused one.
+        assert_eq!(authority.orders(), 4, "{kind}");
+        server.kill().await;
+    }
 }
 
 #[tokio::test]
@@ -108,23 +249,7 @@ async fn a_server_without_a_certificate_says_what_it_waits_for() {
     settings[1].1 = format!("127.0.0.1:{elsewhere}");
     let _server = start(&place, &settings).await.unwrap();
     let client = pebble.client(NAME).await;
-    let page = async {
-        loop {
-            let page = client.get(format!("http://127.0.0.1:{}/", pebble.http_port));
-            let page = page.send().await.unwrap();
-            assert_eq!(page.status(), StatusCode::SERVICE_UNAVAILABLE);
-            let text = page.text().await.unwrap();
-            assert!(
-                text.contains("OpenVibe is waiting for its certificate"),
-                "{text}"
-            );
-            if text.contains("Next attempt") {
-                return text;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let text = within("the first order to fail", page).await;
+    let text = failed(pebble.http_port).await;
     assert!(
         text.contains("localhost could not connect to chat.example.org, port 443"),
         "{text}"

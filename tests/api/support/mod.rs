@@ -2,6 +2,7 @@
 //! and the model server.
 
 mod app;
+mod authority;
 mod cluster;
 mod database;
 mod disk;
@@ -25,6 +26,7 @@ mod socket;
 use std::{str::FromStr, time::Duration};
 
 pub use app::{Team, TestApp, team, team_with};
+pub use authority::{OrderRefusal, RefusingAuthority};
 pub use cluster::Cluster;
 pub use database::TestDatabase;
 pub use disk::Disk;

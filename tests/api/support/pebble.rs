@@ -165,12 +165,13 @@ pub fn https_client(authority: &[u8], name: &str, port: u16) -> reqwest::Client 
         .resolve(name, ([127, 0, 0, 1], port).into())
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
+        .tls_info(true)
         .build()
         .unwrap()
 }
 
 /// Writes the certificate of the authority's own listener, and returns its issuer.
-fn write_certificates(dir: &Path) -> String {
+pub fn write_certificates(dir: &Path) -> String {
     let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let issuer = rcgen::KeyPair::generate().unwrap();
