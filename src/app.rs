@@ -97,6 +97,7 @@ use crate::{
         worker::{Handler, Worker},
     },
     telemetry::{self, FANOUT_SECONDS, Meter},
+    time::Timestamp,
     tls::{CertificateKeeper, acme, store::CertificateStore},
     tls_settings::https_url,
     tools::{
@@ -118,6 +119,8 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
 const UNREADY_FOR_MAX: Duration = Duration::from_secs(5);
 /// Time limit for closing the database.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// Time by which this machine's clock can be behind the newest event, which another node may have written.
+const CLOCK_BEHIND_MAX: Duration = Duration::from_mins(5);
 /// Maximum number of concurrent catch-ups, each of which reads up to 1 MiB of text.
 const CATCH_UPS_AT_ONCE: usize = 2;
 /// Maximum number of catch-ups of one person that are being made or wait for that.
@@ -1198,6 +1201,7 @@ pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error 
 async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Result<(), DbError> {
     let db = &links.db;
     rebuild::begin(db).await?;
+    check_clock(db).await?;
     let is_alone = nodes::find_peers(links).await?;
     if is_alone {
         calls::close_all(db).await?;
@@ -1218,6 +1222,24 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
         Ok::<_, DbError>(())
     })
     .await?;
+    Ok(())
+}
+
+/// Warns if the clock is behind the data, because new messages would have times before those of old ones.
+async fn check_clock(db: &Db) -> Result<(), DbError> {
+    let newest: Option<(Timestamp,)> = db
+        .read()
+        .await?
+        .q("select ts from events order by ts desc limit 1")
+        .opt()
+        .await?;
+    let behind = newest.map_or(Duration::ZERO, |(at,)| at.since(now()));
+    if behind > CLOCK_BEHIND_MAX {
+        tracing::warn!(
+            "the clock of this machine is {} minutes behind the newest data: synchronize it, for example with `timedatectl set-ntp true`",
+            behind.as_secs() / 60
+        );
+    }
     Ok(())
 }
 

@@ -508,6 +508,32 @@ async fn a_server_of_postgresql_that_is_away_is_named_with_the_cause() {
 }
 
 #[tokio::test]
+async fn a_clock_behind_the_data_is_named_at_the_start() {
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
+    let settings = [("LOG", "warn")];
+    let server = TestProcess::start(&place, &model, &settings).await;
+    let mut ada = sign_up(&server.base, "Ada", None).await;
+    let workspace = ada
+        .post("/v1/workspaces", json!({"name": "Works"}))
+        .await
+        .is(201);
+    ada.enter(&id(&workspace)).await;
+    let general = id(&ada.channel("general").await);
+    ada.start(&general, "Hello").await;
+    stopped(server).await;
+    assert!(!log(&place).contains("the clock of this machine"));
+    place
+        .run(&["update events set ts = '2100-01-01T00:00:00+00:00'"])
+        .await;
+    stopped(TestProcess::start(&place, &model, &settings).await).await;
+    let log = log(&place);
+    assert!(
+        log.contains("minutes behind the newest data: synchronize it"),
+        "{log}"
+    );
+}
+
+#[tokio::test]
 async fn the_program_prints_licenses() {
     let (place, model) = (TestDatabase::on_disk(), ModelServer::start().await);
     let output = command(&place, &model, &[])
