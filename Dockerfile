@@ -37,6 +37,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --user-group --no-create-home openvibe \
     && install -d -o openvibe -g openvibe /data
+LABEL org.opencontainers.image.title="OpenVibe" org.opencontainers.image.licenses="MIT"
 COPY --from=server /openvibe /usr/local/bin/openvibe
 USER 10001
 ENV OPENVIBE_LISTEN=0.0.0.0:8080 OPENVIBE_DATA_DIR=/data

@@ -391,6 +391,23 @@ class Settings(unittest.TestCase):
         self.assertEqual([], sorted(name for name in names if f"#{name}=" not in sample))
 
 
+class Dashboard(unittest.TestCase):
+    def test_expressions_are_valid_and_name_documented_metrics(self):
+        documented = set(re.findall(r"^\| `((?:openvibe|process)_\w+)", read("docs/operations.md"), re.MULTILINE))
+        panels = json.loads(read("deploy/grafana.json"))["panels"]
+        expressions = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+        self.assertGreater(len(expressions), 15)
+        for expression in expressions:
+            promql_parser.parse(expression)
+            for name in re.findall(r"\b(?:openvibe|process)_\w+", expression):
+                self.assertIn(name.removesuffix("_bucket"), documented)
+
+    def test_panels_do_not_overlap(self):
+        places = [panel["gridPos"] for panel in json.loads(read("deploy/grafana.json"))["panels"]]
+        cells = [(x, y) for p in places for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])]
+        self.assertEqual(len(cells), len(set(cells)))
+
+
 class Alerts(unittest.TestCase):
     def setUp(self):
         self.rules = [rule for group in yaml.safe_load(read("deploy/alerts.yml"))["groups"] for rule in group["rules"]]
