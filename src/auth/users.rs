@@ -336,6 +336,21 @@ pub(crate) async fn set_suggestions(db: &Db, caller: &Caller, on: bool) -> Resul
         .await
 }
 
+/// Shows or hides the first steps of new members.
+pub(crate) async fn set_checklist(db: &Db, caller: &Caller, on: bool) -> Result<(), AuthError> {
+    let user = caller.user;
+    caller
+        .write(db, async move |c: &mut Conn| {
+            c.q("update users set checklist = $2 where id = $1")
+                .bind(user)
+                .bind(on)
+                .run()
+                .await?;
+            Ok::<_, AuthError>(())
+        })
+        .await
+}
+
 /// Renames a person and notifies all of their workspaces.
 ///
 /// # Errors

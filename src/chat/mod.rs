@@ -9,6 +9,7 @@ mod arrows;
 pub mod bindings;
 pub mod bots;
 pub mod channels;
+pub mod checklist;
 pub mod collaboration;
 mod emoji;
 mod error;

@@ -8,6 +8,7 @@ use super::{
     ChatError,
     bots::{self, BotSummary},
     channels::MyChannel,
+    checklist::{self, ChecklistStep},
     follows,
     forks::{self, Fork},
     inbox::{self, list::InboxSummary},
@@ -85,6 +86,8 @@ pub struct Snapshot {
     pub limits: Limits,
     /// Whether agents act on this server.
     pub agents_state: AgentsState,
+    /// First steps of the person. Null for guests and viewers, after 30 days, and once the person has hidden them.
+    pub checklist: Option<Vec<ChecklistStep>>,
 }
 
 /// Loads a snapshot. `c` must be a snapshot of the database.
@@ -163,5 +166,6 @@ pub async fn load(
         } else {
             AgentsState::Running
         },
+        checklist: checklist::load(c, actor).await?,
     })
 }

@@ -39,6 +39,7 @@ mod channels;
 mod chaos;
 mod chat_completions;
 mod chats;
+mod checklist;
 mod citations;
 mod collaboration;
 mod commands;

@@ -428,9 +428,13 @@ struct MePatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     suggestions: Option<bool>,
+    /// `false` hides the first steps in all workspaces.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    checklist: Option<bool>,
 }
 
-/// Change your own name, or turn the client's suggestions on or off
+/// Change your own name, turn the client's suggestions on or off, or hide the first steps
 #[utoipa::path(patch, path = "/v1/auth/me", tag = "accounts",
     security(("session" = ["viewer"])),
     request_body(content = MePatch,
@@ -448,6 +452,9 @@ async fn update_me(
     }
     if let Some(on) = patch.suggestions {
         users::set_suggestions(&state.db, &caller, on).await?;
+    }
+    if let Some(on) = patch.checklist {
+        users::set_checklist(&state.db, &caller, on).await?;
     }
     Ok(Json(account(&mut state.db.read().await?, user).await?))
 }

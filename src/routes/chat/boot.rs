@@ -6,14 +6,19 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    auth::WorkspaceCaller,
-    chat::snapshot::{self, Limits, Snapshot},
+    auth::{Actor, Role, WorkspaceCaller, workspaces},
+    chat::{
+        checklist::{ChecklistStep, FirstStep},
+        snapshot::{self, Limits, Snapshot},
+    },
     db::{Conn, DbError},
+    doctor::stored::StoredChecks,
     http::ApiError,
     ids::{UserId, WorkspaceId},
     nodes,
     server::State,
     tasks::asleep::AgentsState,
+    upkeep::choices::Choices,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -39,6 +44,26 @@ pub async fn list_online(
     Ok(online)
 }
 
+/// First steps of the server's admins.
+async fn server_steps(
+    c: &mut Conn,
+    state: &State,
+    actor: &Actor<'_>,
+) -> Result<Vec<ChecklistStep>, ApiError> {
+    let oldest = workspaces::find_oldest(c).await?;
+    if actor.role != Role::Admin || oldest != Some(actor.workspace) {
+        return Ok(Vec::new());
+    }
+    let is_checked = StoredChecks::read(c).await?.is_some();
+    let is_looking = Choices::read(c).await?.look_for_updates;
+    let has_email = state.config.smtp.is_some();
+    Ok(vec![
+        ChecklistStep::new(FirstStep::CheckServer, is_checked),
+        ChecklistStep::new(FirstStep::SetUpEmail, has_email),
+        ChecklistStep::new(FirstStep::LookForUpdates, is_looking),
+    ])
+}
+
 /// Get the initial state of a client, as of a single sequence number of the event log
 #[utoipa::path(get, path = "/v1/snapshot", tag = "boot",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
@@ -56,7 +81,10 @@ async fn get_snapshot(
             let limits = Limits {
                 upload_bytes_max: shared.config.upload_bytes_max,
             };
-            let snapshot = snapshot::load(c, &actor, shared.epoch(), online, limits).await?;
+            let mut snapshot = snapshot::load(c, &actor, shared.epoch(), online, limits).await?;
+            if let Some(steps) = &mut snapshot.checklist {
+                steps.extend(server_steps(c, &shared, &actor).await?);
+            }
             Ok::<_, ApiError>(snapshot)
         }
         .boxed()
@@ -66,6 +94,11 @@ async fn get_snapshot(
         snapshot.agents_state = AgentsState::Quiet;
     }
     let provider = state.providers.of(workspace).await?;
+    let is_admin = snapshot.me.role == Role::Admin;
+    if let Some(steps) = snapshot.checklist.as_mut().filter(|_| is_admin) {
+        let has_model = !provider.is_offline();
+        steps.insert(0, ChecklistStep::new(FirstStep::ConnectModel, has_model));
+    }
     for agent in &mut snapshot.agents {
         agent.set_effective_model(provider.as_ref()).await;
     }

@@ -952,7 +952,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change your own name, or turn the client's suggestions on or off
+         * Change your own name, turn the client's suggestions on or off, or hide the first steps
          * @description **Access:** every role; with a session only, not a key.
          */
         patch: operations["update_me"];
@@ -6735,6 +6735,27 @@ export interface components {
         CheckResults: {
             data: components["schemas"]["Check"][];
         };
+        /** @description A first step. */
+        ChecklistStep: {
+            /**
+             * @description First step in a workspace.
+             *
+             *     `connect_model`: For admins.
+             *
+             *     `invite`: For admins.
+             *
+             *     `notifications`: Get notifications on a device.
+             *
+             *     `check_server`: For admins of the server.
+             *
+             *     `set_up_email`: For admins of the server.
+             *
+             *     `look_for_updates`: For admins of the server: look for new versions once a day.
+             * @enum {string}
+             */
+            name: "connect_model" | "invite" | "start_thread" | "start_fork" | "notifications" | "check_server" | "set_up_email" | "look_for_updates";
+            done: boolean;
+        };
         /**
          * @description Source that determined the preset.
          *
@@ -9703,6 +9724,8 @@ export interface components {
         MePatch: {
             name?: string;
             suggestions?: boolean;
+            /** @description `false` hides the first steps in all workspaces. */
+            checklist?: boolean;
         };
         Member: {
             user_id: components["schemas"]["UserId"];
@@ -13124,6 +13147,8 @@ export interface components {
             limits: components["schemas"]["Limits"];
             /** @description Whether agents act on this server. */
             agents_state: components["schemas"]["AgentsState"];
+            /** @description First steps of the person. Null for guests and viewers, after 30 days, and once the person has hidden them. */
+            checklist: components["schemas"]["ChecklistStep"][] | null;
         };
         /** @description Label of something that the agent had seen. */
         SourceLabel: {

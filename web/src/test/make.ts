@@ -208,6 +208,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
     presence: [],
     limits: { upload_bytes_max: 25 * 1024 * 1024 },
     agents_state: 'running',
+    checklist: null,
     ...x,
   };
 }
