@@ -9,6 +9,7 @@ export type ChannelAgent = S['ChannelAgent'];
 export type ChannelAgentMode = S['ChannelAgentMode'];
 export type TaskStatus = S['TaskStatus'];
 export type AgentsState = S['AgentsState'];
+export type ChecklistStep = S['ChecklistStep'];
 
 export interface List<T> {
   data: T[];

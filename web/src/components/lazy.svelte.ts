@@ -51,6 +51,8 @@ export const messageEdit = lazyComponent(() => import('./MessageEdit.svelte'));
 export const sidebarConversations = lazyComponent(
   afterRows(() => import('../following/SidebarConversations.svelte')),
 );
+/** First steps in the sidebar. */
+export const getStarted = lazyComponent(afterRows(() => import('./GetStarted.svelte')));
 /** Loaded by the shell before anyone opens it. */
 export const quickSwitcher = lazyComponent(() => import('./QuickSwitcher.svelte'));
 /** Agent of a channel in its header, and the channel's menu. */

@@ -120,6 +120,7 @@ export class Sync {
     this.#ws.workspace = s.workspace;
     this.#ws.fileBytesMax = s.limits.upload_bytes_max;
     this.#ws.agentsState = s.agents_state;
+    this.#ws.checklist = s.checklist;
     this.#ws.people.load(s);
     this.#ws.channels.load(s.channels, s.seq);
     this.#ws.threads.setMuted(s.muted_threads);

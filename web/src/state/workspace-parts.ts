@@ -1,7 +1,7 @@
 import type { Api } from '../api/api';
 import type { DroppableFrame, ServerEvent } from '../api/events';
 import type { ErrorCode } from '../api/problem';
-import type { AgentsState, Task, Thread, Workspace } from '../api/types';
+import type { AgentsState, ChecklistStep, Task, Thread, Workspace } from '../api/types';
 import type { InboxFeed } from '../inbox/feed.svelte';
 import type { Uploads } from '../files/uploads.svelte';
 import type { Channels } from './channels.svelte';
@@ -53,6 +53,7 @@ export interface WorkspaceParts {
   workspace: Workspace;
   fileBytesMax: number;
   agentsState: AgentsState;
+  checklist: ChecklistStep[] | null;
   apply(e: ServerEvent): void;
   onFrame(f: DroppableFrame): void;
   learnThread(thread: Thread, version?: number): void;

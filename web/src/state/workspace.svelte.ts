@@ -1,7 +1,7 @@
 import type { Api } from '../api/api';
 import type { DroppableFrame, OutcomeEvent, ServerEvent } from '../api/events';
 import type { SocketDeps } from '../api/socket';
-import type { AgentsState, Task, Thread, Workspace } from '../api/types';
+import type { AgentsState, ChecklistStep, Task, Thread, Workspace } from '../api/types';
 import { InboxApi } from '../api/inbox';
 import type { Actions } from '../approvals/actions.svelte';
 import type { Uploads } from '../files/uploads.svelte';
@@ -83,6 +83,8 @@ export class WorkspaceState implements WorkspaceParts {
   fileBytesMax = 0;
   /** Whether agents act on this server. */
   agentsState = $state<AgentsState>('running');
+  /** First steps of the user; null once they are hidden. */
+  checklist = $state<ChecklistStep[] | null>(null);
   readonly people = new People();
   readonly channels = new Channels(this.people);
   readonly threads: Threads = new Threads(() => this.#open.shownThreads());

@@ -244,6 +244,7 @@ export class Backend {
       this.adaptation = this.adaptation.filter((s) => s.agent_id !== id || s.thread_id !== thread);
       return { deleted: true };
     }
+    if (call === 'PATCH /v1/auth/me') return {};
     if (call === 'GET /v1/prompt-profiles') return { presets: this.presets };
     if (/^PUT .*reactions/.test(call)) return this.messages[0];
     throw new Error(`unexpected ${call}`);
