@@ -207,6 +207,7 @@ impl Update<'_> {
         let version = release.latest.version;
         let new = self.beside("new");
         self.fetch(release, &new).await?;
+        crate::failpoint!("update_fetched");
         let checked = self.will_migrate(&new);
         let will_migrate = match checked {
             Ok(will_migrate) => will_migrate,
@@ -226,7 +227,9 @@ impl Update<'_> {
         drop(fs::remove_file(&previous));
         fs::hard_link(&self.program, &previous)
             .with_context(|| format!("cannot keep this version as {}", previous.display()))?;
+        crate::failpoint!("update_kept");
         fs::rename(&new, &self.program)?;
+        crate::failpoint!("update_replaced");
         say(&format!(
             "{} is {version}; this version is {}",
             self.program.display(),

@@ -238,6 +238,28 @@ async fn an_update_starts_the_new_version_and_keeps_the_previous_one() {
 }
 
 #[tokio::test]
+async fn an_update_that_is_killed_leaves_a_version_that_runs() {
+    for failpoint in ["update_fetched", "update_kept", "update_replaced"] {
+        let here = Installation::new().await;
+        here.start();
+        let release = here.release("0.2.0", &same_program()).sign(&here.key);
+        let from = release.dir.to_str().unwrap();
+        let mut update = Command::new(&here.program);
+        here.env(update.args(["update", "--from", from]));
+        let killed = run(update.env("OPENVIBE_FAILPOINT", failpoint));
+        assert!(killed.status.code().is_none(), "{failpoint}: {killed:?}");
+        let is_new = || fs::metadata(&here.program).unwrap().len() == same_program().len() as u64;
+        assert_eq!(is_new(), failpoint == "update_replaced", "{failpoint}");
+        here.start();
+        assert!(here.is_active(), "{failpoint}");
+        if !is_new() {
+            is_ok(&here.update(&["--from", from]));
+            assert!(is_new() && here.is_active(), "{failpoint}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_version_that_does_not_start_is_taken_back() {
     let here = Installation::new().await;
     here.start();
