@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::{
-    ModelServer, Person, TestApp, TestDatabase, TestProcess, command, id, list, sign_up, text,
+    ModelServer, Person, S3, TestApp, TestDatabase, TestProcess, command, id, list, sign_up, text,
     within,
 };
 
@@ -146,6 +146,65 @@ async fn only_own_backups_are_deleted_and_leftovers_are_removed() {
     let kept = own.iter().filter(|name| left.contains(name)).count();
     assert!((6..=9).contains(&kept), "{left:?}");
     assert!(left.contains(&old(20)), "{left:?}");
+}
+
+#[tokio::test]
+async fn backups_in_a_bucket_are_read_back_tested_and_deleted() {
+    let mut s3 = S3::new().await;
+    let relay = s3.behind_relay().await;
+    let mut settings = s3.credentials().to_vec();
+    settings.extend([("BACKUP_TO", s3.url.as_str()), ("RATE_LIMITS", "off")]);
+    let app = TestApp::on(TestDatabase::migrated().await, &settings).await;
+    let ada = app.founder("Ada").await;
+    // Cannot be compressed, so that the backup is sent in several parts.
+    let mut state = 1_u32;
+    let noise: Vec<u8> = (0..6 << 20)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state.to_le_bytes()[3]
+        })
+        .collect();
+    ada.upload("noise.bin", &noise).await;
+    let made = run(&ada, "/v1/server/backups").await;
+    assert!(made["backups"]["error"].is_null(), "{made}");
+    let name = text(&made, "/backups/last/name");
+    assert_eq!(s3.keys().await, std::slice::from_ref(&name));
+    let listed = ada.get("/v1/server/backups").await.ok();
+    assert_eq!(
+        (&listed["data"][0]["name"], &listed["data"][0]["bytes"]),
+        (&json!(name), &made["backups"]["last"]["bytes"])
+    );
+    let tested = run(&ada, "/v1/server/drill").await;
+    let drill = &tested["backups"]["drill"];
+    assert!(
+        drill["fault"].is_null() && drill["skipped"].is_null(),
+        "{drill}"
+    );
+    // Old ones, and an object of somebody else.
+    let cluster = name.split('-').nth(1).unwrap();
+    let object = app.place.dir.join("object");
+    std::fs::write(&object, b"x").unwrap();
+    let old: Vec<String> = (1..=12)
+        .map(|day| format!("openvibe-{cluster}-200101{day:02}T0330Z-0.1.0.ovb"))
+        .collect();
+    for key in old.iter().map(String::as_str).chain(["photos.zip"]) {
+        s3.bucket().put_file(key, &object, 1).await.unwrap();
+    }
+    run(&ada, "/v1/server/backups").await;
+    let left = s3.keys().await;
+    assert!(left.contains(&"photos.zip".to_owned()), "{left:?}");
+    let kept = old.iter().filter(|name| left.contains(name)).count();
+    assert!((1..old.len()).contains(&kept), "{left:?}");
+    // Nothing is deleted, and nothing is left on the disk, if the bucket does not answer.
+    relay.cut();
+    let failed = run(&ada, "/v1/server/backups").await;
+    assert!(failed["backups"]["error"].is_string(), "{failed}");
+    assert!(failed["backups"]["last"].is_object(), "{failed}");
+    relay.mend();
+    assert_eq!(s3.keys().await.len(), left.len());
+    assert!(names(&app.place.dir.join("data/backups")).is_empty());
 }
 
 #[tokio::test]
