@@ -8,7 +8,7 @@ use super::assert_found;
 use crate::support::{ModelServer, TestDatabase, TestProcess, command, own_port};
 
 /// Runs the checks with these settings, and returns the results and the exit status.
-fn run(mut command: Command) -> (Value, i32) {
+pub(super) fn run(mut command: Command) -> (Value, i32) {
     let output = command.args(["doctor", "--json"]).output().unwrap();
     let result = serde_json::from_slice(&output.stdout);
     let result = result.unwrap_or_else(|e| panic!("{e}: {output:?}"));

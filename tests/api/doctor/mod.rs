@@ -3,6 +3,7 @@
 mod command;
 mod outside;
 mod proxy;
+mod surroundings;
 
 use std::time::Duration;
 
