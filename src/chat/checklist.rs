@@ -42,12 +42,6 @@ pub struct ChecklistStep {
     pub done: bool,
 }
 
-impl ChecklistStep {
-    pub fn new(name: FirstStep, done: bool) -> Self {
-        Self { name, done }
-    }
-}
-
 /// The steps that the data of the workspace shows; the others are added by routes. `None` for guests and viewers, 30 days after the
 /// person has joined, and once they have hidden the steps.
 ///
@@ -83,13 +77,16 @@ pub(super) async fn load(
         .opt()
         .await?;
     let (has_thread, has_fork, has_device, has_others) = done.unwrap_or_default();
-    let mut steps = vec![
-        ChecklistStep::new(FirstStep::StartThread, has_thread),
-        ChecklistStep::new(FirstStep::StartFork, has_fork),
-        ChecklistStep::new(FirstStep::Notifications, has_device),
+    let invite = (actor.role == Role::Admin).then_some((FirstStep::Invite, has_others));
+    let others = [
+        (FirstStep::StartThread, has_thread),
+        (FirstStep::StartFork, has_fork),
+        (FirstStep::Notifications, has_device),
     ];
-    if actor.role == Role::Admin {
-        steps.insert(0, ChecklistStep::new(FirstStep::Invite, has_others));
-    }
-    Ok(Some(steps))
+    let steps = invite.into_iter().chain(others);
+    Ok(Some(
+        steps
+            .map(|(name, done)| ChecklistStep { name, done })
+            .collect(),
+    ))
 }

@@ -57,11 +57,14 @@ async fn server_steps(
     let is_checked = StoredChecks::read(c).await?.is_some();
     let is_looking = Choices::read(c).await?.look_for_updates;
     let has_email = state.config.smtp.is_some();
-    Ok(vec![
-        ChecklistStep::new(FirstStep::CheckServer, is_checked),
-        ChecklistStep::new(FirstStep::SetUpEmail, has_email),
-        ChecklistStep::new(FirstStep::LookForUpdates, is_looking),
-    ])
+    let steps = [
+        (FirstStep::CheckServer, is_checked),
+        (FirstStep::SetUpEmail, has_email),
+        (FirstStep::LookForUpdates, is_looking),
+    ];
+    Ok(steps
+        .map(|(name, done)| ChecklistStep { name, done })
+        .to_vec())
 }
 
 /// Get the initial state of a client, as of a single sequence number of the event log
@@ -96,8 +99,11 @@ async fn get_snapshot(
     let provider = state.providers.of(workspace).await?;
     let is_admin = snapshot.me.role == Role::Admin;
     if let Some(steps) = snapshot.checklist.as_mut().filter(|_| is_admin) {
-        let has_model = !provider.is_offline();
-        steps.insert(0, ChecklistStep::new(FirstStep::ConnectModel, has_model));
+        let connect = ChecklistStep {
+            name: FirstStep::ConnectModel,
+            done: !provider.is_offline(),
+        };
+        steps.insert(0, connect);
     }
     for agent in &mut snapshot.agents {
         agent.set_effective_model(provider.as_ref()).await;
