@@ -94,7 +94,7 @@ remove_bills() { rm -f ./*.cdx.json crates/*/*.cdx.json tests/clients/*.cdx.json
 # cargo-cyclonedx writes a file beside each Cargo.toml; only that of the program is needed.
 write_bill() {
   trap remove_bills EXIT
-  "$tools/bin/cargo-cyclonedx" cyclonedx --format json --spec-version 1.5 --target x86_64-unknown-linux-musl --quiet
+  "$tools/bin/cargo-cyclonedx" cyclonedx --all --format json --spec-version 1.5 --target x86_64-unknown-linux-musl --quiet
   (cd web && npm sbom --omit dev --sbom-format cyclonedx >"$tools/web.cdx.json")
   python3 deploy/release/bill.py openvibe.cdx.json "$tools/web.cdx.json" "$version" "$SOURCE_DATE_EPOCH" >"$out/openvibe-$version.cdx.json"
   remove_bills
