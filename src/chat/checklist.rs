@@ -60,7 +60,9 @@ pub(super) async fn load(
         .bind(actor.workspace)
         .opt()
         .await?;
-    if !wanted.is_some_and(|(is_wanted, joined_at)| is_wanted && joined_at + SHOWN_FOR > now()) {
+    let is_shown =
+        wanted.is_some_and(|(is_wanted, joined_at)| is_wanted && joined_at + SHOWN_FOR > now());
+    if !is_shown {
         return Ok(None);
     }
     // Only the newest threads are searched, so that this takes the same time in a large workspace.
