@@ -7,7 +7,7 @@ use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use crate::support::{
     ModelServer, OrderRefusal, Pebble, RefusingAuthority, SECRET_KEY, TestDatabase, TestProcess,
-    command, https_client, own_port, refusal, within,
+    command, https_client, is_shared_engine, own_port, refusal, within,
 };
 
 const NAME: &str = "chat.example.org";
@@ -92,6 +92,49 @@ async fn a_renewal_closes_no_connection() {
     let again = kept.get(&url).send().await.unwrap();
     assert_eq!(again.status(), StatusCode::OK);
     assert_eq!(certificate_of(&again), first, "the connection was closed");
+}
+
+#[tokio::test]
+async fn nodes_share_a_certificate_and_its_renewal() {
+    if !is_shared_engine() {
+        return;
+    }
+    let (place, pebble) = (TestDatabase::new().await, Pebble::start().await);
+    let _first = start(&place, &pebble.settings(NAME)).await.unwrap();
+    let url = |port: u16| format!("https://{NAME}:{port}/healthz");
+    let client = pebble.client(NAME).await;
+    let shared = certificate_of(&served(&client, &url(pebble.https_port)).await);
+    let https = own_port();
+    let mut settings = pebble.settings(NAME);
+    settings[1].1 = format!("127.0.0.1:{https}");
+    settings[2].1 = format!("127.0.0.1:{}", own_port());
+    let data = place.dir.join("data-second").display().to_string();
+    settings.extend([("DATA_DIR", data), ("NODE_NAME", "second".to_owned())]);
+    let _second = start(&place, &settings).await.unwrap();
+    let of_second = certificate_of(&served(&client, &url(https)).await);
+    assert!(
+        of_second == shared,
+        "the second node has another certificate"
+    );
+    place
+        .run(&["update certificates set renew_at = '2020-01-01T00:00:00+00:00'"])
+        .await;
+    let mut renewed = Vec::new();
+    for port in [pebble.https_port, https] {
+        let loaded = async {
+            loop {
+                let fresh = pebble.client(NAME).await;
+                let found = certificate_of(&served(&fresh, &url(port)).await);
+                if found != shared {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        renewed.push(within("a node to load the new certificate", loaded).await);
+    }
+    assert!(renewed[0] == renewed[1], "each node renewed for itself");
+    assert_eq!(pebble.issued(), 2);
 }
 
 #[tokio::test]
