@@ -9,6 +9,10 @@ export interface Outcome {
   then: string;
 }
 const SLOW_MS = 10_000;
+/** Name of the machine around a container. */
+const AROUND_CONTAINER = 'host.docker.internal';
+const LISTEN_TO_ALL =
+  'The model server must listen on all addresses of its machine; for Ollama, set OLLAMA_HOST=0.0.0.0.';
 const WAITS = 'Requests to agents wait and are retried.';
 /** Title and advice by the server's error code. */
 const WHY: Partial<Record<FailCode, [string, string]>> = {
@@ -47,6 +51,8 @@ export function outcomeOf(t: ModelTest): Outcome {
       'The model did not respond',
       'Test again. If the problem persists, check the server log.',
     ];
+    if (t.error?.code === 'model_unavailable' && t.provider.startsWith(AROUND_CONTAINER))
+      return { tone: 'bad', title, then: LISTEN_TO_ALL };
     return { tone: 'bad', title, then };
   }
   const took = `It replied after ${seconds(t.latency_ms)}.`;
