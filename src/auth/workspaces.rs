@@ -14,7 +14,7 @@ const SLUG_CHARS_MAX: usize = 48;
 /// First path segments of client routes and server endpoints.
 const RESERVED_SLUGS: &[&str] = &[
     "setup", "login", "invite", "confirm", "reset", "settings", "assets", "v1", "docs", "new",
-    "metrics", "healthz", "readyz", "mcp", "sign-in", "hooks", "services", "scim", "api",
+    "metrics", "healthz", "readyz", "mcp", "sign-in", "hooks", "services", "scim", "api", "share",
 ];
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]

@@ -91,4 +91,24 @@ test('a sent message is no longer a draft, and a draft survives its conversation
   assert.equal(await gone.getByRole('button', { name: /^Open/ }).count(), 0);
 });
 
+test('a text that another app shares becomes a draft of the conversation that is picked', async () => {
+  await ada.page.goto('/share?title=A%20talk&text=Worth%20reading&url=https%3A%2F%2Fexample.com%2Fa');
+  await ada.page.getByRole('heading', { name: 'Send to…' }).waitFor();
+  await main(ada).getByText('https://example.com/a').waitFor();
+  await inspect(ada, 'share');
+  await main(ada).getByRole('searchbox', { name: 'Find a conversation' }).fill('ran');
+  await button(main(ada), 'general').waitFor({ state: 'detached' });
+  await button(main(ada), 'random').click();
+  const written = box(ada.page, 'Start a thread in #random');
+  await until(() => isFocused(written));
+  assert.equal(await written.inputValue(), 'A talk\nWorth reading\nhttps://example.com/a');
+});
+
+test('shortcuts of the installed app open the inbox and a new chat', async () => {
+  await ada.page.goto('/?open=inbox');
+  await ada.page.waitForURL('**/northwind/inbox');
+  await ada.page.goto('/?open=chat');
+  await until(() => isFocused(box(ada.page, 'Message Vibe')));
+});
+
 test('no page logged an error', () => assert.deepEqual([ada.errors, bo.errors], [[], []]));

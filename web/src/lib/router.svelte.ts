@@ -9,6 +9,7 @@ const PAGES = [
   'inbox',
   'conversations',
   'drafts',
+  'share',
   'schedules',
   'workflows',
   'runs',
@@ -28,6 +29,8 @@ export type Route =
   | { name: 'login' }
   | { name: 'invite' | 'confirm' | 'reset'; token: string }
   | { name: 'sign-in' }
+  /** A text that another app of the device shares; `to.share` continues in a workspace. */
+  | { name: 'share-target' }
   | { name: 'new-workspace' }
   | { name: 'workspace'; slug: string }
   | { name: 'channel'; slug: string; channel: string }
@@ -104,6 +107,7 @@ function parseRoute(path: string): Route {
   const [a, b, c, d, e, f] = parts;
   if (!a) return { name: 'home' };
   if (!b && (a === 'setup' || a === 'login' || a === 'sign-in')) return { name: a };
+  if (!b && a === 'share') return { name: 'share-target' };
   if (!b && a === 'new') return { name: 'new-workspace' };
   if ((a === 'invite' || a === 'confirm' || a === 'reset') && b && !c) return { name: a, token: b };
   if (!b) return { name: 'workspace', slug: a };

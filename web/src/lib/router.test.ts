@@ -7,6 +7,8 @@ test.each([
   ['/', { name: 'home' }],
   ['/setup?setup_token=x', { name: 'setup' }],
   ['/new', { name: 'new-workspace' }],
+  ['/share?text=Look', { name: 'share-target' }],
+  ['/northwind/share?text=Look', { name: 'share', slug: 'northwind' }],
   ['/invite/abc', { name: 'invite', token: 'abc' }],
   ['/northwind', { name: 'workspace', slug: 'northwind' }],
   ['/northwind/c/general', { name: 'channel', slug: 'northwind', channel: 'general' }],

@@ -15,6 +15,7 @@ export const TITLES: Record<PageName, string> = {
   inbox: 'Inbox',
   conversations: 'Conversations',
   drafts: 'Drafts',
+  share: 'Send to…',
   schedules: 'Schedules',
   runs: 'History',
   workflows: 'Workflows',
