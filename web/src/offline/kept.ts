@@ -1,0 +1,65 @@
+import type { Account } from '../api/types';
+import { readJson, type KeyValueStore } from '../lib/storage';
+
+/** Copies of workspaces on this device, without their content, which is in IndexedDB: one entry for each copy, `USER.WS`. */
+const KEPT = 'openvibe.kept.';
+/** `off` if people do not want copies in this browser. */
+const KEEP = 'openvibe.keep';
+/** A copy is erased after this time without contact to the server. */
+const KEPT_FOR_MS = 14 * 86_400_000;
+
+interface Kept {
+  account: Account;
+  slug: string;
+  /** Time of the last contact, in ms since 1970. */
+  at: number;
+}
+const isKept = (x: unknown): x is Kept =>
+  typeof x === 'object' && x !== null && 'account' in x && 'slug' in x && 'at' in x;
+
+export const databaseOf = (scope: string): string => `openvibe.${scope}`;
+export const keepsMessages = (store: KeyValueStore): boolean => store.get(KEEP) !== 'off';
+export function setKeepsMessages(store: KeyValueStore, keeps: boolean): void {
+  if (keeps) return store.remove(KEEP);
+  store.set(KEEP, 'off');
+  eraseCopies(store);
+}
+/** Records that a copy exists, or that the server answered. Returns false if the browser rejected it. */
+export const setKept = (store: KeyValueStore, scope: string, kept: Kept): boolean =>
+  store.set(KEPT + scope, JSON.stringify(kept));
+export const isCopied = (store: KeyValueStore, scope: string): boolean => store.get(KEPT + scope) !== null;
+
+/** The account of a user with a copy of the workspace in this path; null if there is none. Expired copies are erased. */
+export function keptAccount(
+  store: KeyValueStore,
+  user: string,
+  path: string,
+  now = Date.now(),
+): Account | null {
+  const slug = path.split('/')[1];
+  const isAny = !slug || slug === 'share';
+  let found: Account | null = null;
+  for (const key of user ? store.keys(`${KEPT}${user}.`) : []) {
+    const kept = readJson(store, key, isKept);
+    if (!kept || kept.at < now - KEPT_FOR_MS) eraseCopies(store, key.slice(KEPT.length));
+    else if (isAny || kept.slug === slug) found = kept.account;
+  }
+  return found;
+}
+/** Erases the copies whose `USER.WS` begins with `scope`: by default, all in this browser. */
+export function eraseCopies(store: KeyValueStore, scope = ''): void {
+  for (const key of store.keys(KEPT + scope)) {
+    store.remove(key); // first, because it stops the window that writes
+    try {
+      globalThis.indexedDB?.deleteDatabase(databaseOf(key.slice(KEPT.length)));
+    } catch {
+      // The browser rejects access to the storage, so that there is nothing to erase.
+    }
+  }
+}
+/** Erases what is kept of other users, and of workspaces that the user no longer belongs to. */
+export function eraseOthers(store: KeyValueStore, account: Account): void {
+  const own = new Set(account.workspaces.map((w) => `${account.user.id}.${w.id}`));
+  for (const key of store.keys(KEPT))
+    if (!own.has(key.slice(KEPT.length))) eraseCopies(store, key.slice(KEPT.length));
+}
