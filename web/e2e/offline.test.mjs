@@ -19,6 +19,9 @@ const stored = () =>
 const saved = () => ada.page.getByRole('region', { name: 'Saved in this browser' });
 
 before(async () => {
+  // without a copy of the workspace on this device (device-copy.test.mjs)
+  await ada.context.addInitScript(() => localStorage.setItem('openvibe.keep', 'off'));
+  await ada.page.reload();
   await ada.page.evaluate(() => navigator.serviceWorker.ready.then(() => true));
   await startThread(ada.page, 'Before the tunnel');
   await ada.page.waitForURL('**/t/**');

@@ -1,4 +1,4 @@
-import { at, ifMatch, Transport, type ApiDeps } from './http';
+import { at, ifMatch, Transport, type ApiDeps, type Through } from './http';
 import type { components } from './schema';
 import type {
   Account,
@@ -50,8 +50,8 @@ export class Api {
   }
 
   /** The same client bound to a workspace. */
-  in(workspace: string): Api {
-    return new Api(this.#transport.in(workspace));
+  in(workspace: string, through?: Through): Api {
+    return new Api(this.#transport.in(workspace, through));
   }
 
   /** Part of the client that is loaded on demand (such as api/agents.ts), to keep it out of the startup bundle. */

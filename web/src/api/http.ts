@@ -13,6 +13,9 @@ export interface Answer<T> {
   response: Response;
 }
 
+/** Sends a request, or answers it without the server. */
+export type Through = (request: Request, send: (request: Request) => Promise<Response>) => Promise<Response>;
+
 /** Request timeout. A later response is ignored. */
 const TIMEOUT_MS = 30_000;
 
@@ -24,7 +27,7 @@ export class Transport {
   readonly untimed: (request: Request) => Promise<Response>;
   #deps: ApiDeps;
 
-  constructor(deps: ApiDeps, workspace: string | null = null) {
+  constructor(deps: ApiDeps, workspace: string | null = null, through?: Through) {
     const send = deps.fetch ?? ((r: Request) => fetch(r));
     this.#deps = deps;
     this.untimed = send;
@@ -32,12 +35,15 @@ export class Transport {
       baseUrl: deps.base ?? '',
       headers: workspace ? { 'X-Workspace-Id': workspace } : {},
       cache: 'no-store',
-      fetch: (r) => send(new Request(r, { signal: AbortSignal.timeout(TIMEOUT_MS) })),
+      fetch: (r) => {
+        const timed = new Request(r, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+        return through ? through(timed, send) : send(timed);
+      },
     });
   }
   /** The same server, with requests bound to a workspace. */
-  in(workspace: string): Transport {
-    return new Transport(this.#deps, workspace);
+  in(workspace: string, through?: Through): Transport {
+    return new Transport(this.#deps, workspace, through);
   }
 
   /** The body of a response. Fails with `ApiError`, or with `Conflict` if the object has changed. */
@@ -46,7 +52,7 @@ export class Transport {
     try {
       answer = await call;
     } catch (e) {
-      if (e instanceof DOMException && e.name === 'AbortError') throw e;
+      if (e instanceof Unreachable || (e instanceof DOMException && e.name === 'AbortError')) throw e;
       throw new Unreachable(e instanceof DOMException && e.name === 'TimeoutError');
     }
     const { data, error, response } = answer;

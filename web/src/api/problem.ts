@@ -64,10 +64,20 @@ export function failure(response: Response, body: unknown): ApiError {
 /** No response: the network is down, the server is down, or the request timed out. */
 export class Unreachable extends Error {
   readonly timedOut: boolean;
-  constructor(timedOut: boolean) {
-    super(timedOut ? 'The server did not respond in time.' : 'The server cannot be reached.');
+  constructor(
+    timedOut: boolean,
+    message = timedOut ? 'The server did not respond in time.' : 'The server cannot be reached.',
+  ) {
+    super(message);
     this.name = 'Unreachable';
     this.timedOut = timedOut;
+  }
+}
+/** No connection, and the copy on this device does not contain the object. */
+export class NotStored extends Unreachable {
+  constructor() {
+    super(false, 'This is not stored on this device.');
+    this.name = 'NotStored';
   }
 }
 

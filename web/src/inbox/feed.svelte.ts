@@ -6,6 +6,9 @@ const SOON_SPREAD_MS = 250;
 /** Items of a whole channel reach many people at once; their windows ask at different times. */
 const CHANNEL_SPREAD_MS = 10_000;
 
+/** Time that the leading window has, before another one reads the changes itself. */
+const FOLLOW_MS = 2000;
+
 /** What was marked as read: a thread's main line, all threads of a channel, or a fork. */
 export type ReadPlace = { thread: string } | { channel: string } | { fork: string };
 /** A list that follows the inbox. */
@@ -16,6 +19,10 @@ export interface InboxReader {
 }
 interface FeedDeps {
   changes(since: number): Promise<InboxChanges>;
+  /** False if another window reads the changes, and shares them. */
+  leads?(): boolean;
+  /** Called with changes that this window read. */
+  share?(since: number, changes: InboxChanges): void;
   /** True while requests get through; otherwise the next connection asks. */
   reaches(): boolean;
   random?(): number;
@@ -50,6 +57,10 @@ export class InboxFeed {
     this.#readers.add(reader);
     return () => this.#readers.delete(reader);
   }
+  /** Event up to which changes were read. */
+  get seq(): number {
+    return this.#seq;
+  }
   /** Applies the summary of a snapshot; lists are loaded again. */
   load({ open, seq }: InboxSummary): void {
     this.open = open;
@@ -78,7 +89,21 @@ export class InboxFeed {
     for (const reader of this.#readers) reader.read(place, seq);
     if (this.open || this.onScreen) this.soon();
   }
-  #ask(ms: number): void {
+  /** Applies changes that another window read. If some are missing in between, this window reads them itself. */
+  shared(since: number, changes: InboxChanges): void {
+    if (changes.seq <= this.#seq) return;
+    if (since > this.#seq) return this.soon();
+    clearTimeout(this.#timer ?? undefined);
+    this.#due = Infinity;
+    this.#apply(changes);
+  }
+  #apply(changes: InboxChanges): void {
+    this.#seq = changes.seq;
+    if (!this.#held) this.open = changes.open;
+    for (const reader of this.#readers) reader.changed(changes);
+  }
+  #ask(after: number): void {
+    const ms = after + (this.#deps.leads?.() === false ? FOLLOW_MS : 0);
     const due = Date.now() + ms;
     if (this.#stopped || this.#due <= due) return;
     this.#due = due;
@@ -91,11 +116,11 @@ export class InboxFeed {
     if (!this.#deps.reaches()) return;
     this.#busy = true;
     try {
-      const changes = await this.#deps.changes(this.#seq);
+      const since = this.#seq;
+      const changes = await this.#deps.changes(since);
       if (this.#stopped) return;
-      this.#seq = changes.seq;
-      if (!this.#held) this.open = changes.open;
-      for (const reader of this.#readers) reader.changed(changes);
+      this.#apply(changes);
+      this.#deps.share?.(since, changes);
     } catch {
       this.spread();
     } finally {

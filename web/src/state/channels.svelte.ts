@@ -39,6 +39,9 @@ export class Channels {
     this.#people = people;
   }
 
+  get exact(): number {
+    return this.#exact;
+  }
   /** Loads a snapshot: the counts are exact at `seq`, and later events add to them. */
   load(channels: Channel[], seq: number): void {
     this.map.clear();

@@ -12,6 +12,8 @@ export class Connection {
   unreachable = $state(false);
   /** True while events arrive, over the socket or over HTTP. */
   live = $state(false);
+  /** Time of the copy that is shown, in ms since 1970; null once events have arrived. */
+  storedAt = $state<number | null>(null);
   #socket: SocketState = 'down';
   #isBlocked = false;
   #since: number | null = null;
@@ -46,7 +48,7 @@ export class Connection {
   }
   #update(): void {
     this.live = this.#socket === 'live' || this.#isBlocked;
-    if (this.live) this.#since = null;
+    if (this.live) this.#since = this.storedAt = null;
     else this.#since ??= this.#now();
     this.refresh();
     if (this.live && this.#timer) {

@@ -13,7 +13,7 @@ export async function showNotification(
   go: (path: string) => void,
 ): Promise<void> {
   if (!('Notification' in window) || Notification.permission !== 'granted') return;
-  if (document.visibilityState === 'visible') return;
+  if (document.visibilityState === 'visible' || (await ws.copy?.isAnyVisible())) return;
   const { channel_id, thread_id, fork_id, message_id } = notification.place;
   const channel = ws.channels.map.get(channel_id);
   const segment = channel && ws.channels.segment(channel);

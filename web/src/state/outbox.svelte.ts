@@ -153,6 +153,10 @@ export class Outbox {
     for (const i of this.items)
       if (i.fork_id === from) this.#patch(i.client_id, { fork_id: to, fork_start: undefined });
   }
+  /** True if this window sends for all windows of the user: it also reads the inbox, notifies, and writes the copy on this device. */
+  get leads(): boolean {
+    return this.#sender.elected;
+  }
   dispose(): void {
     this.#stopped = true;
     this.#unwatch();

@@ -1,6 +1,7 @@
 import type { Api } from '../api/api';
 import { ApiError, errorMessage, SecondFactorNeeded, Unreachable } from '../api/problem';
 import { device, type KeyValueStore } from '../lib/storage';
+import { eraseCopies, eraseOthers, keepsMessages, keptAccount } from '../offline/kept';
 import { LAST_USER } from '../offline/saved-work';
 import type { Account, Setup, User, Workspace, WorkspaceRef } from '../api/types';
 import { outboxPrefix } from './outbox-store';
@@ -10,6 +11,9 @@ export type SetupStep = 'workspace' | 'model' | 'try';
 const STEPS: readonly string[] = ['workspace', 'model', 'try'] satisfies SetupStep[];
 const isStep = (s: string | null): s is SetupStep => s !== null && STEPS.includes(s);
 const stepKey = (user: string) => `openvibe.setup.${user}`;
+
+/** Interval of attempts to reach the server, while the copy on this device is shown. */
+const CHECK_EVERY_MS = 10_000;
 
 export type SessionStatus = 'loading' | 'unreachable' | 'setup' | 'signed-out' | 'signed-in';
 
@@ -56,17 +60,25 @@ export class Session {
     return this.user ? this.#store.keys(outboxPrefix(this.user.id)).length : 0;
   }
 
-  async start(): Promise<void> {
+  /** `path` is the one that is open: if this device has a copy of its workspace, the copy is shown until the server answers. */
+  async start(path = globalThis.location?.pathname ?? ''): Promise<void> {
+    const kept =
+      this.status === 'loading' && keepsMessages(this.#store)
+        ? keptAccount(this.#store, this.#store.get(LAST_USER) ?? '', path)
+        : null;
+    if (kept) this.enter(kept);
     try {
       this.enter(await this.api.me());
     } catch (e) {
       if (e instanceof ApiError && e.status === 401) return this.#signedOut();
+      if (this.status === 'signed-in') return void setTimeout(() => void this.start(), CHECK_EVERY_MS);
       this.problem = problem(e);
       this.status = 'unreachable';
     }
   }
   async #signedOut(): Promise<void> {
     this.#setCurrent('');
+    eraseCopies(this.#store);
     try {
       this.setup = await this.api.setup();
       this.user = null;
@@ -91,6 +103,7 @@ export class Session {
     this.left = undefined;
     this.status = 'signed-in';
     this.#setCurrent(account.user.id);
+    eraseOthers(this.#store, account);
   }
   /** Whether the server sends email; false if it cannot be reached. */
   async isMailOn(): Promise<boolean> {

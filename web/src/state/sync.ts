@@ -1,6 +1,6 @@
 import type { Api } from '../api/api';
 import { ApiError, errorMessage, isDemand, isMissing } from '../api/problem';
-import { Socket, type SocketDeps } from '../api/socket';
+import { Socket, type Position, type SocketDeps } from '../api/socket';
 import type { Snapshot } from '../api/types';
 import type { OpenConversations } from './open-conversations';
 import type { Polling } from './polling';
@@ -28,6 +28,8 @@ export class Sync {
   #asked = new Map<string, number>();
   #stopped = false;
   #wasLive = false;
+  /** True from a start with the copy on this device until events arrive. */
+  #isRestored = false;
   #polling: Polling | null = null;
 
   constructor(ws: WorkspaceParts, open: OpenConversations, deps: SyncDeps) {
@@ -51,6 +53,9 @@ export class Sync {
       },
       deps.socket,
     );
+  }
+  get position(): Position {
+    return { epoch: this.#socket.epoch, seq: this.#socket.cursor };
   }
   typing(place: string): void {
     this.#socket.typing(place);
@@ -103,7 +108,7 @@ export class Sync {
 
   async start(): Promise<void> {
     try {
-      const s = await this.#load();
+      const s = (await this.#restore()) ?? (await this.#load());
       if (this.#stopped) return;
       this.#socket.start(s);
     } catch (e) {
@@ -115,8 +120,27 @@ export class Sync {
     this.#ws.refusal = e instanceof ApiError ? e.code : null;
     this.#ws.status = isMissing(e) ? 'missing' : 'error';
   }
+  /** Starts with the copy on this device; null if there is none. */
+  async #restore(): Promise<Snapshot | null> {
+    const copy = await this.#ws.copy?.read();
+    if (!copy || this.#stopped) return null;
+    const { snapshot, at, forks } = copy.state;
+    this.#isRestored = true;
+    this.#ws.connection.storedAt = at;
+    this.#apply(snapshot);
+    for (const f of forks) this.#ws.forks.learn(f, 0);
+    return snapshot;
+  }
   async #load(): Promise<Snapshot> {
     const s = await this.#snapshot();
+    this.#isRestored = false;
+    this.#apply(s);
+    this.#ws.copy?.reset();
+    if (s.agents_truncated) this.#restOfAgents().catch(() => undefined); // the Agents page lists them too
+    if (s.members.length >= 500) void this.#restOfMembers(s.members.at(-1)!.user_id);
+    return s;
+  }
+  #apply(s: Snapshot): void {
     this.#ws.workspace = s.workspace;
     this.#ws.fileBytesMax = s.limits.upload_bytes_max;
     this.#ws.agentsState = s.agents_state;
@@ -131,9 +155,6 @@ export class Sync {
     this.dropStale();
     void this.#ws.outcomes.start();
     this.#ws.status = 'ready';
-    if (s.agents_truncated) this.#restOfAgents().catch(() => undefined); // the Agents page lists them too
-    if (s.members.length >= 500) void this.#restOfMembers(s.members.at(-1)!.user_id);
-    return s;
   }
   /** Fails if the session now belongs to another user, whose data must not be mixed with this state. */
   async #snapshot(): Promise<Snapshot> {
@@ -179,9 +200,11 @@ export class Sync {
   #live(): void {
     this.#polling?.stop();
     this.#ws.outbox.flush();
-    this.#ws.inbox.soon();
-    if (this.#wasLive) void this.#catchUp();
+    if (this.#ws.copy) void this.#ws.copy.live(this.#isRestored);
+    else this.#ws.inbox.soon();
+    if (this.#wasLive || this.#isRestored) void this.#catchUp();
     this.#wasLive = true;
+    this.#isRestored = false;
   }
   /** Loads presence and read markers again, because their frames are lost during a disconnection. */
   async #catchUp(): Promise<void> {
@@ -197,6 +220,8 @@ export class Sync {
       for (let i = 0; i < RECOUNTS_MAX; i++) {
         const s = await this.#snapshot();
         if (s.seq < this.#socket.cursor) continue;
+        this.#ws.agentsState = s.agents_state;
+        this.#ws.fileBytesMax = s.limits.upload_bytes_max;
         this.#ws.channels.recount(s.channels, s.seq);
         this.#ws.threads.setMuted(s.muted_threads);
         return s;

@@ -116,6 +116,9 @@ export class Threads {
   setMuted(ids: string[]): void {
     this.#muted = new Set(ids);
   }
+  get muted(): readonly string[] {
+    return [...this.#muted];
+  }
   setFollow(id: string, follow: Follow): void {
     if (follow.level === 'none') this.#muted.add(id);
     else this.#muted.delete(id);

@@ -2,6 +2,7 @@ import type { Api } from '../api/api';
 import type { DroppableFrame, ServerEvent } from '../api/events';
 import type { ErrorCode } from '../api/problem';
 import type { AgentsState, ChecklistStep, Task, Thread, Workspace } from '../api/types';
+import type { DeviceCopy } from '../offline/device-copy';
 import type { InboxFeed } from '../inbox/feed.svelte';
 import type { Uploads } from '../files/uploads.svelte';
 import type { Channels } from './channels.svelte';
@@ -45,6 +46,7 @@ export interface WorkspaceParts {
   readonly forkReads: ForkReads;
   readonly outcomes: Outcomes;
   readonly inbox: InboxFeed;
+  readonly copy: DeviceCopy | null;
   readonly uploads: Uploads | null;
   status: Loading;
   problem: string;

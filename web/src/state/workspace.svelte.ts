@@ -1,6 +1,6 @@
 import type { Api } from '../api/api';
 import type { DroppableFrame, OutcomeEvent, ServerEvent } from '../api/events';
-import type { SocketDeps } from '../api/socket';
+import type { Position, SocketDeps } from '../api/socket';
 import type { AgentsState, ChecklistStep, Task, Thread, Workspace } from '../api/types';
 import { InboxApi } from '../api/inbox';
 import type { Actions } from '../approvals/actions.svelte';
@@ -12,6 +12,7 @@ import { to } from '../lib/router.svelte';
 import type { KeyValueStore } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
 import type { MemoryRules } from '../memory/stops';
+import type { DeviceCopy } from '../offline/device-copy';
 import type { CitedMessages } from '../sources/cited-messages.svelte';
 import type { ChannelState } from './channel.svelte';
 import { Channels } from './channels.svelte';
@@ -112,6 +113,8 @@ export class WorkspaceState implements WorkspaceParts {
   cited: CitedMessages | null = null;
   /** Imports of archives; created with their dialog. */
   imports: ArchiveImports | null = null;
+  /** Copy on this device; created before the start if there is one, else after startup. */
+  copy: DeviceCopy | null = null;
   /** Uploads; created with the first file. */
   uploads = $state.raw<Uploads | null>(null);
 
@@ -123,6 +126,8 @@ export class WorkspaceState implements WorkspaceParts {
   /** Messages and tasks, as the user changes them. */
   readonly outgoing: Outgoing;
 
+  /** False after another window signed this user out or another user in. */
+  readonly isCurrent: () => boolean;
   #ref: string;
   #open = new OpenConversations(this);
   #incoming: Incoming;
@@ -133,7 +138,8 @@ export class WorkspaceState implements WorkspaceParts {
   constructor(ref: { id: string; slug: string }, user: string, api: Api, deps: WorkspaceDeps) {
     this.id = ref.id;
     this.#ref = ref.slug;
-    this.api = api.in(ref.id);
+    this.api = api.in(ref.id, (request, send) => this.copy?.fetch(request, send) ?? send(request));
+    this.isCurrent = () => deps.isCurrentUser();
     this.#sync = new Sync(this, this.#open, {
       user,
       socketUrl: deps.socketUrl,
@@ -154,6 +160,8 @@ export class WorkspaceState implements WorkspaceParts {
     this.forkReads = new ForkReads(this, (fork) => this.#open.forks.known(fork)?.reading);
     this.inbox = new InboxFeed({
       changes: (since) => this.api.part(InboxApi).changes(since),
+      leads: () => !this.copy || this.outbox.leads,
+      share: (since, changes) => this.copy?.shareInbox(since, changes),
       reaches: () => this.connection.reachesServer,
     });
     this.tasks = new Tasks((id) => this.api.task(id));
@@ -181,6 +189,15 @@ export class WorkspaceState implements WorkspaceParts {
   }
   get myId(): string {
     return this.people.me.id;
+  }
+
+  /** The event up to which this state includes all. */
+  get position(): Position {
+    return this.#sync.position;
+  }
+  /** Conversations and lists in memory. */
+  get opened(): OpenConversations {
+    return this.#open;
   }
 
   // --- life ---
@@ -217,6 +234,7 @@ export class WorkspaceState implements WorkspaceParts {
     this.actions?.dispose();
     this.uploads?.dispose();
     this.drafts.dispose();
+    this.copy?.dispose();
   }
 
   // --- conversations ---
@@ -282,13 +300,15 @@ export class WorkspaceState implements WorkspaceParts {
   learnTasks(tasks: Task[]): void {
     for (const t of tasks) this.tasks.learn(t);
   }
+  /** True if markers get nowhere: neither to the server nor to the copy. */
+  get #isCutOff(): boolean {
+    return this.connection.net === 'offline' && !this.copy;
+  }
   readTo(thread: string, seq: number): Promise<UnreadCounts | null> {
-    return this.connection.net === 'offline' ? Promise.resolve(null) : this.reads.mark(thread, seq);
+    return this.#isCutOff ? Promise.resolve(null) : this.reads.mark(thread, seq);
   }
   readForkTo(fork: string, seq: number): Promise<UnreadCounts | null> {
     const local = this.forkActions.isStarting(fork);
-    return local || this.connection.net === 'offline'
-      ? Promise.resolve(null)
-      : this.forkReads.mark(fork, seq);
+    return local || this.#isCutOff ? Promise.resolve(null) : this.forkReads.mark(fork, seq);
   }
 }

@@ -225,7 +225,9 @@ export class Backend {
     if (/^GET \/v1\/messages\/\w+$/.test(call)) return this.messages.find((m) => m.id === id);
     if (/^PUT .*\/read$/.test(call))
       return { thread_id: 'thread_1', seq: body.seq, unread_count: 0, mention_count: 0 };
-    if (/^(GET \/v1\/channels\/\w+|POST \/v1\/channels\/\w+\/read)$/.test(call))
+    if (
+      /^(GET \/v1\/channels\/\w+|PUT \/v1\/channels\/\w+\/level|POST \/v1\/channels\/\w+\/read)$/.test(call)
+    )
       return this.snapshot.channels[0];
     if (call === 'GET /v1/adaptation') {
       const from = Number(url.searchParams.get('cursor') ?? 0);
@@ -246,6 +248,7 @@ export class Backend {
     }
     if (call === 'PATCH /v1/auth/me') return {};
     if (call === 'GET /v1/prompt-profiles') return { presets: this.presets };
+    if (/^(PUT|DELETE) .*\/follow$/.test(call)) return { level: body.level ?? 'mentions', cause: null };
     if (/^PUT .*reactions/.test(call)) return this.messages[0];
     throw new Error(`unexpected ${call}`);
   }

@@ -1,0 +1,195 @@
+import { expect, test, vi } from 'vitest';
+import { NotStored } from '../api/problem';
+import { Api } from '../api/api';
+import type { Account } from '../api/types';
+import { Scene } from '../test/backend';
+import { Browser, message, myChannel, snapshot, store } from '../test/make';
+import { inboxItem } from '../test/inbox';
+import type { CopyDatabase, StoredConversation, StoredState } from './database';
+import { DeviceCopy } from './device-copy';
+import { isCopied, setKeepsMessages } from './kept';
+import type { WindowMessage, Windows } from './windows';
+
+const SCOPE = 'user_me.ws_1';
+const account = {
+  user: { id: 'user_me' },
+  workspaces: [{ id: 'ws_1', slug: 'northwind' }],
+} as unknown as Account;
+
+/** Storage of a browser, which windows share. */
+class Disk implements CopyDatabase {
+  state: StoredState | null = null;
+  conversations = new Map<string, StoredConversation>();
+  read() {
+    const state = this.state;
+    return Promise.resolve(
+      state && structuredClone({ state, conversations: [...this.conversations.values()] }),
+    );
+  }
+  write({ state, changed, removed }: Parameters<CopyDatabase['write']>[0]) {
+    this.state = state;
+    for (const id of removed) this.conversations.delete(id);
+    for (const c of changed) this.conversations.set(c.id, c);
+    return Promise.resolve();
+  }
+}
+/** Channels between windows. */
+class Channel {
+  listeners = new Set<(m: WindowMessage) => void>();
+  open(): Windows {
+    const own = new Set<(m: WindowMessage) => void>();
+    return {
+      post: (m) => {
+        for (const listener of this.listeners) if (!own.has(listener)) listener(structuredClone(m));
+      },
+      listen: (listener) => {
+        own.add(listener);
+        this.listeners.add(listener);
+        return () => this.listeners.delete(listener);
+      },
+    };
+  }
+}
+class Computer {
+  disk = new Disk();
+  device = store();
+  channel = new Channel();
+  browser = new Browser();
+  now = Date.parse('2026-01-05T09:00:00Z');
+  /** A window of Mia. */
+  async window(of: { isOffline?: boolean; visible?: boolean } = {}) {
+    const scene = new Scene(this.browser);
+    const { ws, backend } = scene;
+    backend.snapshot = snapshot({ seq: 50, epoch: 'e1', channels: [myChannel()] });
+    backend.messages = [message({ seq: 10 }), message({ seq: 11 })];
+    if (of.isOffline) backend.lost = /./;
+    const copy = new DeviceCopy(ws, {
+      scope: SCOPE,
+      store: this.device,
+      database: this.disk,
+      windows: this.channel.open(),
+      api: new Api({ fetch: backend.fetch, base: 'http://x' }).in('ws_1'),
+      account: () => account,
+      isVisible: () => of.visible ?? true,
+      now: () => this.now++,
+    });
+    ws.copy = copy;
+    await ws.start();
+    if (of.isOffline) ws.connection.net = 'offline';
+    else scene.live();
+    return { scene, ws, backend, copy };
+  }
+}
+const contents = (messages: { content: string }[]) => messages.map((m) => m.content);
+
+test('a window writes what is open, at the event that it applied last, and a start shows it without a request', async () => {
+  const computer = new Computer();
+  const { scene, ws, copy } = await computer.window();
+  await ws.thread('thread_1').load();
+  scene.created({ content: 'arrives later' });
+  await copy.flush();
+  expect(computer.disk.state!.snapshot).toMatchObject({ seq: ws.position.seq, epoch: 'e1' });
+  ws.stop();
+  const next = await computer.window({ isOffline: true });
+  expect(next.ws.status).toBe('ready');
+  expect(next.ws.connection.storedAt).toBe(computer.disk.state!.at);
+  await next.ws.thread('thread_1').load();
+  expect(contents(next.ws.thread('thread_1').messages)).toEqual([
+    'message 10',
+    'message 11',
+    'arrives later',
+  ]);
+  expect(next.backend.calls.filter((c) => /snapshot|threads/.test(c))).toEqual([]);
+  await expect(next.ws.api.thread('thread_2')).rejects.toThrow(NotStored);
+  next.ws.stop();
+});
+test('the last value of what was changed without a connection is sent once', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  await first.ws.thread('thread_1').load();
+  first.copy.mirror.items = new Map([['inbox_1', inboxItem()]]);
+  await first.copy.flush();
+  first.ws.stop();
+  const { ws } = await computer.window({ isOffline: true });
+  await ws.thread('thread_1').load();
+  expect((await ws.api.follow('thread_1', 'none')).level).toBe('none');
+  expect((await ws.api.follow('thread_1', 'all')).level).toBe('all');
+  expect((await ws.api.setChannelLevel('chan_1', 'none')).level).toBe('none');
+  expect(await ws.readTo('thread_1', 10)).toMatchObject({ unread_count: 1 });
+  expect(await ws.readTo('thread_1', 11)).toMatchObject({ unread_count: 0 });
+  expect((await ws.api.thread('thread_1')).follow?.level).toBe('all'); // also after another start
+  ws.stop();
+  const back = await computer.window();
+  await vi.waitFor(() => expect(back.copy.changes.all()).toEqual([]));
+  const sent = back.backend.calls.filter((c) => /^(PUT|DELETE)/.test(c));
+  expect(sent.sort()).toEqual([
+    'PUT /v1/channels/chan_1/level',
+    'PUT /v1/threads/thread_1/follow',
+    'PUT /v1/threads/thread_1/read',
+  ]);
+  expect(back.backend.bodies).toContainEqual({ level: 'all' });
+  expect(back.backend.bodies).toContainEqual({ seq: 11 });
+  back.ws.stop();
+});
+test('a change that the server refuses is dropped, and one that it cannot take now waits', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  first.copy.changes.put({ kind: 'follow', id: 'thread_1', value: 'all' });
+  first.backend.refuse = /follow/;
+  await first.copy.live(false);
+  expect(first.copy.changes.all()).toEqual([]);
+  first.backend.refuse = null;
+  first.copy.changes.put({ kind: 'level', id: 'chan_1', value: 'all' });
+  first.backend.fail = 503;
+  await first.copy.live(false);
+  expect(first.copy.changes.all()).toHaveLength(1);
+  first.ws.stop();
+});
+test('only the leading window writes; it also stores what another window shows', async () => {
+  const computer = new Computer();
+  const leader = await computer.window();
+  const other = await computer.window();
+  expect([leader.ws.outbox.leads, other.ws.outbox.leads]).toEqual([true, false]);
+  await other.ws.thread('thread_1').load();
+  await other.copy.flush();
+  expect(computer.disk.state).toBeNull();
+  await leader.copy.flush();
+  expect([...computer.disk.conversations.keys()]).toEqual(['thread_1']);
+  leader.ws.stop();
+  expect(other.ws.outbox.leads).toBe(true);
+  other.scene.created({ content: 'after the leader left' });
+  await other.copy.flush();
+  expect(contents(computer.disk.conversations.get('thread_1')!.messages)).toContain('after the leader left');
+  other.ws.stop();
+});
+test('other windows take over changes of the inbox, and know whether one is visible', async () => {
+  const computer = new Computer();
+  const leader = await computer.window({ visible: false });
+  const other = await computer.window({ visible: false });
+  const since = other.ws.inbox.seq;
+  leader.copy.shareInbox(since, { data: [], open: 7, seq: since + 1, resync: false });
+  expect(other.ws.inbox.open).toBe(7);
+  expect(await leader.copy.isAnyVisible()).toBe(false);
+  const third = await computer.window({ visible: true });
+  expect(await leader.copy.isAnyVisible()).toBe(true);
+  for (const { ws } of [leader, other, third]) ws.stop();
+});
+test('nothing is written after the switch, the end of the session, or a sign-in of another user', async () => {
+  const computer = new Computer();
+  const { scene, copy, ws } = await computer.window();
+  await copy.flush();
+  expect(isCopied(computer.device, SCOPE)).toBe(true);
+  copy.erase();
+  expect(isCopied(computer.device, SCOPE)).toBe(false);
+  computer.disk.state = null;
+  scene.current = false;
+  scene.created();
+  await copy.flush();
+  expect(computer.disk.state).toBeNull();
+  scene.current = true;
+  setKeepsMessages(computer.device, false);
+  scene.created();
+  await copy.flush();
+  expect(computer.disk.state).toBeNull();
+  ws.stop();
+});

@@ -1,0 +1,403 @@
+import type { Api } from '../api/api';
+import type { ServerEvent } from '../api/events';
+import { InboxApi, type InboxChanges } from '../api/inbox';
+import { ApiError, isMissing, NotStored } from '../api/problem';
+import type { Account, Thread } from '../api/types';
+import type { KeyValueStore } from '../lib/storage';
+import type { WorkspaceState } from '../state/workspace.svelte';
+import { Answers } from './answers';
+import { Changes, type StoredChange } from './changes';
+import type { CopyDatabase, StoredConversation, StoredCopy, StoredList } from './database';
+import { eraseCopies, isCopied, keepsMessages, setKept } from './kept';
+import { ITEMS_MAX, Mirror } from './mirror';
+import { snapshotOf } from './snapshot-of';
+import type { WindowMessage, Windows } from './windows';
+
+const WRITE_AFTER_MS = 2000;
+const WRITE_AGAIN_MS = 5000;
+const SEND_AGAIN_MS = 30_000;
+/** Time for the answers of other windows. */
+const VISIBLE_WITHIN_MS = 100;
+const ITEMS_AT_ONCE = 50;
+
+export interface DeviceCopyDeps {
+  /** User and workspace, as `USER.WS`. */
+  scope: string;
+  store: KeyValueStore;
+  database: CopyDatabase;
+  windows: Windows;
+  /** The server itself, never the copy. */
+  api: Api;
+  account(): Account | null;
+  /** True while this window is on screen. */
+  isVisible(): boolean;
+  now?(): number;
+}
+
+/** What is open in a window. */
+interface Captured {
+  conversations: StoredConversation[];
+  lists: StoredList[];
+  threads: Thread[];
+}
+
+/**
+ * Copy of a workspace on this device: the state at exactly one event, which the leading window writes. Without a connection, it
+ * answers requests in place of the server, and keeps changes until the server can be reached.
+ */
+export class DeviceCopy {
+  readonly mirror: Mirror;
+  readonly changes: Changes;
+  #ws: WorkspaceState;
+  #deps: DeviceCopyDeps;
+  #answers: Answers;
+  #now: () => number;
+  /** True from a start with the copy until the first event or connection: until then, the copy is complete. */
+  #isFresh = false;
+  #isDirty = false;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #sendTimer: ReturnType<typeof setTimeout> | null = null;
+  #writing: Promise<void> = Promise.resolve();
+  #sending = false;
+  #stopped = false;
+  #wasLeader = false;
+  #readsItems = false;
+  #cleanups: (() => void)[];
+
+  constructor(ws: WorkspaceState, deps: DeviceCopyDeps) {
+    this.#ws = ws;
+    this.#deps = deps;
+    this.#now = deps.now ?? Date.now;
+    this.changes = new Changes(deps.store, deps.scope, this.#now);
+    const user = deps.scope.split('.')[0]!;
+    this.mirror = new Mirror({ myId: user, loadThread: (id) => deps.api.thread(id) });
+    this.#answers = new Answers(ws, this.mirror, this.changes);
+    const follower = {
+      changed: (changes: InboxChanges) => this.#itemsChanged(changes),
+      read: () => this.#touch(),
+    };
+    this.#cleanups = [
+      ws.onEvent((e) => this.#apply(e)),
+      ws.inbox.follow(follower),
+      deps.windows.listen((m) => this.#onMessage(m)),
+    ];
+  }
+  dispose(): void {
+    this.#stopped = true;
+    for (const timer of [this.#timer, this.#sendTimer]) clearTimeout(timer ?? undefined);
+    for (const cleanup of this.#cleanups) cleanup();
+  }
+
+  onDispose(cleanup: () => void): void {
+    this.#cleanups.push(cleanup);
+  }
+
+  // --- start ---
+
+  /** The copy, to start with; null if there is none. */
+  async read(): Promise<StoredCopy | null> {
+    if (!keepsMessages(this.#deps.store) || !isCopied(this.#deps.store, this.#deps.scope)) return null;
+    const copy = await this.#deps.database.read().catch(() => null);
+    if (!copy || copy.state.snapshot.me.id !== this.#deps.scope.split('.')[0]) return null;
+    this.mirror.load(copy);
+    for (const change of this.changes.all()) {
+      const channel = copy.state.snapshot.channels.find((c) => c.id === change.id);
+      if (channel && change.kind === 'level') channel.level = change.value;
+    }
+    this.#isFresh = true;
+    return copy;
+  }
+  /** Called after a snapshot of the server: what was kept may have missed events. */
+  reset(): void {
+    this.#isFresh = false;
+    this.mirror.clear();
+    this.#touch();
+  }
+  /** Erases the copy, because the session or the membership has ended. The next snapshot makes a new one. */
+  erase(): void {
+    this.#isFresh = false;
+    this.#isDirty = false;
+    this.mirror.clear();
+    eraseCopies(this.#deps.store, this.#deps.scope);
+  }
+  /** Called when events arrive again. Sends what was changed meanwhile, and then reads what has no events. */
+  async live(isFirst: boolean): Promise<void> {
+    const wasFresh = this.#isFresh || isFirst;
+    this.#isFresh = false;
+    await this.#send();
+    if (wasFresh) this.#verify();
+    this.#ws.inbox.soon();
+    if (!this.mirror.items) void this.#readItems();
+    this.#touch();
+  }
+  /** Reads markers and levels of open conversations again: another device may have changed them, without an event. */
+  #verify(): void {
+    const { channels, threads, forks } = this.#ws.opened;
+    for (const list of channels.all()) void list.load();
+    for (const open of threads.all()) {
+      const { version } = this.#ws.threads;
+      this.#deps.api.thread(open.id).then(
+        (thread) => {
+          this.#ws.learnThread(thread, version);
+          if ((thread.read_seq ?? 0) > open.reading.readSeq) open.reading.readElsewhere(thread.read_seq!);
+        },
+        (e: unknown) => isMissing(e) && void open.load(),
+      );
+    }
+    for (const open of forks.all()) {
+      if (this.#ws.forkActions.isStarting(open.id)) continue;
+      const { version } = this.#ws.forks;
+      this.#deps.api.fork(open.id).then(
+        (fork) => this.#ws.forks.learn(fork, version),
+        (e: unknown) => isMissing(e) && void open.load(),
+      );
+    }
+  }
+  /** Reads the newest items of each state once; changes keep them up to date. */
+  async #readItems(): Promise<void> {
+    if (this.#readsItems || !this.#leads) return;
+    this.#readsItems = true;
+    try {
+      const api = this.#deps.api.part(InboxApi);
+      const seq = this.#ws.inbox.seq;
+      const items = new Map<string, InboxChanges['data'][number]>();
+      for (const state of ['open', 'later', 'done'] as const)
+        for (let cursor: string | undefined; items.size < ITEMS_MAX;) {
+          const page = await api.list({ state, cursor });
+          for (const item of page.data) items.set(item.id, item);
+          cursor = page.next_cursor ?? undefined;
+          if (!cursor || (state !== 'open' && page.data.length >= ITEMS_AT_ONCE)) break;
+        }
+      this.mirror.items = items;
+      if (seq !== this.#ws.inbox.seq) this.mirror.learnItems(await api.changes(seq));
+      this.#touch();
+    } catch {
+      // The next connection reads them.
+    } finally {
+      this.#readsItems = false;
+    }
+  }
+
+  // --- requests ---
+
+  /** Sends a request, or answers it from the copy if there is no connection. */
+  async fetch(request: Request, send: (request: Request) => Promise<Response>): Promise<Response> {
+    const url = new URL(request.url);
+    const isOffline = this.#ws.connection.net === 'offline';
+    if (request.method === 'GET') {
+      const read = () => (keepsMessages(this.#deps.store) ? this.#answers.read(url) : null);
+      const stored = isOffline || this.#isFresh ? read() : null;
+      if (stored) return Response.json(stored);
+      return send(request).catch((e: unknown) => {
+        if (isAborted(request, e)) throw e;
+        const answer = read();
+        if (answer) return Response.json(answer);
+        throw isOffline || this.#ws.connection.storedAt !== null ? new NotStored() : e;
+      });
+    }
+    if (!isChange(request.method, url)) return send(request);
+    const text = await request.text();
+    const again = text ? new Request(request, { body: text }) : request;
+    const local = () => {
+      if (!keepsMessages(this.#deps.store)) return null;
+      const change = this.#answers.change(request.method, url, text ? JSON.parse(text) : null);
+      if (!change?.changes.every((c) => this.changes.put(c))) return null;
+      this.#touch();
+      this.#sendLater();
+      return Response.json(change.answer);
+    };
+    const early = isOffline ? local() : null;
+    if (early) return early;
+    return send(again).catch((e: unknown) => {
+      const late = isAborted(request, e) ? null : local();
+      if (late) return late;
+      throw e;
+    });
+  }
+  #sendLater(): void {
+    this.#sendTimer ??= setTimeout(() => {
+      this.#sendTimer = null;
+      if (this.#ws.connection.live) void this.#send();
+    }, SEND_AGAIN_MS);
+  }
+  /** Sends the changes that wait, in order. One that the server refuses is dropped. */
+  async #send(): Promise<void> {
+    if (this.#sending || !this.#leads || this.#stopped || !this.#ws.isCurrent()) return;
+    this.#sending = true;
+    try {
+      for (const change of this.changes.all()) {
+        try {
+          await this.#sendOne(change);
+        } catch (e) {
+          const isRefused = e instanceof ApiError && e.status < 500 && e.status !== 401 && e.status !== 429;
+          if (!isRefused) return this.#sendLater();
+        }
+        this.changes.sent(change);
+      }
+    } finally {
+      this.#sending = false;
+    }
+  }
+  async #sendOne(change: StoredChange): Promise<void> {
+    const { api } = this.#deps;
+    const level = (l: 'all' | 'mentions' | 'none' | null) => (l === 'mentions' ? null : l);
+    switch (change.kind) {
+      case 'item': {
+        const { state, until } = change.value;
+        const isPast = until !== null && Date.parse(until) < this.#now() + 60_000;
+        await api.part(InboxApi).setState([change.id], isPast ? 'open' : state, isPast ? null : until);
+        return;
+      }
+      case 'read':
+        return void (await api.markRead(change.id, change.value));
+      case 'fork-read':
+        return void (await api.markForkRead(change.id, change.value));
+      case 'follow':
+        return void (await api.follow(change.id, level(change.value)));
+      case 'fork-follow':
+        return void (await api.followFork(change.id, level(change.value)));
+      case 'level':
+        return void (await api.setChannelLevel(change.id, change.value));
+    }
+  }
+
+  // --- keeping up to date ---
+
+  get #leads(): boolean {
+    return this.#ws.outbox.leads;
+  }
+  #apply(e: ServerEvent): void {
+    this.#isFresh = false;
+    this.mirror.apply(e);
+    this.#touch();
+  }
+  #itemsChanged(changes: InboxChanges): void {
+    this.mirror.learnItems(changes);
+    if (changes.resync && this.#ws.connection.live) void this.#readItems();
+    this.#touch();
+  }
+  /** Takes what is open in this window into the copy. */
+  #capture(): Captured {
+    const { channels, threads, forks } = this.#ws.opened;
+    const conversations: StoredConversation[] = [];
+    for (const open of [...threads.all(), ...forks.all()]) {
+      const channel_id =
+        this.#ws.threads.map.get(open.id)?.channel_id ?? this.#ws.forks.get(open.id)?.channel_id;
+      if (open.status !== 'ready' || open.hasNewer || !channel_id || !this.#follows(channel_id)) continue;
+      if (this.#ws.forkActions.isStarting(open.id)) continue;
+      const { id, messages, hasOlder } = open;
+      conversations.push({ id, channel_id, messages, hasOlder });
+    }
+    const lists: StoredList[] = [];
+    for (const list of channels.all())
+      if (list.status === 'ready' && this.#follows(list.id))
+        lists.push({ channel_id: list.id, threads: [...list.ids], hasMore: list.more });
+    const ids = new Set([...conversations.map((c) => c.id), ...lists.flatMap((l) => l.threads)]);
+    const known = [...ids].flatMap((id) => this.#ws.threads.map.get(id) ?? []);
+    return { conversations, lists, threads: known };
+  }
+  #learn({ conversations, lists, threads }: Captured): void {
+    for (const list of lists) this.mirror.learnList(list);
+    for (const conversation of conversations) this.mirror.learn(conversation);
+    for (const thread of threads) this.mirror.threads.map.set(thread.id, thread);
+  }
+  #follows(channel: string): boolean {
+    const c = this.#ws.channels.map.get(channel);
+    return c !== undefined && (c.kind !== 'public' || c.is_member === true);
+  }
+  // --- windows ---
+
+  /** Passes changes of the inbox, which this window read, to the others. */
+  shareInbox(since: number, changes: InboxChanges): void {
+    if (this.#leads) this.#deps.windows.post({ type: 'inbox', since, changes });
+  }
+  /** True if any window is on screen: then nothing is notified. */
+  async isAnyVisible(): Promise<boolean> {
+    if (this.#deps.isVisible()) return true;
+    let stop = () => {};
+    const seen = new Promise<boolean>((resolve) => {
+      stop = this.#deps.windows.listen((m) => m.type === 'visible' && resolve(true));
+      setTimeout(() => resolve(false), VISIBLE_WITHIN_MS);
+    });
+    this.#deps.windows.post({ type: 'visible?' });
+    return seen.finally(stop);
+  }
+  #onMessage(m: WindowMessage): void {
+    if (m.type === 'inbox') return this.#ws.inbox.shared(m.since, m.changes);
+    if (m.type === 'visible?' && this.#deps.isVisible()) this.#deps.windows.post({ type: 'visible' });
+    if (m.type !== 'opened') return;
+    // A window that is ahead is no problem, because applying its events again changes nothing; of one behind, events would miss.
+    if (m.seq < this.#ws.position.seq || m.epoch !== this.#ws.position.epoch) return;
+    this.#learn(m);
+    this.#touch();
+  }
+
+  // --- writing ---
+
+  /** Writes soon. Also called by timers of windows that do not lead, which tell the leader what they show. */
+  #touch(): void {
+    this.#isDirty = true;
+    if (this.#stopped) return;
+    this.#timer ??= setTimeout(() => {
+      this.#timer = null;
+      void this.flush();
+    }, WRITE_AFTER_MS);
+  }
+  /** Writes now, because the page may be closed. */
+  flush(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#write()).catch(() => this.#failed());
+    return this.#writing;
+  }
+  #failed(): void {
+    this.mirror.touchAll();
+    this.#isDirty = true;
+  }
+  async #write(): Promise<void> {
+    const ws = this.#ws;
+    const { store, scope, windows, database } = this.#deps;
+    const account = this.#deps.account();
+    const { epoch, seq } = ws.position;
+    if (!this.#isDirty || this.#stopped || ws.status !== 'ready' || !seq || !account) return;
+    if (!keepsMessages(store) || !ws.isCurrent()) return;
+    const captured = this.#capture();
+    this.#learn(captured);
+    this.mirror.keepOnly((channel) => this.#follows(channel));
+    this.#isDirty = false;
+    if (!this.#leads) {
+      this.#wasLeader = false;
+      return windows.post({ type: 'opened', seq, epoch, ...structuredCopy(captured) });
+    }
+    // Counts that include later events would count them twice.
+    if (ws.channels.exact > seq) {
+      this.#isDirty = true;
+      this.#timer ??= setTimeout(() => {
+        this.#timer = null;
+        void this.flush();
+      }, WRITE_AGAIN_MS);
+      return;
+    }
+    if (!this.#wasLeader || !isCopied(store, scope)) this.mirror.touchAll();
+    this.#wasLeader = true;
+    const state = {
+      snapshot: snapshotOf(ws),
+      at: ws.connection.live ? this.#now() : (ws.connection.storedAt ?? this.#now()),
+      lists: this.mirror.storedLists(),
+      threads: this.mirror.storedThreads(),
+      forks: [...this.mirror.conversations.keys()].flatMap((id) => ws.forks.get(id) ?? []),
+      items: this.mirror.items && [...this.mirror.items.values()],
+    };
+    if (!this.mirror.fit(state)) return this.erase();
+    const order = [...this.mirror.conversations.keys()];
+    if (!setKept(store, scope, { account, slug: ws.slug, at: state.at })) return;
+    await database.write(structuredCopy({ state: { ...state, order }, ...this.mirror.takeChanges() }));
+  }
+}
+
+/** A copy without proxies and functions, of this moment. */
+const structuredCopy = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+/** Requests whose effect can be kept until there is a connection. */
+const isChange = (method: string, { pathname }: URL): boolean =>
+  /^(PUT|DELETE)$/.test(method) &&
+  /^\/v1\/(inbox\/state|(threads|forks|channels)\/[^/]+\/(read|follow|level))$/.test(pathname);
+const isAborted = (request: Request, e: unknown): boolean =>
+  request.signal.aborted && (e as Error | null)?.name === 'AbortError';
