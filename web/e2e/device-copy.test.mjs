@@ -86,6 +86,9 @@ test('lists are stored, and what is not stored says so', async () => {
 test('without a network, following a thread is kept for later', async () => {
   await ada.page.goto(thread);
   await message(ada.page, 'From the ground').waitFor();
+  const add = button(ada.page, 'New channel');
+  assert.equal(await add.getAttribute('aria-disabled'), 'true');
+  assert.equal(await add.getAttribute('title'), 'You’re offline.');
   await button(ada.page, 'Unfollow this thread').click();
   await button(ada.page, 'Follow this thread').waitFor();
   await ada.page.reload();
@@ -103,6 +106,7 @@ test('back online, each message is posted once', async () => {
   ]);
   assert.equal(await message(ada.page, 'Still above the clouds').count(), 1);
   assert.equal(await ada.page.getByText(/Last updated/).count(), 0);
+  assert.equal(await button(ada.page, 'New channel').getAttribute('aria-disabled'), null);
   const level = async () => (await api(ada, 'GET', `threads/${thread.split('/').at(-1)}`)).follow.level;
   await until(async () => (await level()) === 'mentions');
 });

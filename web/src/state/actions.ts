@@ -34,6 +34,8 @@ export interface Action {
   /** Shown in the toolbar of the row, not only in the menu. */
   quick: boolean;
   bad?: boolean;
+  /** Disabled without a connection; true or undefined, as attributes are. */
+  server?: true;
   /** Amber style. */
   fork?: boolean;
   run: () => void;
@@ -75,12 +77,14 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
       },
       {
         label: 'Have agents discuss it',
+        server: true,
         icon: GitFork,
         quick: false,
         run: () => (ui.dialog = { name: 'ask-agents', message: m, empty: null }),
       },
       {
         label: 'Start a workflow…',
+        server: true,
         icon: Play,
         quick: false,
         run: () => (ui.dialog = { name: 'run-workflow', message: m }),
@@ -128,9 +132,16 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
   );
   if (m.state === 'complete')
     list.push(
-      { label: 'Save', icon: Bookmark, quick: false, run: () => void saveMessage(m.id, null, { ws, ui }) },
+      {
+        label: 'Save',
+        icon: Bookmark,
+        quick: false,
+        server: true,
+        run: () => void saveMessage(m.id, null, { ws, ui }),
+      },
       {
         label: 'Remind me…',
+        server: true,
         icon: AlarmClock,
         quick: false,
         run: () => (ui.dialog = { name: 'remind', message: m }),
@@ -142,6 +153,7 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
   if (remembers && ws.people.canWrite && m.state === 'complete')
     list.push({
       label: 'Remember…',
+      server: true,
       icon: Brain,
       quick: false,
       run: () => (ui.dialog = { name: 'remember', message: m }),
@@ -154,6 +166,6 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
       quick: false,
       run: () => void place.markUnreadFrom(m),
     });
-  if (mine) list.push({ label: 'Delete', icon: Trash2, quick: false, bad: true, run: remove });
+  if (mine) list.push({ label: 'Delete', icon: Trash2, quick: false, bad: true, server: true, run: remove });
   return list;
 }
