@@ -2,7 +2,7 @@ import type { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import { InboxApi, type InboxChanges } from '../api/inbox';
 import { ApiError, isMissing, NotStored } from '../api/problem';
-import type { Account, Thread } from '../api/types';
+import type { Account, Snapshot, Thread } from '../api/types';
 import type { KeyValueStore } from '../lib/storage';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import { Answers } from './answers';
@@ -100,12 +100,16 @@ export class DeviceCopy {
     const copy = await this.#deps.database.read().catch(() => null);
     if (!copy || copy.state.snapshot.me.id !== this.#deps.scope.split('.')[0]) return null;
     this.mirror.load(copy);
-    for (const change of this.changes.all()) {
-      const channel = copy.state.snapshot.channels.find((c) => c.id === change.id);
-      if (channel && change.kind === 'level') channel.level = change.value;
-    }
+    this.addLevels(copy.state.snapshot.channels);
     this.#isFresh = true;
     return copy;
+  }
+  /** Puts levels that wait for a connection into channels of a snapshot. */
+  addLevels(channels: Snapshot['channels']): void {
+    for (const change of this.changes.all()) {
+      const channel = channels.find((c) => c.id === change.id);
+      if (channel && change.kind === 'level') channel.level = change.value;
+    }
   }
   /** Called after a snapshot of the server: what was kept may have missed events. */
   reset(): void {
@@ -208,11 +212,17 @@ export class DeviceCopy {
     };
     const early = isOffline ? local() : null;
     if (early) return early;
-    return send(again).catch((e: unknown) => {
-      const late = isAborted(request, e) ? null : local();
-      if (late) return late;
-      throw e;
-    });
+    return send(again).then(
+      (response) => {
+        this.#touch(); // no event follows a level
+        return response;
+      },
+      (e: unknown) => {
+        const late = isAborted(request, e) ? null : local();
+        if (late) return late;
+        throw e;
+      },
+    );
   }
   #sendLater(): void {
     this.#sendTimer ??= setTimeout(() => {

@@ -50,13 +50,21 @@ export class Channels {
     this.#exact = seq;
     for (const c of channels) this.map.set(c.id, c);
   }
-  /** Updates only the counts, from a snapshot that is not behind the events applied so far. */
-  recount(channels: Channel[], seq: number): void {
+  /**
+   * Updates the counts and levels, which have no events, from a snapshot that is not behind the events applied so far. `levels` are
+   * those before the request: one that the user has set meanwhile is kept.
+   */
+  recount(channels: Channel[], seq: number, levels: ReadonlyMap<string, Channel['level']>): void {
     this.#exact = seq;
-    for (const { id, unread_count, mention_count } of channels) {
+    for (const { id, unread_count, mention_count, level } of channels) {
       const c = this.map.get(id);
-      if (c) this.map.set(id, { ...c, unread_count, mention_count });
+      if (!c) continue;
+      const isSet = c.level !== levels.get(id);
+      this.map.set(id, { ...c, unread_count, mention_count, level: isSet ? c.level : level });
     }
+  }
+  get levels(): Map<string, Channel['level']> {
+    return new Map([...this.map.values()].map((c) => [c.id, c.level]));
   }
   /**
    * Stores a channel from an event or a response. The counts are kept, because a response does not show which

@@ -218,11 +218,13 @@ export class Sync {
   async recount(): Promise<Snapshot | null> {
     try {
       for (let i = 0; i < RECOUNTS_MAX; i++) {
+        const { levels } = this.#ws.channels;
         const s = await this.#snapshot();
         if (s.seq < this.#socket.cursor) continue;
+        this.#ws.copy?.addLevels(s.channels);
         this.#ws.agentsState = s.agents_state;
         this.#ws.fileBytesMax = s.limits.upload_bytes_max;
-        this.#ws.channels.recount(s.channels, s.seq);
+        this.#ws.channels.recount(s.channels, s.seq, levels);
         this.#ws.threads.setMuted(s.muted_threads);
         return s;
       }
