@@ -5,7 +5,10 @@ import { accessible, box, button, message, person, reply, startThread } from './
 import { main } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
-const { server, browser, ada, bo } = await startTeam({ ada: { serviceWorkers: 'allow' } });
+const { server, browser, ada, bo } = await startTeam({
+  ada: { serviceWorkers: 'allow', keep: 'on' },
+  bo: { keep: 'on' },
+});
 const databases = (page) =>
   page.evaluate(async () =>
     (await indexedDB.databases()).map((d) => d.name).filter((n) => /^openvibe\./.test(n)),
@@ -142,7 +145,7 @@ test('the switch erases the copy, and makes a new one', async () => {
 
 test('a removed member has no copy any more', async () => {
   const { member } = await known(ada);
-  const extra = await person(browser, server.base, {});
+  const extra = await person(browser, server.base, { keep: 'on' });
   await extra.context.addCookies((await bo.context.storageState()).cookies);
   await extra.page.goto(thread);
   await message(extra.page, 'Welcome back').waitFor();

@@ -47,7 +47,14 @@ const EXPECTED = /Failed to load resource|WebSocket connection|net::ERR/;
 export async function person(
   browser,
   base,
-  { theme = 'dark', viewport = WIDE, touch = false, serviceWorkers = 'block', layout = 'single' } = {},
+  {
+    theme = 'dark',
+    viewport = WIDE,
+    touch = false,
+    serviceWorkers = 'block',
+    layout = 'single',
+    keep = process.env.E2E_KEEP ?? 'off',
+  } = {},
 ) {
   const context = await browser.newContext({
     baseURL: base,
@@ -62,6 +69,8 @@ export async function person(
     await context.addInitScript(() => {
       if (!localStorage.getItem('openvibe.layout')) localStorage.setItem('openvibe.layout', 'single');
     });
+  // most tests expect what the server has at each start; `keep: 'on'` is the default of people
+  if (keep === 'off') await context.addInitScript(() => localStorage.setItem('openvibe.keep', 'off'));
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
   const errors = [];
