@@ -92,6 +92,14 @@ test('channels whose events do not arrive are not kept', () => {
   mirror.keepOnly((channel) => channel === 'chan_1');
   expect([[...mirror.conversations.keys()], mirror.lists.size]).toEqual([['thread_1'], 0]);
 });
+test('a channel into which messages were imported is not kept', () => {
+  const mirror = made();
+  mirror.learn(opened('thread_1', [1]));
+  mirror.learn({ ...opened('thread_2', [2]), channel_id: 'chan_2' });
+  mirror.learnList({ channel_id: 'chan_2', threads: [], hasMore: false });
+  mirror.apply(event('channel.imported', 3, { channel_id: 'chan_2' }));
+  expect([[...mirror.conversations.keys()], mirror.lists.size]).toEqual([['thread_1'], 0]);
+});
 test('at most 200 items, the newest ones; after a gap they are read again', () => {
   const mirror = made();
   mirror.learnItems({ data: [inboxItem()], resync: false });
@@ -125,4 +133,13 @@ test('a copy is the same after it was stored', () => {
   expect([...again.conversations]).toEqual([...mirror.conversations]);
   expect(again.storedLists()).toEqual(mirror.storedLists());
   expect(again.listed('chan_1')).toHaveLength(1);
+});
+test('a deleted thread is removed from the copy with its dives', () => {
+  const mirror = made();
+  mirror.learn(opened('thread_1', [1]));
+  mirror.learn({ ...opened('thread_1', [2]), id: 'fork_1' });
+  mirror.learn(opened('thread_2', [3]));
+  mirror.apply(event('thread.deleted', 4, { thread_id: 'thread_1', channel_id: 'chan_1' }));
+  expect([...mirror.conversations.keys()]).toEqual(['thread_2']);
+  expect(mirror.takeChanges().removed).toEqual(['thread_1', 'fork_1']);
 });

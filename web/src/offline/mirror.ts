@@ -72,6 +72,15 @@ export class Mirror {
         if (list?.threads.has(thread.id) || this.conversations.has(thread.id)) this.threads.put(thread);
         return;
       }
+      case 'thread.deleted': {
+        const { thread_id, channel_id } = e.data;
+        this.lists.get(channel_id)?.threads.delete(thread_id);
+        this.threads.remove(thread_id);
+        for (const [id, { messages }] of this.conversations)
+          if (id === thread_id || messages[0]?.thread_id === thread_id) this.#forget(id);
+        for (const [id, item] of this.items ?? []) if (item.thread_id === thread_id) this.items?.delete(id);
+        return;
+      }
       case 'message.created': {
         const m = e.data.message;
         this.#patch(m.fork_id ?? m.thread_id, (list) => insert(list, m));
@@ -89,8 +98,16 @@ export class Mirror {
         const { message_id, reactions } = e.data;
         const place = e.fork_id ?? e.thread_id;
         if (place) this.#patch(place, (list) => setReactions(list, message_id, reactions));
+        return;
       }
+      case 'channel.imported':
+        return this.#forgetChannel(e.data.channel_id);
     }
+  }
+  /** Drops what is kept of a channel, until it is opened again. */
+  #forgetChannel(channel: string): void {
+    for (const c of this.conversations.values()) if (c.channel_id === channel) this.#forget(c.id);
+    this.lists.delete(channel);
   }
   #patch(id: string, change: (list: Message[]) => Message[]): void {
     const known = this.conversations.get(id);

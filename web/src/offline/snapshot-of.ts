@@ -11,6 +11,7 @@ export function snapshotOf(ws: WorkspaceState): Snapshot {
     me: ws.people.me,
     workspace: ws.workspace,
     members: [...ws.people.members.values()] satisfies Member[],
+    bots: [...ws.people.bots.values()],
     channels: [...ws.channels.map.values()] as Snapshot['channels'],
     agents: [...ws.people.agentsById.values()],
     agents_truncated: false,
