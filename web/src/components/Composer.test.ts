@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page } from '@testing-library/svelte';
 import { expect, test, vi } from 'vitest';
+import { rowsShown } from '../lib/lazy-module.svelte';
 import { responderOf } from '../state/composer-context';
 import { Screen } from '../test/screen';
 import Composer from './Composer.svelte';
@@ -53,6 +54,7 @@ test('an empty message cannot be sent', async () => {
   expect(sent).toEqual([]);
 });
 test('the agent that will reply is named', async () => {
+  rowsShown();
   show();
   await type('What now?');
   expect(await page.findByText('Vibe will reply here')).toBeTruthy();

@@ -61,6 +61,8 @@ export const channelAgent = lazyComponent(afterRows(() => import('./ChannelAgent
 export const channelIntro = lazyComponent(() => import('./ChannelIntro.svelte'));
 /** Reply style of the next reply. */
 export const styleChip = lazyComponent(afterRows(() => import('../reply-styles/StyleChip.svelte')));
+/** Running tasks and the effect of sending, below a text box. */
+export const composerStatus = lazyComponent(afterRows(() => import('./ComposerStatus.svelte')));
 /** Messages that only this person sees. */
 export const ephemeralList = lazyComponent(() => import('./EphemeralList.svelte'));
 /** Versions of a message of a chat. */

@@ -1,3 +1,9 @@
+/**
+ * Key of the user who is signed in to this browser, according to its windows; empty after signing out. Not
+ * a credential. When the server is unavailable, it determines whose work is shown.
+ */
+export const LAST_USER = 'openvibe.user';
+
 /** Device storage. Private windows may reject writes; then values live as long as the page. */
 export interface KeyValueStore {
   get(key: string): string | null;

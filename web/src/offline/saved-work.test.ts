@@ -2,8 +2,9 @@ import { expect, test } from 'vitest';
 import { Drafts } from '../state/drafts.svelte';
 import { OutboxStore } from '../state/outbox-store';
 import type { OutItem } from '../state/outbox-item';
+import { LAST_USER } from '../lib/storage';
 import { store } from '../test/make';
-import { LAST_USER, savedWork } from './saved-work';
+import { savedWork } from './saved-work';
 
 const item = (client_id: string, order: number, x: Partial<OutItem> = {}): OutItem => ({
   client_id,

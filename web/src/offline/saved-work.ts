@@ -1,12 +1,6 @@
-import { readJson, type KeyValueStore } from '../lib/storage';
+import { LAST_USER, readJson, type KeyValueStore } from '../lib/storage';
 import { isDraft } from '../state/drafts.svelte';
 import { isItem } from '../state/outbox-store';
-
-/**
- * The user who is signed in to this browser, according to its windows; empty after signing out. Not
- * a credential. When the server is unavailable, it determines whose work is shown.
- */
-export const LAST_USER = 'openvibe.user';
 
 export interface SavedWork {
   /** Messages waiting to be sent, oldest first. */

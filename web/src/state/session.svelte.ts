@@ -1,8 +1,7 @@
 import type { Api } from '../api/api';
 import { ApiError, errorMessage, SecondFactorNeeded, Unreachable } from '../api/problem';
-import { device, type KeyValueStore } from '../lib/storage';
+import { device, LAST_USER, type KeyValueStore } from '../lib/storage';
 import { eraseCopies, eraseOthers, keepsMessages, keptAccount } from '../offline/kept';
-import { LAST_USER } from '../offline/saved-work';
 import type { Account, Setup, User, Workspace, WorkspaceRef } from '../api/types';
 import { outboxPrefix } from './outbox-store';
 
