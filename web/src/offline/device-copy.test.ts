@@ -131,6 +131,30 @@ test('the last value of what was changed without a connection is sent once', asy
   expect(back.backend.bodies).toContainEqual({ seq: 11 });
   back.ws.stop();
 });
+test('what was changed without a connection is sent before the counts are read again', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  await first.copy.flush();
+  first.copy.changes.put({ kind: 'read', id: 'thread_1', value: 11 });
+  first.ws.stop();
+  const { ws, backend } = await computer.window();
+  await vi.waitFor(() => expect(backend.calls).toContain('GET /v1/snapshot'));
+  const sent = backend.calls.indexOf('PUT /v1/threads/thread_1/read');
+  expect(sent).toBeGreaterThanOrEqual(0);
+  expect(sent).toBeLessThan(backend.calls.indexOf('GET /v1/snapshot'));
+  ws.stop();
+});
+test('a level that another window sends while a snapshot is on its way is kept', async () => {
+  const computer = new Computer();
+  const { ws, copy } = await computer.window();
+  copy.changes.put({ kind: 'level', id: 'chan_1', value: 'none' });
+  const addLevels = copy.waitingLevels();
+  for (const change of copy.changes.all()) copy.changes.sent(change);
+  const channels = [myChannel()];
+  addLevels(channels);
+  expect(channels[0]!.level).toBe('none');
+  ws.stop();
+});
 test('a change that the server refuses is dropped, and one that it cannot take now waits', async () => {
   const computer = new Computer();
   const first = await computer.window();

@@ -58,7 +58,7 @@ export class DeviceCopy {
   #timer: ReturnType<typeof setTimeout> | null = null;
   #sendTimer: ReturnType<typeof setTimeout> | null = null;
   #writing: Promise<void> = Promise.resolve();
-  #sending = false;
+  #sending: Promise<void> | null = null;
   #stopped = false;
   #wasLeader = false;
   #readsItems = false;
@@ -100,16 +100,22 @@ export class DeviceCopy {
     const copy = await this.#deps.database.read().catch(() => null);
     if (!copy || copy.state.snapshot.me.id !== this.#deps.scope.split('.')[0]) return null;
     this.mirror.load(copy);
-    this.addLevels(copy.state.snapshot.channels);
+    this.waitingLevels()(copy.state.snapshot.channels);
     this.#isFresh = true;
     return copy;
   }
-  /** Puts levels that wait for a connection into channels of a snapshot. */
-  addLevels(channels: Snapshot['channels']): void {
-    for (const change of this.changes.all()) {
-      const channel = channels.find((c) => c.id === change.id);
-      if (channel && change.kind === 'level') channel.level = change.value;
-    }
+  /**
+   * Levels that wait for a connection at this moment: the window that leads may send them before a snapshot arrives, or after it.
+   * Returns a function that puts them into channels of a snapshot.
+   */
+  waitingLevels(): (channels: Snapshot['channels']) => void {
+    const waiting = this.changes.all().flatMap((c) => (c.kind === 'level' ? [c] : []));
+    return (channels) => {
+      for (const { id, value } of waiting) {
+        const channel = channels.find((c) => c.id === id);
+        if (channel) channel.level = value;
+      }
+    };
   }
   /** Called after a snapshot of the server: what was kept may have missed events. */
   reset(): void {
@@ -124,7 +130,7 @@ export class DeviceCopy {
     this.mirror.clear();
     eraseCopies(this.#deps.store, this.#deps.scope);
   }
-  /** Called when events arrive again. Sends what was changed meanwhile, and then reads what has no events. */
+  /** Called when events arrive again. Sends what was changed meanwhile, and then reads what has no events; resolves after the sending. */
   async live(isFirst: boolean): Promise<void> {
     const wasFresh = this.#isFresh || isFirst;
     this.#isFresh = false;
@@ -208,6 +214,7 @@ export class DeviceCopy {
       if (!change?.changes.every((c) => this.changes.put(c))) return null;
       this.#touch();
       this.#sendLater();
+      this.#deps.windows.post({ type: 'change' }); // another window may be the one that sends
       return Response.json(change.answer);
     };
     const early = isOffline ? local() : null;
@@ -231,21 +238,21 @@ export class DeviceCopy {
     }, SEND_AGAIN_MS);
   }
   /** Sends the changes that wait, in order. One that the server refuses is dropped. */
-  async #send(): Promise<void> {
-    if (this.#sending || !this.#leads || this.#stopped || !this.#ws.isCurrent()) return;
-    this.#sending = true;
-    try {
-      for (const change of this.changes.all()) {
-        try {
-          await this.#sendOne(change);
-        } catch (e) {
-          const isRefused = e instanceof ApiError && e.status < 500 && e.status !== 401 && e.status !== 429;
-          if (!isRefused) return this.#sendLater();
-        }
-        this.changes.sent(change);
+  #send(): Promise<void> {
+    if (!this.#leads) return Promise.resolve();
+    this.#sending ??= this.#sendAll().finally(() => (this.#sending = null));
+    return this.#sending;
+  }
+  async #sendAll(): Promise<void> {
+    for (const change of this.changes.all()) {
+      if (this.#stopped || !this.#ws.isCurrent()) return; // or the next user would send them
+      try {
+        await this.#sendOne(change);
+      } catch (e) {
+        const isRefused = e instanceof ApiError && e.status < 500 && e.status !== 401 && e.status !== 429;
+        if (!isRefused) return this.#sendLater();
       }
-    } finally {
-      this.#sending = false;
+      this.changes.sent(change);
     }
   }
   async #sendOne(change: StoredChange): Promise<void> {
@@ -334,6 +341,7 @@ export class DeviceCopy {
   }
   #onMessage(m: WindowMessage): void {
     if (m.type === 'inbox') return this.#ws.inbox.shared(m.since, m.changes);
+    if (m.type === 'change') return this.#sendLater();
     if (m.type === 'visible?' && this.#deps.isVisible()) this.#deps.windows.post({ type: 'visible' });
     if (m.type !== 'opened') return;
     // A window that is ahead is no problem, because applying its events again changes nothing; of one behind, events would miss.

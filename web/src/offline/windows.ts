@@ -15,6 +15,8 @@ export type WindowMessage =
     }
   /** Changes of the inbox since `since`, which the leading window read. */
   | { type: 'inbox'; since: number; changes: InboxChanges }
+  /** The sending window keeps a change until there is a connection. */
+  | { type: 'change' }
   /** The leading window asks whether another window is visible, before it shows a notification. */
   | { type: 'visible?' }
   | { type: 'visible' };

@@ -200,9 +200,14 @@ export class Sync {
   #live(): void {
     this.#polling?.stop();
     this.#ws.outbox.flush();
-    if (this.#ws.copy) void this.#ws.copy.live(this.#isRestored);
-    else this.#ws.inbox.soon();
-    if (this.#wasLive || this.#isRestored) void this.#catchUp();
+    const isBack = this.#wasLive || this.#isRestored;
+    const catchUp = () => isBack && void this.#catchUp();
+    // the counts include markers and levels that were changed without a connection
+    if (this.#ws.copy) void this.#ws.copy.live(this.#isRestored).then(catchUp);
+    else {
+      this.#ws.inbox.soon();
+      catchUp();
+    }
     this.#wasLive = true;
     this.#isRestored = false;
   }
@@ -219,9 +224,10 @@ export class Sync {
     try {
       for (let i = 0; i < RECOUNTS_MAX; i++) {
         const { levels } = this.#ws.channels;
+        const addLevels = this.#ws.copy?.waitingLevels();
         const s = await this.#snapshot();
         if (s.seq < this.#socket.cursor) continue;
-        this.#ws.copy?.addLevels(s.channels);
+        addLevels?.(s.channels);
         this.#ws.agentsState = s.agents_state;
         this.#ws.fileBytesMax = s.limits.upload_bytes_max;
         this.#ws.channels.recount(s.channels, s.seq, levels);
