@@ -16,11 +16,9 @@ import { BEFORE_ALL_SEQS } from '../lib/messages';
 import { outsideComponents } from '../lib/outside-components.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import type { InboxReader, ReadPlace } from './feed.svelte';
-import { actOf, newestFirst, stacked, type Stack } from './stacks';
+import { actOf, afterReading, newestFirst, stacked, type Stack } from './stacks';
 
 const UNDO_MAX = 20;
-/** Reasons that close when their message is read; the server sends no event for items of a channel. */
-const CLOSED_BY_READING: readonly InboxReason[] = ['direct', 'group', 'thread', 'result', 'answer', 'reply'];
 /** The server accepts times from a minute from now. */
 const LATER_MIN_MS = 60_000;
 
@@ -301,10 +299,8 @@ export class InboxList implements InboxReader {
   read(place: ReadPlace, seq: number): void {
     untrack(() => {
       for (const i of this.items.values()) {
-        if (!isAt(i, place) || i.seq > seq) continue;
-        const closes = i.state === 'open' && CLOSED_BY_READING.includes(i.reason);
-        if (i.unread || closes)
-          this.items.set(i.id, { ...i, unread: false, state: closes ? 'done' : i.state });
+        const after = afterReading(i, place, seq);
+        if (after !== i) this.items.set(i.id, after);
       }
     });
   }
@@ -343,11 +339,6 @@ export class InboxList implements InboxReader {
     else this.items.delete(item.id);
   }
 }
-const isAt = (i: InboxItem, place: ReadPlace): boolean => {
-  if ('fork' in place) return i.fork_id === place.fork;
-  if (i.fork_id) return false; // forks have their own markers
-  return 'thread' in place ? i.thread_id === place.thread : i.channel_id === place.channel;
-};
 const OPEN = { state: 'open', until: null } as const;
 
 /** Items of a workspace's inbox, created with its page. They stay for the next visit. */

@@ -1,4 +1,5 @@
 import type { InboxItem, InboxReason } from '../api/inbox';
+import type { ReadPlace } from './feed.svelte';
 
 /** Adjacent items of a conversation, newest first; keys act on all of them. */
 export interface Stack {
@@ -52,4 +53,18 @@ export function actOf({ reason, subject_id }: InboxItem): string | null {
   if (reason === 'draft') return 'Review the draft';
   if (reason === 'failed' && /^(?:sched|flow)_/.test(subject_id ?? '')) return 'Resume';
   return reason === 'notice' ? 'Review' : null;
+}
+
+/** Reasons that close when their message is read; the server sends no event for items of a channel. */
+const CLOSED_BY_READING: readonly InboxReason[] = ['direct', 'group', 'thread', 'result', 'answer', 'reply'];
+const isAt = (i: InboxItem, place: ReadPlace): boolean => {
+  if ('fork' in place) return i.fork_id === place.fork;
+  if (i.fork_id) return false; // forks have their own markers
+  return 'thread' in place ? i.thread_id === place.thread : i.channel_id === place.channel;
+};
+/** The item after a place was read up to an event; the same object if that changes nothing. */
+export function afterReading(i: InboxItem, place: ReadPlace, seq: number): InboxItem {
+  if (!isAt(i, place) || i.seq > seq) return i;
+  const closes = i.state === 'open' && CLOSED_BY_READING.includes(i.reason);
+  return i.unread || closes ? { ...i, unread: false, state: closes ? 'done' : i.state } : i;
 }

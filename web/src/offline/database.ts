@@ -1,6 +1,7 @@
 import type { InboxItem } from '../api/inbox';
 import type { Fork, Message, Snapshot, Thread } from '../api/types';
-import { databaseOf } from './kept';
+import type { KeyValueStore } from '../lib/storage';
+import { databaseOf, eraseCopy, isCopied } from './kept';
 
 /** The newest messages of a thread or fork. */
 export interface StoredConversation {
@@ -18,6 +19,8 @@ export interface StoredList {
 /** State of a workspace after the event `snapshot.seq` of `snapshot.epoch`. */
 export interface StoredState {
   snapshot: Snapshot;
+  /** Event up to which the counts of channels include all events: this one or a later one. */
+  exact: number;
   /** Time of the write, in ms since 1970. */
   at: number;
   /** Conversations, last opened last. */
@@ -37,6 +40,8 @@ export interface CopyChange {
   /** Conversations that changed since the last write. */
   changed: StoredConversation[];
   removed: string[];
+  /** True if `changed` has all conversations: what is stored of others is erased. */
+  isComplete: boolean;
 }
 /** Storage of a copy. */
 export interface CopyDatabase {
@@ -88,12 +93,13 @@ export function indexedDatabase(scope: string): CopyDatabase {
         database.close();
       }
     },
-    async write({ state, changed, removed }) {
+    async write({ state, changed, removed, isComplete }) {
       const database = await open();
       try {
         const transaction = database.transaction([STATE, CONVERSATIONS], 'readwrite');
         const ended = committed(transaction);
         const store = transaction.objectStore(CONVERSATIONS);
+        if (isComplete) store.clear();
         for (const id of removed) store.delete(id);
         for (const conversation of changed) store.put(conversation);
         transaction.objectStore(STATE).put(state, KEY);
@@ -103,4 +109,13 @@ export function indexedDatabase(scope: string): CopyDatabase {
       }
     },
   };
+}
+
+/** Erases databases of copies that were erased just before the browser was closed. */
+export async function eraseLeftovers(store: KeyValueStore): Promise<void> {
+  if (!('databases' in indexedDB)) return;
+  const prefix = databaseOf('');
+  for (const { name } of await indexedDB.databases())
+    if (name?.startsWith(prefix) && !isCopied(store, name.slice(prefix.length)))
+      eraseCopy(store, name.slice(prefix.length));
 }

@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest';
+import { InboxApi } from '../api/inbox';
 import { NotStored } from '../api/problem';
 import { Api } from '../api/api';
 import type { Account } from '../api/types';
@@ -20,14 +21,17 @@ const account = {
 class Disk implements CopyDatabase {
   state: StoredState | null = null;
   conversations = new Map<string, StoredConversation>();
+  isFull = false;
   read() {
     const state = this.state;
     return Promise.resolve(
       state && structuredClone({ state, conversations: [...this.conversations.values()] }),
     );
   }
-  write({ state, changed, removed }: Parameters<CopyDatabase['write']>[0]) {
+  write({ state, changed, removed, isComplete }: Parameters<CopyDatabase['write']>[0]) {
+    if (this.isFull) return Promise.reject(new Error('the storage is full'));
     this.state = state;
+    if (isComplete) this.conversations.clear();
     for (const id of removed) this.conversations.delete(id);
     for (const c of changed) this.conversations.set(c.id, c);
     return Promise.resolve();
@@ -102,6 +106,63 @@ test('a window writes what is open, at the event that it applied last, and a sta
   expect(next.backend.calls.filter((c) => /snapshot|threads/.test(c))).toEqual([]);
   await expect(next.ws.api.thread('thread_2')).rejects.toThrow(NotStored);
   next.ws.stop();
+});
+test('a start without a connection has the inbox of the copy', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  await vi.waitFor(() => expect(first.copy.mirror.items).not.toBeNull());
+  first.copy.mirror.items = new Map([['inbox_1', inboxItem()]]);
+  await first.copy.flush();
+  first.ws.stop();
+  const { ws } = await computer.window({ isOffline: true });
+  const page = await ws.api.part(InboxApi).list({ state: 'open' });
+  expect(page.data.map((i) => i.id)).toEqual(['inbox_1']);
+  ws.stop();
+});
+test('counts are stored even if they include events after the last one of this window', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  first.ws.channels.recount([myChannel({ unread_count: 3 })], 60, first.ws.channels.levels);
+  await first.copy.flush();
+  expect(computer.disk.state).toMatchObject({ exact: 60, snapshot: { seq: 50 } });
+  first.ws.stop();
+  const { ws } = await computer.window({ isOffline: true });
+  for (const seq of [60, 61]) ws.channels.count('chan_1', false, false, seq);
+  expect(ws.channels.map.get('chan_1')!.unread_count).toBe(4);
+  ws.stop();
+});
+test('a copy that another version of the client wrote is erased, and the server is asked', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  await first.copy.flush();
+  first.ws.stop();
+  const state: StoredState = computer.disk.state!;
+  computer.disk.state = { ...state, snapshot: { me: state.snapshot.me } } as unknown as StoredState;
+  const { ws, backend } = await computer.window();
+  expect([ws.status, ws.connection.storedAt]).toEqual(['ready', null]);
+  expect(backend.calls).toContain('GET /v1/snapshot');
+  ws.stop();
+});
+test('after a write that failed, everything is written again', async () => {
+  const computer = new Computer();
+  const { ws, copy } = await computer.window();
+  await ws.thread('thread_1').load();
+  await copy.flush();
+  computer.disk.conversations.set('thread_9', {
+    id: 'thread_9',
+    channel_id: 'chan_9',
+    messages: [],
+    hasOlder: false,
+  });
+  computer.disk.isFull = true;
+  ws.channels.map.delete('chan_1'); // left, so that the conversation is dropped
+  copy.reset();
+  await copy.flush();
+  expect(computer.disk.conversations.size).toBe(2);
+  computer.disk.isFull = false;
+  await copy.flush();
+  expect(computer.disk.conversations.size).toBe(0);
+  ws.stop();
 });
 test('the last value of what was changed without a connection is sent once', async () => {
   const computer = new Computer();
@@ -215,5 +276,41 @@ test('nothing is written after the switch, the end of the session, or a sign-in 
   scene.created();
   await copy.flush();
   expect(computer.disk.state).toBeNull();
+  ws.stop();
+});
+test('a copy is erased if the user signs out in another window while it is written', async () => {
+  const computer = new Computer();
+  const { scene, copy, ws } = await computer.window();
+  const write = computer.disk.write.bind(computer.disk);
+  computer.disk.write = (change) => {
+    scene.current = false;
+    return write(change);
+  };
+  await copy.flush();
+  expect(isCopied(computer.device, SCOPE)).toBe(false);
+  ws.stop();
+});
+test('after the membership ended, nothing is written until the server gives access again', async () => {
+  const computer = new Computer();
+  const { scene, copy, ws } = await computer.window();
+  await copy.flush();
+  copy.erase();
+  scene.created();
+  await copy.flush();
+  expect(isCopied(computer.device, SCOPE)).toBe(false);
+  copy.reset();
+  await copy.flush();
+  expect(isCopied(computer.device, SCOPE)).toBe(true);
+  ws.stop();
+});
+test('the time of the last contact stays while there is no connection', async () => {
+  const computer = new Computer();
+  const { scene, copy, ws } = await computer.window();
+  await copy.flush();
+  const { at } = computer.disk.state!;
+  ws.connection.live = false;
+  scene.created();
+  await copy.flush();
+  expect(computer.disk.state!.at).toBe(at);
   ws.stop();
 });

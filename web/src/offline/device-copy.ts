@@ -3,18 +3,20 @@ import type { ServerEvent } from '../api/events';
 import { InboxApi, type InboxChanges } from '../api/inbox';
 import { ApiError, isMissing, NotStored } from '../api/problem';
 import type { Account, Snapshot, Thread } from '../api/types';
+import type { ReadPlace } from '../inbox/feed.svelte';
 import type { KeyValueStore } from '../lib/storage';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import { Answers } from './answers';
 import { Changes, type StoredChange } from './changes';
-import type { CopyDatabase, StoredConversation, StoredCopy, StoredList } from './database';
-import { eraseCopies, isCopied, keepsMessages, setKept } from './kept';
+import type { CopyDatabase, StoredConversation, StoredList } from './database';
+import { eraseCopy, isCopied, keepsMessages, setKept } from './kept';
 import { ITEMS_MAX, Mirror } from './mirror';
 import { snapshotOf } from './snapshot-of';
 import type { WindowMessage, Windows } from './windows';
 
 const WRITE_AFTER_MS = 2000;
-const WRITE_AGAIN_MS = 5000;
+/** Time after a write that the browser rejected, possibly because its storage is full. */
+const WRITE_AGAIN_MS = 30_000;
 const SEND_AGAIN_MS = 30_000;
 /** Time for the answers of other windows. */
 const VISIBLE_WITHIN_MS = 100;
@@ -55,12 +57,15 @@ export class DeviceCopy {
   /** True from a start with the copy until the first event or connection: until then, the copy is complete. */
   #isFresh = false;
   #isDirty = false;
+  /** True after the copy was erased: until the server gives access again, nothing is written. */
+  #isErased = false;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #sendTimer: ReturnType<typeof setTimeout> | null = null;
   #writing: Promise<void> = Promise.resolve();
   #sending: Promise<void> | null = null;
   #stopped = false;
   #wasLeader = false;
+  #lastLiveAt: number | null = null;
   #readsItems = false;
   #cleanups: (() => void)[];
 
@@ -74,7 +79,10 @@ export class DeviceCopy {
     this.#answers = new Answers(ws, this.mirror, this.changes);
     const follower = {
       changed: (changes: InboxChanges) => this.#itemsChanged(changes),
-      read: () => this.#touch(),
+      read: (place: ReadPlace, seq: number) => {
+        this.mirror.readItems(place, seq);
+        this.#touch();
+      },
     };
     this.#cleanups = [
       ws.onEvent((e) => this.#apply(e)),
@@ -94,15 +102,29 @@ export class DeviceCopy {
 
   // --- start ---
 
-  /** The copy, to start with; null if there is none. */
-  async read(): Promise<StoredCopy | null> {
-    if (!keepsMessages(this.#deps.store) || !isCopied(this.#deps.store, this.#deps.scope)) return null;
-    const copy = await this.#deps.database.read().catch(() => null);
-    if (!copy || copy.state.snapshot.me.id !== this.#deps.scope.split('.')[0]) return null;
-    this.mirror.load(copy);
-    this.waitingLevels()(copy.state.snapshot.channels);
+  /** Starts with the copy: its snapshot is passed to `apply`, and returned; null if there is none. */
+  async restore(apply: (snapshot: Snapshot) => void): Promise<Snapshot | null> {
+    const { store, scope, database } = this.#deps;
+    if (!keepsMessages(store) || !isCopied(store, scope)) return null;
+    const copy = await database.read().catch(() => null);
+    if (!copy || this.#stopped || !isCopied(store, scope)) return null; // erased in the meantime
+    if (copy.state.snapshot.me.id !== scope.split('.')[0]) return null;
+    const { snapshot, at, exact, forks } = copy.state;
+    const { connection, channels } = this.#ws;
+    connection.storedAt = at;
+    try {
+      this.waitingLevels()(snapshot.channels);
+      apply(snapshot);
+      channels.recount(snapshot.channels, exact, channels.levels);
+      for (const fork of forks) this.#ws.forks.learn(fork, 0);
+      this.mirror.load(copy); // after the snapshot, with which the inbox drops all items
+    } catch {
+      connection.storedAt = null;
+      this.erase(); // another version of the client wrote it
+      return null;
+    }
     this.#isFresh = true;
-    return copy;
+    return snapshot;
   }
   /**
    * Levels that wait for a connection at this moment: the window that leads may send them before a snapshot arrives, or after it.
@@ -120,20 +142,22 @@ export class DeviceCopy {
   /** Called after a snapshot of the server: what was kept may have missed events. */
   reset(): void {
     this.#isFresh = false;
+    this.#isErased = false;
     this.mirror.clear();
     this.#touch();
   }
-  /** Erases the copy, because the session or the membership has ended. The next snapshot makes a new one. */
+  /** Erases the copy, because the session or the membership has ended. The next snapshot or connection makes a new one. */
   erase(): void {
     this.#isFresh = false;
-    this.#isDirty = false;
+    this.#isErased = true;
     this.mirror.clear();
-    eraseCopies(this.#deps.store, this.#deps.scope);
+    eraseCopy(this.#deps.store, this.#deps.scope);
   }
   /** Called when events arrive again. Sends what was changed meanwhile, and then reads what has no events; resolves after the sending. */
   async live(isFirst: boolean): Promise<void> {
     const wasFresh = this.#isFresh || isFirst;
     this.#isFresh = false;
+    this.#isErased = false;
     await this.#send();
     if (wasFresh) this.#verify();
     this.#ws.inbox.soon();
@@ -355,11 +379,14 @@ export class DeviceCopy {
   /** Writes soon. Also called by timers of windows that do not lead, which tell the leader what they show. */
   #touch(): void {
     this.#isDirty = true;
+    this.#flushIn(WRITE_AFTER_MS);
+  }
+  #flushIn(ms: number): void {
     if (this.#stopped) return;
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
       void this.flush();
-    }, WRITE_AFTER_MS);
+    }, ms);
   }
   /** Writes now, because the page may be closed. */
   flush(): Promise<void> {
@@ -369,13 +396,15 @@ export class DeviceCopy {
   #failed(): void {
     this.mirror.touchAll();
     this.#isDirty = true;
+    this.#flushIn(WRITE_AGAIN_MS);
   }
   async #write(): Promise<void> {
     const ws = this.#ws;
     const { store, scope, windows, database } = this.#deps;
     const account = this.#deps.account();
     const { epoch, seq } = ws.position;
-    if (!this.#isDirty || this.#stopped || ws.status !== 'ready' || !seq || !account) return;
+    if (!this.#isDirty || this.#isErased || this.#stopped || ws.status !== 'ready' || !seq || !account)
+      return;
     if (!keepsMessages(store) || !ws.isCurrent()) return;
     const captured = this.#capture();
     this.#learn(captured);
@@ -385,20 +414,13 @@ export class DeviceCopy {
       this.#wasLeader = false;
       return windows.post({ type: 'opened', seq, epoch, ...structuredCopy(captured) });
     }
-    // Counts that include later events would count them twice.
-    if (ws.channels.exact > seq) {
-      this.#isDirty = true;
-      this.#timer ??= setTimeout(() => {
-        this.#timer = null;
-        void this.flush();
-      }, WRITE_AGAIN_MS);
-      return;
-    }
     if (!this.#wasLeader || !isCopied(store, scope)) this.mirror.touchAll();
     this.#wasLeader = true;
     const state = {
       snapshot: snapshotOf(ws),
-      at: ws.connection.live ? this.#now() : (ws.connection.storedAt ?? this.#now()),
+      // the counts may include later events, also ones that are not sent to this user
+      exact: Math.max(seq, ws.channels.exact),
+      at: this.#contactAt(),
       lists: this.mirror.storedLists(),
       threads: this.mirror.storedThreads(),
       forks: [...this.mirror.conversations.keys()].flatMap((id) => ws.forks.get(id) ?? []),
@@ -408,6 +430,14 @@ export class DeviceCopy {
     const order = [...this.mirror.conversations.keys()];
     if (!setKept(store, scope, { account, slug: ws.slug, at: state.at })) return;
     await database.write(structuredCopy({ state: { ...state, order }, ...this.mirror.takeChanges() }));
+    // Another window may have erased the copy while this one wrote it.
+    if (!isCopied(store, scope) || !keepsMessages(store) || !ws.isCurrent()) eraseCopy(store, scope);
+  }
+  /** Time of the last contact to the server. */
+  #contactAt(): number {
+    const { live, storedAt } = this.#ws.connection;
+    if (live) this.#lastLiveAt = this.#now();
+    return storedAt ?? this.#lastLiveAt ?? this.#now();
   }
 }
 

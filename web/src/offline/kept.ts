@@ -48,13 +48,15 @@ export function keptAccount(
 }
 /** Erases the copies whose `USER.WS` begins with `scope`: by default, all in this browser. */
 export function eraseCopies(store: KeyValueStore, scope = ''): void {
-  for (const key of store.keys(KEPT + scope)) {
-    store.remove(key); // first, because it stops the window that writes
-    try {
-      globalThis.indexedDB?.deleteDatabase(databaseOf(key.slice(KEPT.length)));
-    } catch {
-      // The browser rejects access to the storage, so that there is nothing to erase.
-    }
+  for (const key of store.keys(KEPT + scope)) eraseCopy(store, key.slice(KEPT.length));
+}
+/** Erases one copy, `USER.WS`, also if only its database is left. */
+export function eraseCopy(store: KeyValueStore, scope: string): void {
+  store.remove(KEPT + scope); // first, because it stops the window that writes
+  try {
+    globalThis.indexedDB?.deleteDatabase(databaseOf(scope));
+  } catch {
+    // The browser rejects access to the storage, so that there is nothing to erase.
   }
 }
 /** Erases what is kept of other users, and of workspaces that the user no longer belongs to. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ServerEvent } from '../api/events';
 import { inboxItem } from '../test/inbox';
-import { message, snapshot, thread } from '../test/make';
+import { channel, message, snapshot, thread } from '../test/make';
 import { CONVERSATIONS_MAX, ITEMS_MAX, MESSAGES_MAX, Mirror } from './mirror';
 
 const made = (loadThread = () => Promise.reject<ReturnType<typeof thread>>(new Error('offline'))) =>
@@ -121,6 +121,7 @@ test('a copy is the same after it was stored', () => {
   again.load({
     state: {
       snapshot: snapshot(),
+      exact: 1,
       at: 1,
       order: [...mirror.conversations.keys()],
       lists: mirror.storedLists(),
@@ -142,4 +143,41 @@ test('a deleted thread is removed from the copy with its dives', () => {
   mirror.apply(event('thread.deleted', 4, { thread_id: 'thread_1', channel_id: 'chan_1' }));
   expect([...mirror.conversations.keys()]).toEqual(['thread_2']);
   expect(mirror.takeChanges().removed).toEqual(['thread_1', 'fork_1']);
+});
+test('items go with their message, thread, or channel, and close when they are read', () => {
+  const mirror = made();
+  const items = [1, 2, 3, 4, 5].map((seq) =>
+    inboxItem({ seq, reason: seq === 4 ? 'group' : 'mention', channel_id: seq === 3 ? 'chan_2' : 'chan_1' }),
+  );
+  mirror.items = new Map(items.map((i) => [i.id, i]));
+  mirror.apply(event('message.deleted', 6, { message: message({ seq: 1 }) }));
+  mirror.apply(event('thread.deleted', 7, { thread_id: 'thread_2', channel_id: 'chan_1' }));
+  mirror.apply(
+    event('channel.member_removed', 8, { channel: channel({ id: 'chan_2' }), user_id: 'user_me' }),
+  );
+  mirror.readItems({ thread: 'thread_4' }, 4);
+  mirror.readItems({ thread: 'thread_5' }, 4); // the item is newer
+  expect([...mirror.items.values()].map(({ seq, state, unread }) => [seq, state, unread])).toEqual([
+    [4, 'done', false],
+    [5, 'open', true],
+  ]);
+  const reply = inboxItem({ seq: 9, reason: 'reply', state: 'done' });
+  mirror.learnItems({ data: [reply], resync: false });
+  expect(mirror.items.has(reply.id)).toBe(false);
+});
+test('conversations of a channel that the user left are dropped', () => {
+  const mirror = made();
+  mirror.learn(opened('thread_1', [1]));
+  mirror.learnList({ channel_id: 'chan_1', threads: ['thread_1'], hasMore: false });
+  mirror.apply(
+    event('channel.member_removed', 2, { channel: channel({ id: 'chan_1' }), user_id: 'user_bo' }),
+  );
+  expect(mirror.conversations.size).toBe(1);
+  mirror.apply(
+    event('channel.member_removed', 3, { channel: channel({ id: 'chan_1' }), user_id: 'user_me' }),
+  );
+  expect([mirror.conversations.size, mirror.lists.size]).toEqual([0, 0]);
+  expect(mirror.takeChanges()).toMatchObject({ removed: ['thread_1'], isComplete: false });
+  mirror.touchAll();
+  expect([mirror.takeChanges().isComplete, mirror.takeChanges().isComplete]).toEqual([true, false]);
 });

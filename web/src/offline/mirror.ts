@@ -1,10 +1,11 @@
 import type { ServerEvent } from '../api/events';
 import type { InboxChanges, InboxItem } from '../api/inbox';
 import type { Message, Thread } from '../api/types';
-import { newestFirst } from '../inbox/stacks';
+import type { ReadPlace } from '../inbox/feed.svelte';
+import { afterReading, newestFirst } from '../inbox/stacks';
 import { insert, replace, setReactions } from '../lib/messages';
 import { Threads } from '../state/threads.svelte';
-import type { StoredConversation, StoredCopy, StoredList } from './database';
+import type { CopyChange, StoredConversation, StoredCopy, StoredList } from './database';
 
 export const CONVERSATIONS_MAX = 20;
 export const MESSAGES_MAX = 200;
@@ -35,6 +36,8 @@ export class Mirror {
   items: Map<string, InboxItem> | null = null;
   #deps: MirrorDeps;
   #changed = new Set<string>();
+  /** True if the next write replaces what is stored. */
+  #isComplete = false;
   #removed = new Set<string>();
   #bytes = new Map<string, number>();
 
@@ -78,8 +81,7 @@ export class Mirror {
         this.threads.remove(thread_id);
         for (const [id, { messages }] of this.conversations)
           if (id === thread_id || messages[0]?.thread_id === thread_id) this.#forget(id);
-        for (const [id, item] of this.items ?? []) if (item.thread_id === thread_id) this.items?.delete(id);
-        return;
+        return this.#dropItems((i) => i.thread_id === thread_id);
       }
       case 'message.created': {
         const m = e.data.message;
@@ -91,6 +93,7 @@ export class Mirror {
       case 'message.deleted': {
         const m = e.data.message;
         this.threads.changed(m);
+        if (e.type === 'message.deleted') this.#dropItems((i) => i.message_id === m.id);
         return this.#patch(m.fork_id ?? m.thread_id, (list) => replace(list, m));
       }
       case 'reaction.added':
@@ -102,7 +105,16 @@ export class Mirror {
       }
       case 'channel.imported':
         return this.#forgetChannel(e.data.channel_id);
+      case 'channel.member_removed': {
+        const { channel, user_id } = e.data;
+        if (user_id !== this.#deps.myId) return;
+        this.#forgetChannel(channel.id);
+        return this.#dropItems((i) => i.channel_id === channel.id);
+      }
     }
+  }
+  #dropItems(which: (item: InboxItem) => boolean): void {
+    for (const [id, item] of this.items ?? []) if (which(item)) this.items?.delete(id);
   }
   /** Drops what is kept of a channel, until it is opened again. */
   #forgetChannel(channel: string): void {
@@ -167,9 +179,17 @@ export class Mirror {
   learnItems({ data, resync }: Pick<InboxChanges, 'data' | 'resync'>): void {
     if (resync) this.items = null;
     if (!this.items) return;
-    for (const item of data) this.items.set(item.id, item);
+    for (const item of data) {
+      // A reply that is not open is sent for any conversation in which something happened.
+      if (item.reason === 'reply' && item.state === 'done' && !this.items.has(item.id)) continue;
+      this.items.set(item.id, item);
+    }
     const spare = [...this.items.values()].sort(newestFirst).slice(ITEMS_MAX);
     for (const { id } of spare) this.items.delete(id);
+  }
+  /** Closes items of a place that was read, for which there may be no change. */
+  readItems(place: ReadPlace, seq: number): void {
+    for (const [id, item] of this.items ?? []) this.items?.set(id, afterReading(item, place, seq));
   }
   /** Drops what is not kept up to date, because its events do not arrive. */
   keepOnly(follows: (channel: string) => boolean): void {
@@ -216,15 +236,18 @@ export class Mirror {
     return total <= bytesMax;
   }
   /** Conversations that changed, and those that were dropped, since the last call. */
-  takeChanges(): { changed: StoredConversation[]; removed: string[] } {
+  takeChanges(): Omit<CopyChange, 'state'> {
     const changed = [...this.#changed].flatMap((id) => this.conversations.get(id) ?? []);
     const removed = [...this.#removed];
+    const isComplete = this.#isComplete;
     this.#changed.clear();
     this.#removed.clear();
-    return { changed, removed };
+    this.#isComplete = false;
+    return { changed, removed, isComplete };
   }
   /** Makes the next write store everything again, because the last one failed, or another window wrote before. */
   touchAll(): void {
+    this.#isComplete = true;
     for (const id of this.conversations.keys()) this.#changed.add(id);
   }
   #set(conversation: StoredConversation): void {

@@ -3,7 +3,7 @@ import type { Account } from '../api/types';
 import { device } from '../lib/storage';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import { disableControls, OFFLINE_TEXT } from './controls';
-import { indexedDatabase } from './database';
+import { eraseLeftovers, indexedDatabase } from './database';
 import { DeviceCopy } from './device-copy';
 import { windowsOf } from './windows';
 
@@ -43,6 +43,7 @@ export function startCopy(ws: WorkspaceState, { scope, api, account, say }: Copy
       });
     }),
   );
+  eraseLeftovers(device).catch(() => undefined); // the next start tries again
   ws.copy = copy;
   if (ws.connection.live) void copy.live(false);
 }

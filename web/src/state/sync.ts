@@ -122,14 +122,9 @@ export class Sync {
   }
   /** Starts with the copy on this device; null if there is none. */
   async #restore(): Promise<Snapshot | null> {
-    const copy = await this.#ws.copy?.read();
-    if (!copy || this.#stopped) return null;
-    const { snapshot, at, forks } = copy.state;
-    this.#isRestored = true;
-    this.#ws.connection.storedAt = at;
-    this.#apply(snapshot);
-    for (const f of forks) this.#ws.forks.learn(f, 0);
-    return snapshot;
+    const stored = (await this.#ws.copy?.restore((s) => this.#apply(s))) ?? null;
+    this.#isRestored = stored !== null;
+    return stored;
   }
   async #load(): Promise<Snapshot> {
     const s = await this.#snapshot();
