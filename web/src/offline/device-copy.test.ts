@@ -61,8 +61,9 @@ class Computer {
   browser = new Browser();
   now = Date.parse('2026-01-05T09:00:00Z');
   /** A window of Mia. */
-  async window(of: { isOffline?: boolean; visible?: boolean } = {}) {
+  async window(of: { isOffline?: boolean; visible?: boolean; confirmed?: Promise<boolean> } = {}) {
     const scene = new Scene(this.browser);
+    if (of.confirmed) scene.confirmed = of.confirmed;
     const { ws, backend } = scene;
     backend.snapshot = snapshot({ seq: 50, epoch: 'e1', channels: [myChannel()] });
     backend.messages = [message({ seq: 10 }), message({ seq: 11 })];
@@ -78,7 +79,8 @@ class Computer {
       now: () => this.now++,
     });
     ws.copy = copy;
-    await ws.start();
+    const started = ws.start();
+    await (of.confirmed ? vi.waitFor(() => expect(ws.status).toBe('ready')) : started);
     if (of.isOffline) ws.connection.net = 'offline';
     else scene.live();
     return { scene, ws, backend, copy };
@@ -312,5 +314,27 @@ test('the time of the last contact stays while there is no connection', async ()
   scene.created();
   await copy.flush();
   expect(computer.disk.state!.at).toBe(at);
+  ws.stop();
+});
+test('until the server has told whose session it is, the copy is only shown', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  await first.ws.thread('thread_1').load();
+  await first.copy.flush();
+  first.ws.stop();
+  let answer: (isTheirs: boolean) => void = () => undefined;
+  const confirmed = new Promise<boolean>((done) => (answer = done));
+  const { scene, ws, backend } = await computer.window({ confirmed });
+  scene.current = false;
+  await ws.thread('thread_1').load();
+  expect(contents(ws.thread('thread_1').messages)).toEqual(['message 10', 'message 11']);
+  expect((await ws.api.follow('thread_1', 'none')).level).toBe('none');
+  expect([ws.connection.live, backend.calls.filter((c) => /^PUT/.test(c))]).toEqual([false, []]);
+  scene.current = true;
+  answer(true);
+  await vi.waitFor(() => {
+    scene.live();
+    expect(backend.calls).toContain('PUT /v1/threads/thread_1/follow');
+  });
   ws.stop();
 });

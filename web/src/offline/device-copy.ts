@@ -241,7 +241,8 @@ export class DeviceCopy {
       this.#deps.windows.post({ type: 'change' }); // another window may be the one that sends
       return Response.json(change.answer);
     };
-    const early = isOffline ? local() : null;
+    // Another user's session must not make this user's changes.
+    const early = isOffline || !this.#ws.isCurrent() ? local() : null;
     if (early) return early;
     return send(again).then(
       (response) => {

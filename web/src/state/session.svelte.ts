@@ -27,12 +27,17 @@ export class Session {
   step = $state<SetupStep | null>(null);
   /** The provider with which the session that was just ended began, at which the person may still be signed in. */
   left = $state.raw<Awaited<ReturnType<Api['signOut']>>>(undefined);
+  /** Resolves once the server has told whose session it is; the copy on this device is shown before. */
+  readonly confirmed: Promise<void>;
   readonly api: Api;
+  #isConfirmed = false;
+  #confirm: () => void = () => undefined;
   #store: KeyValueStore;
 
   constructor(api: Api, store: KeyValueStore = device) {
     this.api = api;
     this.#store = store;
+    this.confirmed = new Promise((resolve) => (this.#confirm = resolve));
   }
 
   /**
@@ -43,6 +48,10 @@ export class Session {
     return this.#store.watch((key) => {
       if (key === LAST_USER && !this.isCurrent(this.user?.id ?? '')) void this.check();
     });
+  }
+  /** False while only the copy on this device says who is signed in: then nothing is sent. */
+  get isConfirmed(): boolean {
+    return this.#isConfirmed;
   }
   /**
    * False after another window signed this user out or another user in. Without storage, windows
@@ -65,15 +74,25 @@ export class Session {
       this.status === 'loading' && keepsMessages(this.#store)
         ? keptAccount(this.#store, this.#store.get(LAST_USER) ?? '', path)
         : null;
-    if (kept) this.enter(kept);
+    if (kept) this.#show(kept);
     try {
       this.enter(await this.api.me());
     } catch (e) {
       if (e instanceof ApiError && e.status === 401) return this.#signedOut();
-      if (this.status === 'signed-in') return void setTimeout(() => void this.start(), CHECK_EVERY_MS);
+      if (this.status === 'signed-in') return this.#checkLater();
       this.problem = problem(e);
       this.status = 'unreachable';
     }
+  }
+  /** Asks again soon, or when the network is back. */
+  #checkLater(): void {
+    const again = () => {
+      clearTimeout(timer);
+      globalThis.removeEventListener?.('online', again);
+      void this.start();
+    };
+    const timer = setTimeout(again, CHECK_EVERY_MS);
+    globalThis.addEventListener?.('online', again);
   }
   async #signedOut(): Promise<void> {
     this.#setCurrent('');
@@ -90,8 +109,14 @@ export class Session {
       this.status = 'unreachable';
     }
   }
-  /** Takes over the account that was just signed in. */
+  /** Takes over the account that the server says is signed in. */
   enter(account: Account): void {
+    this.#show(account);
+    eraseOthers(this.#store, account);
+    this.#isConfirmed = true;
+    this.#confirm();
+  }
+  #show(account: Account): void {
     // For the same user, the step in memory counts, because the browser may have rejected the write.
     if (this.user?.id !== account.user.id) {
       const stored = this.#store.get(stepKey(account.user.id));
@@ -102,7 +127,6 @@ export class Session {
     this.left = undefined;
     this.status = 'signed-in';
     this.#setCurrent(account.user.id);
-    eraseOthers(this.#store, account);
   }
   /** Whether the server sends email; false if it cannot be reached. */
   async isMailOn(): Promise<boolean> {

@@ -1,5 +1,8 @@
 import { beforeEach, expect, test, vi } from 'vitest';
 import { Api } from '../api/api';
+import type { Account } from '../api/types';
+import { LAST_USER } from '../lib/storage';
+import { isCopied, setKept } from '../offline/kept';
 import { AT, Browser, store } from '../test/make';
 import { Session } from './session.svelte';
 
@@ -95,4 +98,18 @@ test('the open step of the setup survives a reload, for the person who began it'
   expect(again.step).toBe('try');
   again.goTo(null);
   expect((await open()).step).toBeNull();
+});
+test('a copy is shown before the server answers, but another user’s session is not taken for its own', async () => {
+  const kept = browser.open().store;
+  const account = { user: { id: 'ada' }, workspaces: [{ id: 'ws_1', slug: 'acme' }] } as unknown as Account;
+  kept.set(LAST_USER, 'ada');
+  setKept(kept, 'ada.ws_1', { account, slug: 'acme', at: Date.now() });
+  cookie = 'bo';
+  const session = new Session(new Api({ fetch, base: 'http://x' }), kept);
+  const confirmed = session.confirmed.then(() => session.user?.id);
+  const started = session.start('/acme/inbox');
+  expect([session.user?.id, session.status, session.isConfirmed]).toEqual(['ada', 'signed-in', false]);
+  await started;
+  expect([await confirmed, session.isConfirmed, session.isCurrent('ada')]).toEqual(['bo', true, false]);
+  expect(isCopied(kept, 'ada.ws_1')).toBe(false);
 });

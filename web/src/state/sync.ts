@@ -14,6 +14,8 @@ interface SyncDeps {
   user: string;
   socketUrl: string;
   socket?: SocketDeps | undefined;
+  /** Resolves once the server has told whether the session is this user's. */
+  confirmed(): Promise<boolean>;
   /** Called when the session or the membership has ended, or when the session is another user's. */
   onEnded(): void;
 }
@@ -23,6 +25,7 @@ export class Sync {
   #ws: WorkspaceParts;
   #open: OpenConversations;
   #user: string;
+  #confirmed: () => Promise<boolean>;
   #onEnded: () => void;
   #socket: Socket;
   #asked = new Map<string, number>();
@@ -36,6 +39,7 @@ export class Sync {
     this.#ws = ws;
     this.#open = open;
     this.#user = deps.user;
+    this.#confirmed = () => deps.confirmed();
     this.#onEnded = () => deps.onEnded();
     this.#socket = new Socket(
       deps.socketUrl,
@@ -110,10 +114,16 @@ export class Sync {
     try {
       const s = (await this.#restore()) ?? (await this.#load());
       if (this.#stopped) return;
+      if (this.#isRestored && !(await this.#mayConnect())) return;
       this.#socket.start(s);
     } catch (e) {
       this.#fail(e);
     }
+  }
+  /** Until the server has told whose session it is, the copy is only shown: nothing is sent as another user. */
+  async #mayConnect(): Promise<boolean> {
+    this.#ws.connection.socket('connecting');
+    return (await this.#confirmed()) && !this.#stopped;
   }
   #fail(e: unknown): void {
     this.#ws.problem = errorMessage(e);

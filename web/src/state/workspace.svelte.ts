@@ -52,6 +52,8 @@ export interface WorkspaceDeps {
   visible(): boolean;
   /** False after another window signed this user out or another user in. */
   isCurrentUser(): boolean;
+  /** Resolves once the server has told whether the session is this user's; the copy on this device is shown before. */
+  confirmed(): Promise<boolean>;
   /** Called when the session or the membership has ended, or when the session is another user's. */
   onEnded(): void;
   /** Announces a text in the polite live region. */
@@ -144,6 +146,7 @@ export class WorkspaceState implements WorkspaceParts {
       user,
       socketUrl: deps.socketUrl,
       socket: deps.socket,
+      confirmed: () => deps.confirmed(),
       onEnded: () => deps.onEnded(),
     });
     this.#incoming = new Incoming(this, this.#open, {

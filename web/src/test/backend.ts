@@ -267,6 +267,8 @@ export class Scene {
   visible = true;
   /** True if this window's user is still signed in. */
   current = true;
+  /** Whether the server says that the session is Mia's, once it has answered. */
+  confirmed = Promise.resolve(true);
   ended = 0;
   ws: WorkspaceState;
   #transport: { onopen: (() => void) | null; onmessage: ((e: { data: unknown }) => void) | null } | null =
@@ -307,6 +309,7 @@ export class Scene {
         },
         visible: () => this.visible,
         isCurrentUser: () => this.current,
+        confirmed: () => this.confirmed,
         onEnded: () => void this.ended++,
         announce: (t) => void this.said.push(t),
         onNotification: (n) => void this.notifications.push(n),
