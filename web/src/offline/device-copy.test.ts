@@ -338,3 +338,13 @@ test('until the server has told whose session it is, the copy is only shown', as
   });
   ws.stop();
 });
+test('a window that takes over sends what waits, and reads the inbox', async () => {
+  const computer = new Computer();
+  const leader = await computer.window();
+  const { ws, copy } = await computer.window();
+  copy.changes.put({ kind: 'level', id: 'chan_1', value: 'none' });
+  leader.ws.stop();
+  await vi.waitFor(() => expect(copy.changes.all()).toEqual([]));
+  await vi.waitFor(() => expect(copy.mirror.items).not.toBeNull());
+  ws.stop();
+});

@@ -164,6 +164,14 @@ export class DeviceCopy {
     if (!this.mirror.items) void this.#readItems();
     this.#touch();
   }
+  /** Called when this window becomes the one that sends, and writes the copy. */
+  lead(): void {
+    if (this.#ws.connection.live) {
+      void this.#send();
+      if (!this.mirror.items) void this.#readItems();
+    }
+    this.#touch();
+  }
   /** Reads markers and levels of open conversations again: another device may have changed them, without an event. */
   #verify(): void {
     const { channels, threads, forks } = this.#ws.opened;

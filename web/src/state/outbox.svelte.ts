@@ -18,6 +18,8 @@ export interface OutboxWork {
   maySend?(): boolean;
   /** Checks whether this window is on screen: only then does it take over from another one. */
   visible?(): boolean;
+  /** Called when this window becomes the one that sends. */
+  elected?(): void;
   /** Called when the session has ended; pending messages wait for the next sign-in. */
   signedOut?(): void;
   refused?(item: OutItem): void;
@@ -80,7 +82,11 @@ export class Outbox {
     this.#sender = new SendingWindow(locks, `openvibe.outbox.${scope}`, {
       waiting: () => (this.#open && !this.#stopped ? this.#sendable() : []),
       visible: () => work.visible?.() !== false,
-      onElected: () => this.#pump(),
+      onElected: () => {
+        if (!this.#open) this.#setWaiting(); // the window before may have been closed while it sent
+        work.elected?.();
+        this.#pump();
+      },
     });
     this.#sender.enter();
   }
@@ -175,7 +181,10 @@ export class Outbox {
   }
   #pump(): void {
     if (!this.#sender.elected) this.#sender.takeOverLater();
-    if (this.#work.maySend?.() === false) return;
+    if (this.#work.maySend?.() === false) {
+      if (this.#sender.elected) this.#setWaiting();
+      return;
+    }
     const queues = new Set(this.#busy);
     for (const item of this.items) {
       if (

@@ -374,8 +374,25 @@ test('nothing is sent while another user is signed in', async () => {
   box.add(inThread, 'hi', true);
   await vi.advanceTimersByTimeAsync(60_000);
   expect(post).not.toHaveBeenCalled();
+  expect(box.items[0]!.status).toBe('waiting');
   mine = true;
   box.flush();
   await settle();
   expect(box.items).toEqual([]);
+});
+test('a message that another window was sending when it was closed waits', async () => {
+  const browser = new Browser();
+  const first = browser.open();
+  const sending = new Outbox(first.store, 'u.w', work(), first.locks);
+  post.mockReturnValue(new Promise(() => undefined));
+  sending.flush();
+  const second = browser.open();
+  const elected = vi.fn();
+  const box = new Outbox(second.store, 'u.w', { ...work(), elected }, second.locks); // without a connection
+  sending.add(inThread, 'hi', true);
+  await settle();
+  expect([box.items[0]!.status, elected.mock.calls.length]).toEqual(['sending', 0]);
+  sending.dispose();
+  await settle();
+  expect([box.items[0]!.status, elected.mock.calls.length]).toEqual(['waiting', 1]);
 });

@@ -177,6 +177,7 @@ export class WorkspaceState implements WorkspaceParts {
       newestThread: (channel) => this.outgoing.newestThread(channel),
       maySend: () => deps.isCurrentUser(),
       visible: () => deps.visible(),
+      elected: () => this.copy?.lead(),
       signedOut: () => deps.onEnded(),
       refused: () => deps.announce('Message not sent'),
       uploadAgain: (id) => this.uploads?.again(id),
