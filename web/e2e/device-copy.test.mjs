@@ -30,7 +30,7 @@ const stored = (page) =>
     database.close();
     return {
       seq: state.snapshot.seq,
-      items: state.items?.length ?? null,
+      items: state.items?.map((i) => i.text) ?? [],
       texts: all.flatMap((c) => c.messages.map((m) => m.content)),
     };
   });
@@ -40,6 +40,11 @@ const until = async (check) => {
 const texts = async () => {
   const { data } = await api(bo, 'GET', `threads/${thread.split('/').at(-1)}/messages`);
   return data.map((m) => m.content);
+};
+/** Opens a window in place of the one that was closed. */
+const newPage = async () => {
+  ada.page = await ada.context.newPage();
+  ada.page.setDefaultTimeout(60_000);
 };
 let thread;
 
@@ -56,7 +61,10 @@ test('the copy follows messages of a conversation that is closed', async () => {
   await box(ada.page, 'Start a thread in #general').waitFor();
   await api(bo, 'POST', `threads/${thread.split('/').at(-1)}/messages`, { content: 'From the ground' });
   await until(async () => (await stored(ada.page)).texts.includes('From the ground'));
-  await until(async () => (await stored(ada.page)).items !== null);
+  const { channelId, member } = await known(bo);
+  const content = `@${member('Ada Lindholm').handle} safe travels`;
+  await api(bo, 'POST', `channels/${channelId('general')}/threads`, { content });
+  await until(async () => (await stored(ada.page)).items.some((text) => text.includes('safe travels')));
 });
 
 test('in airplane mode, after the browser was closed, people can read and write', async () => {
@@ -68,7 +76,7 @@ test('in airplane mode, after the browser was closed, people can read and write'
   await reply(ada.page, 'Above the clouds');
   await ada.page.getByText('Waiting to send').waitFor();
   await ada.page.close(); // without a goodbye
-  ada.page = await ada.context.newPage();
+  await newPage();
   await ada.page.goto(thread);
   await message(ada.page, 'From the ground').waitFor();
   await ada.page.getByText(/Last updated \d\d:\d\d/).waitFor();
@@ -82,6 +90,8 @@ test('in airplane mode, after the browser was closed, people can read and write'
 test('lists are stored, and what is not stored says so', async () => {
   await ada.page.goto('/northwind/c/general');
   await main(ada).getByText('Before the flight').first().waitFor();
+  await ada.page.goto('/northwind/inbox');
+  await main(ada).locator('[data-item]').filter({ hasText: 'safe travels' }).waitFor();
   await ada.page.goto('/northwind/actions');
   await ada.page.getByText('This is not stored on this device.').first().waitFor();
 });
@@ -118,7 +128,7 @@ test('a start shows the copy, and then what happened meanwhile', async () => {
   await until(async () => (await stored(ada.page)).texts.includes('Still above the clouds'));
   await ada.page.close();
   await api(bo, 'POST', `threads/${thread.split('/').at(-1)}/messages`, { content: 'Welcome back' });
-  ada.page = await ada.context.newPage();
+  await newPage();
   const snapshots = [];
   ada.page.on('request', (r) => {
     if (/\/v1\/threads\/[^/]+\/messages/.test(r.url()) && r.method() === 'GET') snapshots.push(r.url());

@@ -5,7 +5,10 @@ import { accessible, box, button, message, person, PHONE, WIDE } from './lib/bro
 import { composer, dialog, inspect, main, messageList, side } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
-const { server, browser, ada, bo } = await startTeam({ ada: { layout: 'split' } });
+const { server, browser, ada, bo } = await startTeam({
+  ada: { layout: 'split', keep: 'on' },
+  bo: { keep: 'on' },
+});
 const { channelId, member } = await known(bo);
 const general = channelId('general');
 const handle = member('Ada Lindholm').handle;
@@ -39,7 +42,7 @@ const until = async (check, what) => {
 };
 /** A second window of Ada. */
 const second = async () => {
-  const p = await person(browser, server.base, { layout: 'split' });
+  const p = await person(browser, server.base, { layout: 'split', keep: 'on' });
   await p.context.addCookies((await ada.context.storageState()).cookies);
   return p;
 };
@@ -254,6 +257,8 @@ test('a message can be saved, and brought back at a time', async () => {
 });
 
 test('without the server, the inbox says so and loads again', async () => {
+  const keep = (value) => ada.page.evaluate((v) => localStorage.setItem('openvibe.keep', v), value);
+  await keep('off'); // otherwise the copy would be shown
   await ada.page.route('**/v1/inbox?*', (route) => route.abort());
   await open(ada);
   await inbox(ada).getByRole('heading', { name: 'Couldn’t load your inbox.' }).waitFor();
@@ -261,6 +266,7 @@ test('without the server, the inbox says so and loads again', async () => {
   await ada.page.unroute('**/v1/inbox?*');
   await button(ada.page, 'Try again').click();
   await row(ada, /^@channel/).waitFor();
+  await keep('on');
 });
 
 test('on a phone, a row opens the conversation, Back returns, and a long press shows the actions', async () => {

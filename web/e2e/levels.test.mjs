@@ -5,7 +5,7 @@ import { accessible, button, message, PHONE, WIDE } from './lib/browser.mjs';
 import { forkPanel, main, pictures, side } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
-const { ada, bo } = await startTeam();
+const { ada, bo } = await startTeam({ ada: { keep: 'on' }, bo: { keep: 'on' } });
 const { channelId } = await known(ada);
 const general = channelId('general');
 const post = (p, path, data) => api(p, 'POST', path, data);

@@ -121,6 +121,17 @@ test('a start without a connection has the inbox of the copy', async () => {
   expect(page.data.map((i) => i.id)).toEqual(['inbox_1']);
   ws.stop();
 });
+test('after a start, the inbox is read again, because items can close without an event', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  await vi.waitFor(() => expect(first.copy.mirror.items).not.toBeNull());
+  first.copy.mirror.items = new Map([['inbox_1', inboxItem()]]);
+  await first.copy.flush();
+  first.ws.stop();
+  const { ws, copy } = await computer.window();
+  await vi.waitFor(() => expect(copy.mirror.items?.size).toBe(0));
+  ws.stop();
+});
 test('counts are stored even if they include events after the last one of this window', async () => {
   const computer = new Computer();
   const first = await computer.window();

@@ -172,8 +172,13 @@ export class DeviceCopy {
     }
     this.#touch();
   }
-  /** Reads markers and levels of open conversations again: another device may have changed them, without an event. */
+  /**
+   * Reads markers and levels of open conversations again, and the inbox: another device may have changed or read them, without an
+   * event.
+   */
   #verify(): void {
+    const { inbox } = this.#ws;
+    inbox.load({ open: inbox.open, seq: inbox.seq });
     const { channels, threads, forks } = this.#ws.opened;
     for (const list of channels.all()) void list.load();
     for (const open of threads.all()) {
