@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { boxOf, fileSizeText, kindOf, readable, sizeText } from './format';
+import { boxOf, kindOf, readable } from './format';
+import { fileSizeText, sizeText } from './size-text';
 
 test('sizes as text', () => {
   expect(

@@ -7,7 +7,7 @@ import type { Drafts } from '../state/drafts.svelte';
 import type { OutItem } from '../state/outbox-item';
 import type { Outbox } from '../state/outbox.svelte';
 import { draftKeyOf } from '../state/conversation-ref';
-import { sizeText } from './format';
+import { sizeText } from './size-text';
 import { isFiles, Upload, type Held } from './upload.svelte';
 
 export const FILES_MAX = 10;

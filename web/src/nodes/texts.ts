@@ -1,6 +1,6 @@
 import type { ListedNode } from '../api/admin-types';
 import { listed } from '../lib/text';
-import { sizeText } from '../files/format';
+import { sizeText } from '../files/size-text';
 import { seconds } from '../lib/time';
 
 type Tone = 'ok' | 'wait' | 'bad';

@@ -1,5 +1,5 @@
 import type { Backups, Certificate, Check, Mail, ServerInfo } from '../api/server';
-import { sizeText } from '../files/format';
+import { sizeText } from '../files/size-text';
 import { listed } from '../lib/text';
 import { clock, plural } from '../lib/time';
 

@@ -4,13 +4,8 @@ import { markdown } from '../lib/markdown-later';
 import { UNBOUND } from '../lib/responder';
 import { Scene } from '../test/backend';
 import { channel } from '../test/make';
-import {
-  addressedIn,
-  channelResponder,
-  mentionedIn,
-  threadResponder,
-  type ComposerContext,
-} from './composer-context';
+import { addressedIn, mentionedIn } from './addressed';
+import { channelResponder, threadResponder, type ComposerContext } from './composer-context';
 import type { WorkspaceState } from './workspace.svelte';
 
 let ws: WorkspaceState;

@@ -1,0 +1,30 @@
+import type { Agent } from '../api/types';
+import { handlesIn } from '../lib/markdown-later';
+import { silencedIn, type ComposerContext } from './composer-context';
+import type { WorkspaceParts } from './workspace-parts';
+
+/** Agents that a draft mentions, except for one that is off in the channel. */
+export function mentionedIn(
+  text: string,
+  { channel }: ComposerContext,
+  { people }: WorkspaceParts,
+): { asked: Agent[]; off: Agent | undefined } {
+  const silenced = silencedIn(channel);
+  const agents = [...handlesIn(text, (h) => people.handles.has(h))].flatMap(
+    (h) => people.agentByHandle(h) ?? [],
+  );
+  return {
+    asked: agents.filter((a) => a.id !== silenced),
+    off: agents.find((a) => a.id === silenced),
+  };
+}
+
+const GROUPS = ['everyone', 'here', 'channel'];
+/** Mentioned people and groups: in a thread that people share, its agent does not reply to such a message. */
+export function addressedIn(text: string, context: ComposerContext, ws: WorkspaceParts): string[] {
+  if (context.channel.kind === 'direct' || context.conversation?.fork) return [];
+  const handles = [...handlesIn(text, (h) => ws.people.handles.has(h))];
+  if (mentionedIn(text, context, ws).asked.length) return [];
+  const names = ws.people.roster.filter((m) => handles.includes(m.handle)).map((m) => m.name);
+  return [...names, ...GROUPS.filter((g) => handles.includes(g)).map((g) => `@${g}`)];
+}
