@@ -146,7 +146,12 @@ export class Answers {
       const stored = this.#mirror.conversations.get(id);
       const unread = this.#unread(stored?.messages ?? [], value, {});
       const answer = { thread_id: id, seq: value, mention_count: 0, ...unread };
-      return { changes: [{ kind: `${of}read`, id, value }], answer };
+      const known = of ? this.#ws.forks.get(id) : this.#known(id);
+      const before =
+        this.#changes.get(`${of}read`, id) ??
+        this.#unread(stored?.messages ?? [], null, known ?? {}).read_seq;
+      const isBack = value < before && ({ isBack: true } as const);
+      return { changes: [{ kind: `${of}read`, id, value, ...isBack }], answer };
     }
     if (of !== null && rest === 'follow' && (method === 'PUT' || method === 'DELETE')) {
       const value = method === 'PUT' ? ((b.level as 'all' | 'none' | undefined) ?? 'all') : null;

@@ -14,8 +14,8 @@ interface Values {
   level: Level;
 }
 type Kind = keyof Values;
-/** A change that was made without a connection. */
-export type Change = { [K in Kind]: { kind: K; id: string; value: Values[K] } }[Kind];
+/** A change that was made without a connection. `isBack`: a marker that the person moved back. */
+export type Change = { [K in Kind]: { kind: K; id: string; value: Values[K]; isBack?: true } }[Kind];
 /** `at`: time of the change, in ms since 1970. */
 export type StoredChange = Change & { at: number };
 const isChange = (x: unknown): x is StoredChange =>

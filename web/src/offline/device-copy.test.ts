@@ -359,3 +359,25 @@ test('a window that takes over sends what waits, and reads the inbox', async () 
   await vi.waitFor(() => expect(copy.mirror.items).not.toBeNull());
   ws.stop();
 });
+test('a marker does not undo what was read on another device, unless the person moved it back', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  await first.ws.thread('thread_1').load();
+  await first.copy.flush();
+  first.ws.stop();
+  const away = await computer.window({ isOffline: true });
+  await away.ws.readTo('thread_1', 11);
+  away.ws.stop();
+  const { ws, backend, copy } = await computer.window({ isOffline: true });
+  backend.threads.set('thread_1', { ...backend.threads.get('thread_1')!, read_seq: 11 });
+  backend.lost = null;
+  await copy.live(true);
+  expect(backend.calls.filter((c) => c.startsWith('PUT'))).toEqual([]);
+  expect(copy.changes.all()).toEqual([]);
+  ws.connection.net = 'offline';
+  await ws.readTo('thread_1', 9); // marked as unread
+  expect(copy.changes.all()).toMatchObject([{ value: 9, isBack: true }]);
+  await copy.live(true);
+  expect(backend.bodies).toContainEqual({ seq: 9 });
+  ws.stop();
+});

@@ -303,9 +303,12 @@ export class DeviceCopy {
         await api.part(InboxApi).setState([change.id], isPast ? 'open' : state, isPast ? null : until);
         return;
       }
+      // A marker that moved on must not undo what was read on another device meanwhile.
       case 'read':
+        if (!change.isBack && ((await api.thread(change.id)).read_seq ?? 0) >= change.value) return;
         return void (await api.markRead(change.id, change.value));
       case 'fork-read':
+        if (!change.isBack && ((await api.fork(change.id)).read_seq ?? 0) >= change.value) return;
         return void (await api.markForkRead(change.id, change.value));
       case 'follow':
         return void (await api.follow(change.id, level(change.value)));
