@@ -33,6 +33,12 @@ test('the account is known for the workspace with a copy, and for pages without 
   expect(keptAccount(device, 'user_bo', '/slug-ws_1', NOW)).toBeNull();
   expect(keptAccount(device, '', '/slug-ws_1', NOW)).toBeNull();
 });
+test('the account has the workspaces of the newest copy', () => {
+  const device = browser();
+  const later = account('user_ada', 'ws_1', 'ws_2', 'ws_3');
+  setKept(device, 'user_ada.ws_3', { account: later, slug: 'slug-ws_3', at: NOW });
+  expect(keptAccount(device, 'user_ada', '/slug-ws_1', NOW)?.workspaces).toHaveLength(3);
+});
 test('after 14 days without contact, nothing is left', () => {
   const device = browser();
   expect(keptAccount(device, 'user_ada', '/', NOW + 12 * DAY_MS)).not.toBeNull();

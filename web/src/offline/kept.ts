@@ -29,7 +29,10 @@ export const setKept = (store: KeyValueStore, scope: string, kept: Kept): boolea
   store.set(KEPT + scope, JSON.stringify(kept));
 export const isCopied = (store: KeyValueStore, scope: string): boolean => store.get(KEPT + scope) !== null;
 
-/** The account of a user with a copy of the workspace in this path; null if there is none. Expired copies are erased. */
+/**
+ * The account of a user with a copy of the workspace in this path, as of the newest copy; null if there is none. Expired copies are
+ * erased.
+ */
 export function keptAccount(
   store: KeyValueStore,
   user: string,
@@ -38,13 +41,18 @@ export function keptAccount(
 ): Account | null {
   const slug = path.split('/')[1];
   const isAny = !slug || slug === 'share';
-  let found: Account | null = null;
+  let isFound = false;
+  let newest: Kept | null = null;
   for (const key of user ? store.keys(`${KEPT}${user}.`) : []) {
     const kept = readJson(store, key, isKept);
-    if (!kept || kept.at < now - KEPT_FOR_MS) eraseCopies(store, key.slice(KEPT.length));
-    else if (isAny || kept.slug === slug) found = kept.account;
+    if (!kept || kept.at < now - KEPT_FOR_MS) {
+      eraseCopy(store, key.slice(KEPT.length));
+      continue;
+    }
+    isFound ||= isAny || kept.slug === slug;
+    if (!newest || kept.at > newest.at) newest = kept;
   }
-  return found;
+  return isFound && newest ? newest.account : null;
 }
 /** Erases the copies whose `USER.WS` begins with `scope`: by default, all in this browser. */
 export function eraseCopies(store: KeyValueStore, scope = ''): void {

@@ -192,7 +192,9 @@ export class Sync {
         socket: this.#socket,
         onBlocked: (blocked) => {
           this.#ws.connection.block(blocked);
-          if (blocked) this.#ws.outbox.flush();
+          if (!blocked) return;
+          this.#ws.outbox.flush();
+          void this.#ws.copy?.live(this.#isRestored);
         },
         onResync: () => void this.resync(),
         onEnded: () => this.#onEnded(),
