@@ -381,3 +381,17 @@ test('a marker does not undo what was read on another device, unless the person 
   expect(backend.bodies).toContainEqual({ seq: 9 });
   ws.stop();
 });
+test('a window that takes over keeps what was open in the one before', async () => {
+  const computer = new Computer();
+  const leader = await computer.window();
+  const { ws, copy } = await computer.window();
+  await leader.ws.thread('thread_1').load();
+  await leader.copy.flush();
+  leader.ws.stop();
+  await copy.flush();
+  expect(contents(computer.disk.conversations.get('thread_1')!.messages)).toEqual([
+    'message 10',
+    'message 11',
+  ]);
+  ws.stop();
+});

@@ -2,7 +2,7 @@ import type { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import { InboxApi, type InboxChanges } from '../api/inbox';
 import { ApiError, isMissing, NotStored } from '../api/problem';
-import type { Account, Snapshot, Thread } from '../api/types';
+import type { Account, Message, Snapshot, Thread } from '../api/types';
 import type { ReadPlace } from '../inbox/feed.svelte';
 import type { KeyValueStore } from '../lib/storage';
 import type { WorkspaceState } from '../state/workspace.svelte';
@@ -66,6 +66,8 @@ export class DeviceCopy {
   #stopped = false;
   #wasLeader = false;
   #lastLiveAt: number | null = null;
+  /** Messages by conversation, as the other windows know them. */
+  #shared = new Map<string, readonly Message[]>();
   #readsItems = false;
   #cleanups: (() => void)[];
 
@@ -431,6 +433,7 @@ export class DeviceCopy {
       this.#wasLeader = false;
       return windows.post({ type: 'opened', seq, epoch, ...structuredCopy(captured) });
     }
+    this.#share(captured);
     if (!this.#wasLeader || !isCopied(store, scope)) this.mirror.touchAll();
     this.#wasLeader = true;
     const state = {
@@ -449,6 +452,16 @@ export class DeviceCopy {
     await database.write(structuredCopy({ state: { ...state, order }, ...this.mirror.takeChanges() }));
     // Another window may have erased the copy while this one wrote it.
     if (!isCopied(store, scope) || !keepsMessages(store) || !ws.isCurrent()) eraseCopy(store, scope);
+  }
+  /** Passes conversations that are open here to the other windows, of which one may take over, if they changed. */
+  #share({ conversations, threads }: Captured): void {
+    const changed = conversations.filter((c) => this.#shared.get(c.id) !== c.messages);
+    if (!changed.length) return;
+    this.#shared = new Map(conversations.map((c) => [c.id, c.messages]));
+    const ids = new Set(changed.map((c) => c.id));
+    const opened = { conversations: changed, lists: [], threads: threads.filter((t) => ids.has(t.id)) };
+    const { epoch, seq } = this.#ws.position;
+    this.#deps.windows.post({ type: 'opened', epoch, seq, ...structuredCopy(opened) });
   }
   /** Time of the last contact to the server. */
   #contactAt(): number {
