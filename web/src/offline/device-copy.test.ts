@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { InboxApi } from '../api/inbox';
-import { NotStored } from '../api/problem';
+import { NotStored, Unreachable } from '../api/problem';
 import { Api } from '../api/api';
 import type { Account } from '../api/types';
 import { Scene } from '../test/backend';
@@ -393,5 +393,29 @@ test('a window that takes over keeps what was open in the one before', async () 
     'message 10',
     'message 11',
   ]);
+  ws.stop();
+});
+test('a request that changes something waits until the server has told whose session it is', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  await first.copy.flush();
+  first.ws.stop();
+  let answer: (isTheirs: boolean) => void = () => undefined;
+  const confirmed = new Promise<boolean>((done) => (answer = done));
+  const { scene, ws, backend } = await computer.window({ confirmed });
+  scene.current = false;
+  const reaction = ws.api.react('msg_1', '👍', true).catch(() => undefined);
+  await ws.thread('thread_1').load();
+  expect(backend.calls.filter((c) => !c.startsWith('GET'))).toEqual([]);
+  scene.current = true;
+  answer(true);
+  await reaction;
+  expect(backend.calls.some((c) => c.startsWith('PUT /v1/messages/msg_1/reactions'))).toBe(true);
+  backend.calls.length = 0;
+  scene.current = false; // another user signed in
+  await expect(ws.api.react('msg_1', '👍', true)).rejects.toBeInstanceOf(Unreachable);
+  ws.connection.net = 'offline';
+  await expect(ws.api.react('msg_1', '👍', true)).rejects.toBeInstanceOf(Unreachable);
+  expect(backend.calls).toEqual([]);
   ws.stop();
 });

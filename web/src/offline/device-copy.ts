@@ -1,7 +1,7 @@
 import type { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import { InboxApi, type InboxChanges } from '../api/inbox';
-import { ApiError, isMissing, NotStored } from '../api/problem';
+import { ApiError, isMissing, NotStored, Unreachable } from '../api/problem';
 import type { Account, Message, Snapshot, Thread } from '../api/types';
 import type { ReadPlace } from '../inbox/feed.svelte';
 import type { KeyValueStore } from '../lib/storage';
@@ -244,7 +244,10 @@ export class DeviceCopy {
         throw isOffline || this.#ws.connection.storedAt !== null ? new NotStored() : e;
       });
     }
-    if (!isChange(request.method, url)) return send(request);
+    if (!isChange(request.method, url)) {
+      await this.#mayChange(request.signal);
+      return send(request);
+    }
     const text = await request.text();
     const again = text ? new Request(request, { body: text }) : request;
     const local = () => {
@@ -256,9 +259,9 @@ export class DeviceCopy {
       this.#deps.windows.post({ type: 'change' }); // another window may be the one that sends
       return Response.json(change.answer);
     };
-    // Another user's session must not make this user's changes.
     const early = isOffline || !this.#ws.isCurrent() ? local() : null;
     if (early) return early;
+    await this.#mayChange(request.signal);
     return send(again).then(
       (response) => {
         this.#touch(); // no event follows a level
@@ -270,6 +273,17 @@ export class DeviceCopy {
         throw e;
       },
     );
+  }
+  /** Waits until the session is known to be this user's: another one must not make this user's changes. */
+  async #mayChange(signal: AbortSignal): Promise<void> {
+    if (this.#ws.isCurrent()) return;
+    if (this.#ws.connection.net !== 'offline') {
+      const aborted = new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+      });
+      await Promise.race([this.#ws.confirmed(), aborted]);
+    }
+    if (!this.#ws.isCurrent()) throw new Unreachable(false);
   }
   #sendLater(): void {
     this.#sendTimer ??= setTimeout(() => {

@@ -27,17 +27,18 @@ export class Session {
   step = $state<SetupStep | null>(null);
   /** The provider with which the session that was just ended began, at which the person may still be signed in. */
   left = $state.raw<Awaited<ReturnType<Api['signOut']>>>(undefined);
-  /** Resolves once the server has told whose session it is; the copy on this device is shown before. */
-  readonly confirmed: Promise<void>;
   readonly api: Api;
   #isConfirmed = false;
+  #confirmed: Promise<void>;
   #confirm: () => void = () => undefined;
+  /** Asks the server again; null unless it could not be reached. */
+  #again: (() => void) | null = null;
   #store: KeyValueStore;
 
   constructor(api: Api, store: KeyValueStore = device) {
     this.api = api;
     this.#store = store;
-    this.confirmed = new Promise((resolve) => (this.#confirm = resolve));
+    this.#confirmed = new Promise((resolve) => (this.#confirm = resolve));
   }
 
   /**
@@ -48,6 +49,14 @@ export class Session {
     return this.#store.watch((key) => {
       if (key === LAST_USER && !this.isCurrent(this.user?.id ?? '')) void this.check();
     });
+  }
+  /**
+   * Resolves once the server has told whose session it is; the copy on this device is shown before. If it could not be reached, it is
+   * asked again now.
+   */
+  confirmed(): Promise<void> {
+    this.#again?.();
+    return this.#confirmed;
   }
   /** False while only the copy on this device says who is signed in: then nothing is sent. */
   get isConfirmed(): boolean {
@@ -84,15 +93,14 @@ export class Session {
       this.status = 'unreachable';
     }
   }
-  /** Asks again soon, or when the network is back. */
   #checkLater(): void {
     const again = () => {
       clearTimeout(timer);
-      globalThis.removeEventListener?.('online', again);
+      this.#again = null;
       void this.start();
     };
     const timer = setTimeout(again, CHECK_EVERY_MS);
-    globalThis.addEventListener?.('online', again);
+    this.#again = again;
   }
   async #signedOut(): Promise<void> {
     this.#setCurrent('');

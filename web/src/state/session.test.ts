@@ -106,10 +106,24 @@ test('a copy is shown before the server answers, but another user’s session is
   setKept(kept, 'ada.ws_1', { account, slug: 'acme', at: Date.now() });
   cookie = 'bo';
   const session = new Session(new Api({ fetch, base: 'http://x' }), kept);
-  const confirmed = session.confirmed.then(() => session.user?.id);
+  const confirmed = session.confirmed().then(() => session.user?.id);
   const started = session.start('/acme/inbox');
   expect([session.user?.id, session.status, session.isConfirmed]).toEqual(['ada', 'signed-in', false]);
   await started;
   expect([await confirmed, session.isConfirmed, session.isCurrent('ada')]).toEqual(['bo', true, false]);
   expect(isCopied(kept, 'ada.ws_1')).toBe(false);
+});
+test('while the server cannot be reached, a copy is shown, and each question asks again', async () => {
+  const kept = browser.open().store;
+  const account = { user: { id: 'ada' }, workspaces: [{ id: 'ws_1', slug: 'acme' }] } as unknown as Account;
+  kept.set(LAST_USER, 'ada');
+  setKept(kept, 'ada.ws_1', { account, slug: 'acme', at: Date.now() });
+  let isLost = true;
+  const answer = (r: Request) => (isLost ? Promise.reject(new TypeError('lost')) : fetch(r));
+  const session = new Session(new Api({ fetch: answer, base: 'http://x' }), kept);
+  await session.start('/acme');
+  expect([session.status, session.isConfirmed]).toEqual(['signed-in', false]);
+  isLost = false;
+  await session.confirmed();
+  expect([session.status, session.isConfirmed]).toEqual(['signed-in', true]);
 });

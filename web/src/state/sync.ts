@@ -14,7 +14,7 @@ interface SyncDeps {
   user: string;
   socketUrl: string;
   socket?: SocketDeps | undefined;
-  /** Resolves once the server has told whether the session is this user's. */
+  /** Resolves once the server has told whether the session is this user's. Each call asks again, if it could not be reached. */
   confirmed(): Promise<boolean>;
   /** Called when the session or the membership has ended, or when the session is another user's. */
   onEnded(): void;
@@ -113,17 +113,16 @@ export class Sync {
   async start(): Promise<void> {
     try {
       const s = (await this.#restore()) ?? (await this.#load());
-      if (this.#stopped) return;
-      if (this.#isRestored && !(await this.#mayConnect())) return;
-      this.#socket.start(s);
+      await this.#connect(s);
     } catch (e) {
       this.#fail(e);
     }
   }
   /** Until the server has told whose session it is, the copy is only shown: nothing is sent as another user. */
-  async #mayConnect(): Promise<boolean> {
+  async #connect(at: Position): Promise<void> {
+    if (this.#stopped) return;
     this.#ws.connection.socket('connecting');
-    return (await this.#confirmed()) && !this.#stopped;
+    if ((await this.#confirmed()) && !this.#stopped) this.#socket.start(at);
   }
   #fail(e: unknown): void {
     this.#ws.problem = errorMessage(e);
@@ -251,7 +250,7 @@ export class Sync {
     try {
       const s = await this.#load();
       this.#open.reload((fork) => this.#ws.forkActions.isStarting(fork));
-      if (!this.#stopped) this.#socket.start(s);
+      await this.#connect(s);
     } catch (e) {
       if (this.#stopped) return;
       if (e instanceof ApiError && isDemand(e.code)) this.#fail(e);
@@ -262,6 +261,7 @@ export class Sync {
   reconnect(): void {
     if (this.#stopped) return;
     this.#ws.connection.refresh();
+    void this.#confirmed();
     this.#socket.retryNow();
     this.#ws.outbox.flush();
   }

@@ -130,6 +130,8 @@ export class WorkspaceState implements WorkspaceParts {
 
   /** False after another window signed this user out or another user in. */
   readonly isCurrent: () => boolean;
+  /** Resolves once the server has told whether the session is this user's. */
+  readonly confirmed: () => Promise<boolean>;
   #ref: string;
   #open = new OpenConversations(this);
   #incoming: Incoming;
@@ -142,6 +144,7 @@ export class WorkspaceState implements WorkspaceParts {
     this.#ref = ref.slug;
     this.api = api.in(ref.id, (request, send) => this.copy?.fetch(request, send) ?? send(request));
     this.isCurrent = () => deps.isCurrentUser();
+    this.confirmed = () => deps.confirmed();
     this.#sync = new Sync(this, this.#open, {
       user,
       socketUrl: deps.socketUrl,
