@@ -419,3 +419,19 @@ test('a request that changes something waits until the server has told whose ses
   expect(backend.calls).toEqual([]);
   ws.stop();
 });
+test('an older value that waits is not sent after a newer one', async () => {
+  const computer = new Computer();
+  const { ws, backend, copy } = await computer.window();
+  const other = await computer.window();
+  copy.changes.put({ kind: 'level', id: 'chan_1', value: 'none' });
+  backend.fail = 503;
+  await copy.live(false);
+  expect(copy.changes.all()).toHaveLength(1);
+  backend.fail = null;
+  expect((await other.ws.api.setChannelLevel('chan_1', 'all')).level).toBe('all');
+  await vi.waitFor(() => expect(copy.changes.all()).toEqual([]));
+  const levels = [...backend.bodies, ...other.backend.bodies].filter((b) => (b as { level?: string }).level);
+  expect(levels).toEqual([{ level: 'none' }, { level: 'all' }]);
+  ws.stop();
+  other.ws.stop();
+});

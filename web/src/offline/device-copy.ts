@@ -250,16 +250,18 @@ export class DeviceCopy {
     }
     const text = await request.text();
     const again = text ? new Request(request, { body: text }) : request;
+    const change = this.#answers.change(request.method, url, text ? JSON.parse(text) : null);
+    // An older value that waits must not be sent after this one.
+    const isWaiting = change?.changes.some((c) => this.changes.get(c.kind, c.id) !== undefined) === true;
     const local = () => {
-      if (!keepsMessages(this.#deps.store)) return null;
-      const change = this.#answers.change(request.method, url, text ? JSON.parse(text) : null);
+      if (!isWaiting && !keepsMessages(this.#deps.store)) return null;
       if (!change?.changes.every((c) => this.changes.put(c))) return null;
       this.#touch();
-      this.#sendLater();
+      this.#sendSoon();
       this.#deps.windows.post({ type: 'change' }); // another window may be the one that sends
       return Response.json(change.answer);
     };
-    const early = isOffline || !this.#ws.isCurrent() ? local() : null;
+    const early = isOffline || isWaiting || !this.#ws.isCurrent() ? local() : null;
     if (early) return early;
     await this.#mayChange(request.signal);
     return send(again).then(
@@ -285,20 +287,24 @@ export class DeviceCopy {
     }
     if (!this.#ws.isCurrent()) throw new Unreachable(false);
   }
+  #sendSoon(): void {
+    this.#sendLater(); // in case this attempt fails
+    if (this.#ws.connection.live) void this.#send();
+  }
   #sendLater(): void {
     this.#sendTimer ??= setTimeout(() => {
       this.#sendTimer = null;
       if (this.#ws.connection.live) void this.#send();
     }, SEND_AGAIN_MS);
   }
-  /** Sends the changes that wait, in order. One that the server refuses is dropped. */
+  /** Sends the changes that wait, in order, with those that are made meanwhile. One that the server refuses is dropped. */
   #send(): Promise<void> {
     if (!this.#leads) return Promise.resolve();
     this.#sending ??= this.#sendAll().finally(() => (this.#sending = null));
     return this.#sending;
   }
   async #sendAll(): Promise<void> {
-    for (const change of this.changes.all()) {
+    for (let change; (change = this.changes.all()[0]);) {
       if (this.#stopped || !this.#ws.isCurrent()) return; // or the next user would send them
       try {
         await this.#sendOne(change);
@@ -398,7 +404,7 @@ export class DeviceCopy {
   }
   #onMessage(m: WindowMessage): void {
     if (m.type === 'inbox') return this.#ws.inbox.shared(m.since, m.changes);
-    if (m.type === 'change') return this.#sendLater();
+    if (m.type === 'change') return this.#sendSoon();
     if (m.type === 'visible?' && this.#deps.isVisible()) this.#deps.windows.post({ type: 'visible' });
     if (m.type !== 'opened') return;
     // A window that is ahead is no problem, because applying its events again changes nothing; of one behind, events would miss.
