@@ -99,10 +99,16 @@ export function indexedDatabase(scope: string): CopyDatabase {
         const transaction = database.transaction([STATE, CONVERSATIONS], 'readwrite');
         const ended = committed(transaction);
         const store = transaction.objectStore(CONVERSATIONS);
-        if (isComplete) store.clear();
-        for (const id of removed) store.delete(id);
-        for (const conversation of changed) store.put(conversation);
-        transaction.objectStore(STATE).put(state, KEY);
+        try {
+          if (isComplete) store.clear();
+          for (const id of removed) store.delete(id);
+          for (const conversation of changed) store.put(conversation);
+          transaction.objectStore(STATE).put(state, KEY);
+        } catch (e) {
+          transaction.abort(); // otherwise a part would be stored
+          ended.catch(() => undefined);
+          throw e;
+        }
         await ended;
       } finally {
         database.close();

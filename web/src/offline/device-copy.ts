@@ -18,6 +18,8 @@ const WRITE_AFTER_MS = 2000;
 /** Time after a write that the browser rejected, possibly because its storage is full. */
 const WRITE_AGAIN_MS = 30_000;
 const SEND_AGAIN_MS = 30_000;
+/** Time after which a start does without the copy: browsers may let a read wait for a window that does not respond. */
+const READ_WITHIN_MS = 5000;
 /** Time for the answers of other windows. */
 const VISIBLE_WITHIN_MS = 100;
 const ITEMS_AT_ONCE = 50;
@@ -108,7 +110,10 @@ export class DeviceCopy {
   async restore(apply: (snapshot: Snapshot) => void): Promise<Snapshot | null> {
     const { store, scope, database } = this.#deps;
     if (!keepsMessages(store) || !isCopied(store, scope)) return null;
-    const copy = await database.read().catch(() => null);
+    const copy = await Promise.race([
+      database.read().catch(() => null),
+      new Promise<null>((resolve) => setTimeout(() => resolve(null), READ_WITHIN_MS)),
+    ]);
     if (!copy || this.#stopped || !isCopied(store, scope)) return null; // erased in the meantime
     if (copy.state.snapshot.me.id !== scope.split('.')[0]) return null;
     const { snapshot, at, exact, forks } = copy.state;

@@ -15,7 +15,9 @@ export function snapshotOf(ws: WorkspaceState): Snapshot {
     channels: [...ws.channels.map.values()] as Snapshot['channels'],
     agents: [...ws.people.agentsById.values()],
     agents_truncated: false,
-    open_forks: [...ws.forks.map.values()].filter(isOpen) as Snapshot['open_forks'],
+    open_forks: [...ws.forks.map.values()].filter(
+      (f) => isOpen(f) && ws.channels.map.has(f.channel_id),
+    ) as Snapshot['open_forks'],
     muted_threads: [...ws.threads.muted],
     inbox: { open: ws.inbox.open, seq: ws.inbox.seq },
     active_tasks: ws.tasks.active,
