@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, box, button, message, person, reply, startThread } from './lib/browser.mjs';
+import { crash, databases, stored, until } from './lib/copy.mjs';
 import { main } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
@@ -9,34 +10,6 @@ const { server, browser, ada, bo } = await startTeam({
   ada: { serviceWorkers: 'allow', keep: 'on' },
   bo: { keep: 'on' },
 });
-const databases = (page) =>
-  page.evaluate(async () =>
-    (await indexedDB.databases()).map((d) => d.name).filter((n) => /^openvibe\./.test(n)),
-  );
-/** What the copy contains. */
-const stored = (page) =>
-  page.evaluate(async () => {
-    const [found] = (await indexedDB.databases()).filter((d) => d.name.startsWith('openvibe.'));
-    if (!found) return null;
-    const done = (request) =>
-      new Promise((resolve, reject) => {
-        request.onsuccess = () => resolve(request.result);
-        request.onerror = () => reject(request.error);
-      });
-    const database = await done(indexedDB.open(found.name));
-    const transaction = database.transaction(['state', 'conversations']);
-    const state = await done(transaction.objectStore('state').get('workspace'));
-    const all = await done(transaction.objectStore('conversations').getAll());
-    database.close();
-    return {
-      seq: state.snapshot.seq,
-      items: state.items?.map((i) => i.text) ?? [],
-      texts: all.flatMap((c) => c.messages.map((m) => m.content)),
-    };
-  });
-const until = async (check) => {
-  for (const end = Date.now() + 20_000; !(await check());) assert.ok(Date.now() < end, `${check}`);
-};
 const texts = async () => {
   const { data } = await api(bo, 'GET', `threads/${thread.split('/').at(-1)}/messages`);
   return data.map((m) => m.content);
@@ -75,7 +48,7 @@ test('in airplane mode, after the browser was closed, people can read and write'
   await ada.page.getByText('You are offline').waitFor();
   await reply(ada.page, 'Above the clouds');
   await ada.page.getByText('Waiting to send').waitFor();
-  await ada.page.close(); // without a goodbye
+  await crash(ada); // without a goodbye
   await newPage();
   await ada.page.goto(thread);
   await message(ada.page, 'From the ground').waitFor();
