@@ -14,7 +14,6 @@ export interface StoredConversation {
 export interface StoredList {
   channel_id: string;
   threads: string[];
-  hasMore: boolean;
 }
 /** State of a workspace after the event `snapshot.seq` of `snapshot.epoch`. */
 export interface StoredState {

@@ -376,7 +376,7 @@ export class DeviceCopy {
     const lists: StoredList[] = [];
     for (const list of channels.all())
       if (list.status === 'ready' && this.#follows(list.id))
-        lists.push({ channel_id: list.id, threads: [...list.ids], hasMore: list.more });
+        lists.push({ channel_id: list.id, threads: [...list.ids] });
     const ids = new Set([...conversations.map((c) => c.id), ...lists.flatMap((l) => l.threads)]);
     const known = [...ids].flatMap((id) => this.#ws.threads.map.get(id) ?? []);
     return { conversations, lists, threads: known };

@@ -73,12 +73,12 @@ test('conversations that were opened first go until everything fits', () => {
 test('a thread that moves up in a list is loaded, and a list with a gap is dropped', async () => {
   const far = thread({ id: 'thread_far', last_seq: 9 });
   const online = made(() => Promise.resolve(far));
-  online.learnList({ channel_id: 'chan_1', threads: [], hasMore: false });
+  online.learnList({ channel_id: 'chan_1', threads: [] });
   online.apply(event('message.created', 9, { message: message({ seq: 9, thread_id: 'thread_far' }) }));
   await Promise.resolve();
   expect(online.listed('chan_1').map((t) => t.id)).toEqual(['thread_far']);
   const offline = made();
-  offline.learnList({ channel_id: 'chan_1', threads: [], hasMore: false });
+  offline.learnList({ channel_id: 'chan_1', threads: [] });
   offline.apply(event('message.created', 9, { message: message({ seq: 9, thread_id: 'thread_far' }) }));
   await Promise.resolve();
   await Promise.resolve();
@@ -88,7 +88,7 @@ test('channels whose events do not arrive are not kept', () => {
   const mirror = made();
   mirror.learn(opened('thread_1', [1]));
   mirror.learn({ ...opened('thread_2', [2]), channel_id: 'chan_2' });
-  mirror.learnList({ channel_id: 'chan_2', threads: [], hasMore: false });
+  mirror.learnList({ channel_id: 'chan_2', threads: [] });
   mirror.keepOnly((channel) => channel === 'chan_1');
   expect([[...mirror.conversations.keys()], mirror.lists.size]).toEqual([['thread_1'], 0]);
 });
@@ -96,7 +96,7 @@ test('a channel into which messages were imported is not kept', () => {
   const mirror = made();
   mirror.learn(opened('thread_1', [1]));
   mirror.learn({ ...opened('thread_2', [2]), channel_id: 'chan_2' });
-  mirror.learnList({ channel_id: 'chan_2', threads: [], hasMore: false });
+  mirror.learnList({ channel_id: 'chan_2', threads: [] });
   mirror.apply(event('channel.imported', 3, { channel_id: 'chan_2' }));
   expect([[...mirror.conversations.keys()], mirror.lists.size]).toEqual([['thread_1'], 0]);
 });
@@ -112,10 +112,19 @@ test('at most 200 items, the newest ones; after a gap they are read again', () =
   mirror.learnItems({ data: [], resync: true });
   expect(mirror.items).toBeNull();
 });
+test('a list keeps its newest threads, also if it is not open', () => {
+  const mirror = made();
+  mirror.learnList({ channel_id: 'chan_1', threads: [] });
+  for (let n = 1; n <= 40; n++)
+    mirror.apply(event('thread.created', n, { thread: thread({ id: `thread_${n}`, last_seq: n }) }));
+  const [list] = mirror.storedLists();
+  expect([list!.threads.length, list!.threads[0]]).toEqual([30, 'thread_40']);
+  expect(mirror.storedThreads()).toHaveLength(30);
+});
 test('a copy is the same after it was stored', () => {
   const mirror = made();
   mirror.learn(opened('thread_1', [1, 2], true));
-  mirror.learnList({ channel_id: 'chan_1', threads: ['thread_1'], hasMore: true });
+  mirror.learnList({ channel_id: 'chan_1', threads: ['thread_1'] });
   mirror.threads.put(thread({ last_seq: 2 }));
   const again = made();
   again.load({
@@ -168,7 +177,7 @@ test('items go with their message, thread, or channel, and close when they are r
 test('conversations of a channel that the user left are dropped', () => {
   const mirror = made();
   mirror.learn(opened('thread_1', [1]));
-  mirror.learnList({ channel_id: 'chan_1', threads: ['thread_1'], hasMore: false });
+  mirror.learnList({ channel_id: 'chan_1', threads: ['thread_1'] });
   mirror.apply(
     event('channel.member_removed', 2, { channel: channel({ id: 'chan_1' }), user_id: 'user_bo' }),
   );

@@ -31,7 +31,7 @@ export class Mirror {
   /** Last opened last. */
   readonly conversations = new Map<string, StoredConversation>();
   /** Last opened last. */
-  readonly lists = new Map<string, { threads: Set<string>; hasMore: boolean }>();
+  readonly lists = new Map<string, Set<string>>();
   readonly threads = new Threads(() => this.#keptThreads());
   items: Map<string, InboxItem> | null = null;
   #deps: MirrorDeps;
@@ -52,8 +52,7 @@ export class Mirror {
       const found = byId.get(id);
       if (found) this.conversations.set(id, found);
     }
-    for (const { channel_id, threads, hasMore } of state.lists)
-      this.lists.set(channel_id, { threads: new Set(threads), hasMore });
+    for (const { channel_id, threads } of state.lists) this.lists.set(channel_id, new Set(threads));
     for (const thread of state.threads) this.threads.learn(thread, this.threads.version);
     this.threads.setMuted(state.snapshot.muted_threads);
     this.items = state.items && new Map(state.items.map((i) => [i.id, i]));
@@ -71,13 +70,13 @@ export class Mirror {
       case 'thread.updated': {
         const { thread } = e.data;
         const list = this.lists.get(thread.channel_id);
-        if (list && e.type === 'thread.created') list.threads.add(thread.id);
-        if (list?.threads.has(thread.id) || this.conversations.has(thread.id)) this.threads.put(thread);
+        if (e.type === 'thread.created') list?.add(thread.id);
+        if (list?.has(thread.id) || this.conversations.has(thread.id)) this.threads.put(thread);
         return;
       }
       case 'thread.deleted': {
         const { thread_id, channel_id } = e.data;
-        this.lists.get(channel_id)?.threads.delete(thread_id);
+        this.lists.get(channel_id)?.delete(thread_id);
         this.threads.remove(thread_id);
         for (const [id, { messages }] of this.conversations)
           if (id === thread_id || messages[0]?.thread_id === thread_id) this.#forget(id);
@@ -130,16 +129,15 @@ export class Mirror {
   #moved(m: Message): void {
     if (this.threads.map.has(m.thread_id)) {
       this.threads.created(m, this.#deps.myId);
-      this.lists.get(m.channel_id)?.threads.add(m.thread_id);
+      this.lists.get(m.channel_id)?.add(m.thread_id);
       return;
     }
-    const list = this.lists.get(m.channel_id);
-    if (!list) return;
+    if (!this.lists.has(m.channel_id)) return;
     const { version } = this.threads;
     this.#deps.loadThread(m.thread_id).then(
       (thread) => {
         this.threads.learn(thread, version);
-        list.threads.add(thread.id);
+        this.lists.get(m.channel_id)?.add(thread.id);
       },
       () => void this.lists.delete(m.channel_id), // it would have a gap
     );
@@ -167,12 +165,9 @@ export class Mirror {
     const [oldest] = this.conversations.keys();
     if (oldest && this.conversations.size > CONVERSATIONS_MAX) this.#forget(oldest);
   }
-  learnList({ channel_id, threads, hasMore }: StoredList): void {
+  learnList({ channel_id, threads }: StoredList): void {
     this.lists.delete(channel_id);
-    this.lists.set(channel_id, {
-      threads: new Set(threads.slice(0, LISTED_MAX)),
-      hasMore: hasMore || threads.length > LISTED_MAX,
-    });
+    this.lists.set(channel_id, new Set(threads.slice(0, LISTED_MAX)));
     const [oldest] = this.lists.keys();
     if (oldest && this.lists.size > LISTS_MAX) this.lists.delete(oldest);
   }
@@ -201,16 +196,17 @@ export class Mirror {
 
   /** Threads of the lists, by latest activity, and of the conversations. */
   listed(channel: string): Thread[] {
-    const list = this.lists.get(channel);
-    return [...(list?.threads ?? [])]
+    return [...(this.lists.get(channel) ?? [])]
       .flatMap((id) => this.threads.map.get(id) ?? [])
       .sort((a, b) => b.last_seq - a.last_seq)
       .slice(0, LISTED_MAX);
   }
+  /** Also drops what moved below the part of a list that is kept. */
   storedLists(): StoredList[] {
-    return [...this.lists].map(([channel_id, list]) => {
+    return [...this.lists.keys()].map((channel_id) => {
       const threads = this.listed(channel_id).map((t) => t.id);
-      return { channel_id, threads, hasMore: list.hasMore || threads.length < list.threads.size };
+      this.lists.set(channel_id, new Set(threads));
+      return { channel_id, threads };
     });
   }
   storedThreads(): Thread[] {
@@ -218,7 +214,7 @@ export class Mirror {
   }
   #keptThreads(): Set<string> {
     const kept = new Set(this.conversations.keys());
-    for (const channel of this.lists.keys()) for (const t of this.lists.get(channel)!.threads) kept.add(t);
+    for (const list of this.lists.values()) for (const id of list) kept.add(id);
     return kept;
   }
   /** Drops the conversations that were opened first, until everything with `state` fits. Returns false if it cannot. */
