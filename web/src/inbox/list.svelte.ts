@@ -50,7 +50,8 @@ export class InboxList implements InboxReader {
   readonly items = new SvelteMap<string, InboxItem>();
   #views = new SvelteMap<string, View>();
 
-  readonly view: View = $derived(this.#views.get(`${this.tab} ${this.reason ?? ''}`) ?? LOADING);
+  readonly #key = $derived(`${this.tab} ${this.reason ?? ''}`);
+  readonly view: View = $derived(this.#views.get(this.#key) ?? LOADING);
   readonly #shown: InboxItem[] = $derived(
     [...this.items.values()]
       .filter(
@@ -105,7 +106,7 @@ export class InboxList implements InboxReader {
   /** Loads the newest items of the view; known ones that are not among them are dropped. */
   async load(): Promise<void> {
     const [tab, reason] = [this.tab, this.reason];
-    const key = `${tab} ${reason ?? ''}`;
+    const key = this.#key;
     const before = this.#views.get(key);
     this.#views.set(key, { ...(before ?? LOADING), busy: true });
     try {
@@ -133,7 +134,7 @@ export class InboxList implements InboxReader {
     const { cursor, busy } = this.view;
     if (!cursor || busy) return;
     const [tab, reason] = [this.tab, this.reason];
-    const key = `${tab} ${reason ?? ''}`;
+    const key = this.#key;
     this.#views.set(key, { ...this.view, busy: true });
     try {
       const page = await this.#api.list({ state: tab, reason: reason ?? undefined, cursor });
@@ -286,7 +287,9 @@ export class InboxList implements InboxReader {
   changed({ data, resync }: InboxChanges): void {
     untrack(() => {
       if (resync) {
+        const { view } = this;
         this.#views.clear();
+        if (view.status === 'ready') this.#views.set(this.#key, view); // its rows stay on screen meanwhile
         return void this.load();
       }
       for (const item of data) {
