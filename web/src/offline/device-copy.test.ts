@@ -462,3 +462,16 @@ test('a start does not wait for a read that does not end', async () => {
   ws.stop();
   vi.useRealTimers();
 });
+test('a window that is closed while the inbox is read again leaves the items in the copy', async () => {
+  const computer = new Computer();
+  const first = await computer.window();
+  first.copy.mirror.items = new Map([['inbox_1', inboxItem()]]);
+  await first.copy.flush();
+  first.ws.stop();
+  const { ws, copy, backend } = await computer.window();
+  backend.lost = /inbox/;
+  await copy.live(true);
+  await copy.flush();
+  expect(computer.disk.state!.items).toHaveLength(1);
+  ws.stop();
+});

@@ -357,8 +357,9 @@ export class DeviceCopy {
     this.#touch();
   }
   #itemsChanged(changes: InboxChanges): void {
-    this.mirror.learnItems(changes);
+    // until they have been read again, those that are stored are better than none
     if (changes.resync && this.#ws.connection.live) void this.#readItems();
+    else this.mirror.learnItems(changes);
     this.#touch();
   }
   /** Takes what is open in this window into the copy. */
