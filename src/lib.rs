@@ -45,6 +45,7 @@ pub mod outgoing;
 pub mod patch;
 pub mod permissions;
 pub mod personal;
+pub mod poll;
 pub mod providers;
 pub mod proxy;
 pub mod push;

@@ -27,6 +27,7 @@ use crate::{
     },
     ids::{BotDeliveryId, BotId, WorkspaceId},
     outbound::{Denied, Rules, Url},
+    poll::poll_while,
     secrets::{self, Keyring, SecretError},
     time::Timestamp,
 };
@@ -328,7 +329,13 @@ impl EventSender {
         loop {
             if running.len() < AT_ONCE && may_continue() {
                 let free = AT_ONCE - running.len();
-                for (to, delivery) in self.take(db, &mut in_progress, free).await? {
+                let mut ended = Vec::new();
+                let taking = self.take(db, &mut in_progress, free);
+                let taken = poll_while(&mut running, &mut ended, taking).await?;
+                for to in &ended {
+                    in_progress.end(to);
+                }
+                for (to, delivery) in taken {
                     let db = db.clone();
                     running.push(Box::pin(async move {
                         if let Err(e) = self.deliver(&db, &delivery).await {

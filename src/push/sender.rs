@@ -22,6 +22,7 @@ use crate::{
     failpoint,
     ids::{DeviceId, UserId},
     outbound::Url,
+    poll::poll_while,
     time::Timestamp,
 };
 
@@ -113,6 +114,13 @@ fn service_of(url: &Url) -> &str {
     }
 }
 
+/// Counts one request to a push service less.
+fn leave(of_origin: &mut HashMap<String, usize>, origin: &str) {
+    if let Some(count) = of_origin.get_mut(origin) {
+        *count -= 1;
+    }
+}
+
 impl Pusher {
     /// Sends deliveries until none is due, or `may_continue` returns false.
     ///
@@ -134,7 +142,13 @@ impl Pusher {
         let mut of_origin: HashMap<String, usize> = HashMap::new();
         loop {
             if AT_ONCE - running.len() >= REFILLED_AT && may_continue() {
-                for delivery in self.take(db, &of_origin, AT_ONCE - running.len()).await? {
+                let mut ended = Vec::new();
+                let taking = self.take(db, &of_origin, AT_ONCE - running.len());
+                let taken = poll_while(&mut running, &mut ended, taking).await?;
+                for origin in &ended {
+                    leave(&mut of_origin, origin);
+                }
+                for delivery in taken {
                     *of_origin.entry(delivery.origin.clone()).or_default() += 1;
                     let (identity, db) = (Arc::clone(&identity), db.clone());
                     running.push(Box::pin(async move {
@@ -148,11 +162,7 @@ impl Pusher {
             }
             tokio::select! {
                 ended = running.next() => match ended {
-                    Some(origin) => {
-                        if let Some(count) = of_origin.get_mut(&origin) {
-                            *count -= 1;
-                        }
-                    }
+                    Some(origin) => leave(&mut of_origin, &origin),
                     None => return Ok(()),
                 },
                 () = tokio::time::sleep(LOOK_EVERY) => {}

@@ -20,6 +20,7 @@ const LAYERS: &[&[&str]] = &[
         "networks",
         "outbound",
         "patch",
+        "poll",
         "rate",
         "share",
         "text_enum",
