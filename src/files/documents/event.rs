@@ -7,7 +7,7 @@ use super::rows::{DocumentState, DocumentStatus, find_document};
 use crate::{
     db::{Conn, DbError},
     files::{File, Stored, rows},
-    ids::{ChannelId, FileId, UserId, WorkspaceId},
+    ids::{ChannelId, FileId, ForkId, ThreadId, UserId, WorkspaceId},
     realtime::{
         Audience, EventData, EventType, NewEvent,
         log::{self, Recipients},
@@ -58,6 +58,8 @@ impl EventData for FileEvent<'_> {
 struct Place {
     id: FileId,
     channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+    fork_id: Option<ForkId>,
     is_public: bool,
 }
 
@@ -68,7 +70,7 @@ pub(super) async fn announce(
     hash: &str,
 ) -> Result<(), DbError> {
     let places: Vec<Place> = c
-        .q("select f.id, m.channel_id, coalesce(ch.kind = 'public', FALSE) as is_public from files f \
+        .q("select f.id, m.channel_id, m.thread_id, nullif(m.conversation_id, m.thread_id) as fork_id, coalesce(ch.kind = 'public', FALSE) as is_public from files f \
             left join messages m on m.id = f.message_id left join channels ch on ch.id = m.channel_id \
             where f.workspace_id = $1 and f.hash = $2 and f.is_avatar = FALSE order by f.created_at desc limit $3")
         .bind(workspace)
@@ -92,13 +94,20 @@ async fn append(
     place: &Place,
 ) -> Result<(), DbError> {
     let (uploader, message) = (stored.about.created_by, stored.message_id);
-    let file = stored.with_text(c).await?;
+    let mut file = stored.with_text(c).await?;
+    if message.is_none() {
+        // No deletion of a message would find the event, and take the name from it.
+        file.file.name.clear();
+    }
     let data = FileEvent { file: &file };
     for (audience, only) in readers(c, place, uploader).await? {
         let seq = log::reserve(c, workspace, 1).await?;
-        let event = NewEvent::new(seq, EventType::FileUpdated, audience, &data)?
+        let mut event = NewEvent::new(seq, EventType::FileUpdated, audience, &data)?
             .only_to(only)
             .about(message);
+        if let Some(thread) = place.thread_id {
+            event = event.in_conversation(thread, place.fork_id);
+        }
         log::append(c, workspace, event).await?;
     }
     Ok(())
