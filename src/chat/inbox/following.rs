@@ -128,13 +128,13 @@ pub async fn page(
             ") x join channel_members cm on cm.channel_id = x.channel_id and cm.user_id = $1 \
              left join reads r on r.conversation_id = x.id and r.user_id = $1 \
              where (x.seq < $3 or (x.seq = $3 and x.id < $4)) and ($5 is null or x.kind = $5) \
-             and (lower(x.title) like $6 escape '!' or (x.kind = 'chat' and exists (select 1 from threads v \
+             and (lower(x.title) like $6 escape '!' or (x.kind = $9 and exists (select 1 from threads v \
                left join messages o on o.id = v.root_message_id where v.first_thread_id = x.id \
                and lower(coalesce(v.title, o.content_plain, '')) like $6 escape '!'))) \
              and (not $7 or exists (select 1 from messages m where m.conversation_id = x.id \
                and m.seq > coalesce(r.seq, x.read_from, cm.read_seq) and m.seq > cm.joined_seq \
                and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1) \
-               or (x.kind = 'chat' and exists (select 1 from threads v left join reads vr on vr.conversation_id = v.id and vr.user_id = $1 \
+               or (x.kind = $9 and exists (select 1 from threads v left join reads vr on vr.conversation_id = v.id and vr.user_id = $1 \
                join messages m on m.conversation_id = v.id and m.seq > coalesce(vr.seq, cm.read_seq) and m.seq > cm.joined_seq \
                where v.first_thread_id = x.id and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1))) \
              order by x.seq desc, x.id desc limit $8"
@@ -147,6 +147,7 @@ pub async fn page(
         .bind(pattern(filter.text.as_deref().unwrap_or_default()))
         .bind(filter.unread)
         .bind(limit + 1)
+        .bind(FollowedKind::Chat)
         .all()
         .await?;
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
