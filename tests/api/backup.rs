@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     Answer, Gate, ModelServer, Person, Socket, TestDatabase, TestProcess, command, id, list,
-    number, sign_up, text,
+    number, sign_up, text, within,
 };
 
 /// A server with a filled workspace, and the location of its data.
@@ -75,6 +75,13 @@ async fn filled_in(place: TestDatabase) -> Filled {
     ada.make_agent("scout").await;
     let tool = json!({"kind": "function", "name": "weather", "config": {"strict": true}});
     ada.post("/v1/tools", tool).await.is(201);
+    within("the three files to be read", async {
+        let announced = ["select count(*) from events where type = 'file.updated'".to_owned()];
+        while place.numbers(&announced).await != [3] {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     Filled {
         place,
         model,

@@ -262,7 +262,7 @@ async fn at_trust_level_0_no_tools_are_offered() {
     let t = team().await;
     reader(&t.ada, "sage", json!({})).await;
     let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
-    for (level, count) in [(0, 0), (1, 6), (3, 6)] {
+    for (level, count) in [(0, 0), (1, 7), (3, 7)] {
         t.model().forget();
         t.ada
             .patch(&policy, json!({"trust_level": level}))

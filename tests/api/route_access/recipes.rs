@@ -815,7 +815,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::put(path, json!({"content": format!("Text {n}")}))
         }
         ("DELETE /v1/members/me/files/USER.md", _) => {
-            if !matches!(who, TestCaller::Nobody | TestCaller::Foreign) {
+            if !matches!(
+                who,
+                TestCaller::Nobody | TestCaller::Foreign | TestCaller::Guest
+            ) {
                 let form = json!({"content": format!("Text {n}")});
                 w.person(who).put(path, form).await.is(200);
             }
@@ -1197,7 +1200,10 @@ async fn reflection(w: &AccessFixture, n: u64, path: &str, who: TestCaller, by: 
         .patch(&policy, json!({"adaptation_allowed": true}))
         .await
         .is(200);
-    if !matches!(who, TestCaller::Nobody | TestCaller::Foreign) {
+    if !matches!(
+        who,
+        TestCaller::Nobody | TestCaller::Foreign | TestCaller::Guest
+    ) {
         let on = json!({"adapt": true});
         w.person(who).patch("/v1/memory-settings", on).await.is(200);
     }

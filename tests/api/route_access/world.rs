@@ -201,9 +201,12 @@ impl AccessFixture {
             "select count(*) from thread_removals",
             "select count(*) from member_merges",
             "select count(*) from imports where state in ('reading', 'running', 'undoing')",
+            "select count(*) from exports where state = 'running'",
+            "select count(*) from documents where state = 'waiting'",
+            "select count(*) from passage_sets where is_complete = false or file_id is null",
         ]
         .map(str::to_owned);
-        while self.app.place.numbers(&open).await != [0; 4] {
+        while self.app.place.numbers(&open).await != [0; 7] {
             tokio::task::yield_now().await;
         }
     }
