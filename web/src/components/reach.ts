@@ -4,7 +4,14 @@ import { listed } from '../lib/text';
 import { plural } from '../lib/time';
 
 /** Functions that read other conversations of the workspace, or ask an agent that may. */
-const SEARCHES = ['search_messages', 'read_thread', 'search_decisions', 'list_action_items', 'search_files', 'read_file'];
+const SEARCHES = [
+  'search_messages',
+  'read_thread',
+  'search_decisions',
+  'list_action_items',
+  'search_files',
+  'read_file',
+];
 /** True for completed calls that return text from other conversations. */
 const isReading = (a: Action): boolean => (a.name === 'search' || a.name === 'read') && a.state === 'done';
 const and = (parts: string[]): string =>

@@ -4,10 +4,16 @@ import { documentText } from './document';
 test('what was read of a file is told in words', () => {
   const pdf = 'application/pdf';
   expect(documentText({ state: 'waiting', reason: null, parts: 0 }, pdf)).toBe('Reading…');
-  expect(documentText({ state: 'ready', reason: null, parts: 12 }, pdf)).toBe('Agents can read it (12 pages)');
+  expect(documentText({ state: 'ready', reason: null, parts: 12 }, pdf)).toBe(
+    'Agents can read it (12 pages)',
+  );
   expect(documentText({ state: 'ready', reason: null, parts: 1 }, pdf)).toBe('Agents can read it (1 page)');
   expect(documentText({ state: 'ready', reason: null, parts: 3 }, 'text/plain')).toBe('Agents can read it');
   expect(documentText({ state: 'failed', reason: 'scanned', parts: 2 }, pdf)).toContain('ocrmypdf');
-  expect(documentText({ state: 'failed', reason: 'encrypted', parts: 0 }, pdf)).toBe('Locked with a password');
-  expect(documentText({ state: 'none', reason: null, parts: 0 }, 'application/zip')).toContain('not readable');
+  expect(documentText({ state: 'failed', reason: 'encrypted', parts: 0 }, pdf)).toBe(
+    'Locked with a password',
+  );
+  expect(documentText({ state: 'none', reason: null, parts: 0 }, 'application/zip')).toContain(
+    'not readable',
+  );
 });

@@ -18,7 +18,7 @@ export interface UploadsDeps {
   drafts: Pick<Drafts, 'get' | 'set' | 'clear' | 'current'>;
   outbox: Pick<Outbox, 'items' | 'settle' | 'remove'>;
   channels: { map: ReadonlyMap<string, { id: string; kind: string }> };
-  files: Pick<FilesApi, 'metadata' | 'remove'>;
+  files: Pick<FilesApi, 'remove'> & { metadata: (id: string) => Promise<Attachment> };
   /** Size limit of one file, set by the server. */
   readonly fileBytesMax: number;
   upload(sent: Sent): Promise<Attachment>;

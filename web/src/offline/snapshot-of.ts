@@ -24,5 +24,6 @@ export function snapshotOf(ws: WorkspaceState): Snapshot {
     presence: [],
     limits: { upload_bytes_max: ws.fileBytesMax },
     agents_state: ws.agentsState,
+    checklist: ws.checklist,
   };
 }

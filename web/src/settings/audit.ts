@@ -333,7 +333,8 @@ export const ACTIONS: Record<AuditAction, Action> = {
   },
   'vector_store.updated': {
     name: 'Collection changed',
-    describe: (e) => `changed who can add to the collection${quoted(e.data, 'name')}, or whether agents trust it`,
+    describe: (e) =>
+      `changed who can add to the collection${quoted(e.data, 'name')}, or whether agents trust it`,
   },
   'vector_store.deleted': {
     name: 'Collection deleted',
