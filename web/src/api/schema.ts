@@ -141,7 +141,7 @@ export interface paths {
          * List the actions in conversations that the caller can see, newest first
          * @description Arguments and results are null unless the caller is the requester, can approve or reject the action, or is an admin.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_actions"];
         put?: never;
@@ -161,7 +161,7 @@ export interface paths {
         };
         /**
          * Get an action
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_action"];
         put?: never;
@@ -230,7 +230,7 @@ export interface paths {
          * @description Allowed for the requester, and for admins if the requester can no longer read the conversation. The agent continues with this
          *     result.
          *
-         *     **Access:** every role; with a session only, not a key.
+         *     **Access:** every role except guests; with a session only, not a key.
          */
         post: operations["settle_action"];
         delete?: never;
@@ -250,14 +250,14 @@ export interface paths {
          * List your adaptation states, newest conversation first
          * @description Returns only your own states, including those in conversations that you can no longer read.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_states"];
         put?: never;
         post?: never;
         /**
          * Delete all of your adaptation states in the workspace
-         * @description **Access:** every role; keys need `chat:write`.
+         * @description **Access:** every role except guests; keys need `chat:write`.
          */
         delete: operations["delete_states"];
         options?: never;
@@ -274,7 +274,7 @@ export interface paths {
         };
         /**
          * List agent templates; post the fields of a template to create the agent
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_templates"];
         put?: never;
@@ -294,7 +294,7 @@ export interface paths {
         };
         /**
          * List the agents of the workspace that you can see, oldest first
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_agents"];
         put?: never;
@@ -362,7 +362,7 @@ export interface paths {
         put?: never;
         /**
          * Preview the system prompt of a draft; nothing is stored
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         post: operations["preview_agent"];
         delete?: never;
@@ -380,7 +380,7 @@ export interface paths {
         };
         /**
          * Get an agent; `main` is the workspace's default
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_agent"];
         /**
@@ -478,7 +478,7 @@ export interface paths {
         };
         /**
          * Export an agent with its files
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["export_agent"];
         put?: never;
@@ -498,7 +498,7 @@ export interface paths {
         };
         /**
          * List the files of an agent by path
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_files"];
         put?: never;
@@ -518,7 +518,7 @@ export interface paths {
         };
         /**
          * Get a file of an agent
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_file"];
         /**
@@ -617,14 +617,14 @@ export interface paths {
          * Get your adaptation state with an agent in a conversation
          * @description Returns a neutral state if none is stored. A state is deleted 30 days after your last message to the agent in that conversation.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_state"];
         put?: never;
         post?: never;
         /**
          * Delete your adaptation state with an agent in a conversation
-         * @description **Access:** every role; keys need `chat:write`.
+         * @description **Access:** every role except guests; keys need `chat:write`.
          */
         delete: operations["delete_state"];
         options?: never;
@@ -641,7 +641,7 @@ export interface paths {
         };
         /**
          * List the versions of an agent, newest first
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_versions"];
         put?: never;
@@ -661,7 +661,7 @@ export interface paths {
         };
         /**
          * Get a version, both as written and with its bases merged in
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_version"];
         put?: never;
@@ -681,7 +681,7 @@ export interface paths {
         };
         /**
          * Compare two versions
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["diff_versions"];
         put?: never;
@@ -703,7 +703,7 @@ export interface paths {
          * List your keys in this workspace, or everyone's
          * @description `all` requires the admin role.
          *
-         *     **Access:** every role; keys need `workspace:admin`.
+         *     **Access:** every role except guests; keys need `workspace:admin`.
          */
         get: operations["list_keys"];
         put?: never;
@@ -711,7 +711,7 @@ export interface paths {
          * Create an API key
          * @description A key cannot have a scope that its creator does not have.
          *
-         *     **Access:** every role; keys need `workspace:admin`.
+         *     **Access:** every role except guests; keys need `workspace:admin`.
          */
         post: operations["create_key"];
         delete?: never;
@@ -734,7 +734,7 @@ export interface paths {
          * Delete an API key
          * @description A key can always revoke itself. Deleting another person's key requires the admin role.
          *
-         *     **Access:** every role; keys need `workspace:admin`.
+         *     **Access:** every role except guests; keys need `workspace:admin`.
          */
         delete: operations["delete_key"];
         options?: never;
@@ -1420,7 +1420,7 @@ export interface paths {
         };
         /**
          * List the bots of the workspace, oldest first
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_bots"];
         put?: never;
@@ -1446,7 +1446,7 @@ export interface paths {
         };
         /**
          * Get a bot; with its keys for admins
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_bot"];
         put?: never;
@@ -1509,6 +1509,143 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/bots/{id}/subscription": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the events that a bot gets
+         * @description A new subscription begins with the next event, and its secret is shown once. Requests are signed after Standard Webhooks, or as by
+         *     Slack, whose `url_verification` the address must then answer.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        put: operations["put_bot_subscription"];
+        post?: never;
+        /**
+         * Stop sending events to a bot
+         * @description Events that wait are deleted.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        delete: operations["delete_bot_subscription"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bots/{id}/subscription/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the events that were sent to a bot or wait, newest first
+         * @description They are kept for a week.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["list_bot_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bots/{id}/subscription/deliveries/{delivery_id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send an event to a bot again
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["replay_bot_delivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bots/{id}/subscription/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a bot the events since a time again
+         * @description Events that are no longer in the log are left out. Each is a new delivery, unless it still waits.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["replay_bot_subscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bots/{id}/subscription/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the secret with which events are signed
+         * @description For a day, events in the standard format are also signed with the previous one.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["rotate_bot_subscription_secret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bots/{id}/subscription/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test to a bot's address
+         * @description In the standard format, it is an event of the type `test`, otherwise Slack's `url_verification`.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["test_bot_subscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/budgets": {
         parameters: {
             query?: never;
@@ -1520,7 +1657,7 @@ export interface paths {
          * Get the budgets of the workspace, with the usage of the current day or month (UTC)
          * @description Without `mine`, requires the admin role; keys need `workspace:admin`.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_budgets"];
         /**
@@ -1668,7 +1805,7 @@ export interface paths {
          * Get the context that an agent would receive if you started a thread in a channel now
          * @description No model is called, and nothing is stored. Returns 404 for an agent that the caller cannot see.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_channel_context"];
         put?: never;
@@ -1710,7 +1847,7 @@ export interface paths {
         put?: never;
         /**
          * Leave a channel
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["leave_channel"];
         delete?: never;
@@ -1822,7 +1959,7 @@ export interface paths {
          * Start a thread
          * @description With an agent, keys also need `agents:use`.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["start_thread"];
         delete?: never;
@@ -1878,6 +2015,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/commands/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a command of a bot
+         * @description The bot must be in the channel. Its program gets the command at once and answers within 3 seconds.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["run_command"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/compactions/{id}": {
         parameters: {
             query?: never;
@@ -1887,7 +2046,7 @@ export interface paths {
         };
         /**
          * Get a record of compacted messages
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_compaction"];
         put?: never;
@@ -1997,7 +2156,7 @@ export interface paths {
          * Open the direct channel of these people and this agent; the same participants share one channel
          * @description With an agent, keys also need `agents:use`.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["open_direct"];
         delete?: never;
@@ -2026,7 +2185,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/files": {
+    "/v1/exports": {
         parameters: {
             query?: never;
             header?: never;
@@ -2036,8 +2195,79 @@ export interface paths {
         get?: never;
         put?: never;
         /**
+         * Export the workspace as an archive
+         * @description The archive contains public channels; with the scope `mine` also the private and direct ones that you are in. It is written in the
+         *     background, with the rights that you have then. A key needs `chat:read` for `mine`, too. 409 `export_running` while too many exports of
+         *     the workspace are being written, or have not expired.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        post: operations["create_export"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/exports/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an export and its progress
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["get_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/exports/{id}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download the archive of an export, for 24 hours
+         * @description Supports `Range` with a single range. An archive with private channels is only for the person who asked for it; a key needs
+         *     `chat:read`, too. 409 `export_not_ready` until the export is `done`.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["download_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List your uploads that were made with a `purpose`
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_kept_files"];
+        put?: never;
+        /**
          * Upload a file, to be attached to a message by its ID within a day
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["upload"];
         delete?: never;
@@ -2058,7 +2288,8 @@ export interface paths {
          * @description Supports `Range` with a single range, and `If-None-Match`. Types that browsers could run are served as plain text
          *     or bytes, and as a download.
          *
-         *     Until the file is attached to a message, only its uploader can access it.
+         *     Until the file is attached to a message or is in a vector store, only its uploader can access it. With `Accept: application/json`
+         *     alone, the response is an `OpenAI` file.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2067,11 +2298,32 @@ export interface paths {
         post?: never;
         /**
          * Delete your own upload that is not attached to a message yet
-         * @description Only the uploader can delete a file, and only before it is attached to a message.
+         * @description Only the uploader can delete a file, and only before it is attached to a message. It also leaves its vector stores. With
+         *     `Accept: application/json`, the response is that of the `OpenAI` API.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         delete: operations["remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the bytes of a file, as clients of the `OpenAI` API do
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["file_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2091,6 +2343,28 @@ export interface paths {
          *     **Access:** every role; keys need `chat:read`.
          */
         get: operations["metadata"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{id}/text": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the text that was read of a file, one part at a time
+         * @description Parts are pages, slides, sheets, sections between headings, or 200 lines. `state` and `reason` tell what was read.
+         *
+         *     **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["file_text"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2174,7 +2448,7 @@ export interface paths {
         };
         /**
          * List the records of compacted messages of a fork, in creation order
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_fork_compactions"];
         put?: never;
@@ -2200,7 +2474,7 @@ export interface paths {
          * Get the context that an agent would receive if you posted in a fork now
          * @description No model is called, and nothing is stored. Returns 404 for an agent that the caller cannot see.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_fork_context"];
         put?: never;
@@ -2250,7 +2524,7 @@ export interface paths {
         put?: never;
         /**
          * Post a message in a fork; the mentioned agents reply, or the fork's agent if there are none
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["post_fork_message"];
         delete?: never;
@@ -2422,7 +2696,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke one of your own permissions
-         * @description **Access:** every role; with a session only, not a key.
+         * @description **Access:** every role except guests; with a session only, not a key.
          */
         delete: operations["delete_grant"];
         options?: never;
@@ -3199,7 +3473,7 @@ export interface paths {
          * Get the caller's USER.md
          * @description Text in which the caller tells agents about themselves in this workspace; empty if it was never written or was deleted.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_user_file"];
         /**
@@ -3207,13 +3481,13 @@ export interface paths {
          * @description Agents read it when they reply to the caller; with `direct`, only in direct messages with agents. Records of prompts show it
          *     only to the caller.
          *
-         *     **Access:** every role; keys need `chat:write`.
+         *     **Access:** every role except guests; keys need `chat:write`.
          */
         put: operations["put_user_file"];
         post?: never;
         /**
          * Delete the caller's USER.md
-         * @description **Access:** every role; keys need `chat:write`.
+         * @description **Access:** every role except guests; keys need `chat:write`.
          */
         delete: operations["delete_user_file"];
         options?: never;
@@ -3265,7 +3539,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a member's role or handle
+         * Change a member's role or handle, or a guest's channels
          * @description Changing a role, or another person's handle, requires the admin role; keys need `workspace:admin`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
@@ -3316,7 +3590,7 @@ export interface paths {
          *
          *     Exporting another person's data requires the admin role.
          *
-         *     **Access:** every role; keys need `workspace:admin`.
+         *     **Access:** every role except guests; keys need `workspace:admin`.
          */
         get: operations["export_member"];
         put?: never;
@@ -3383,7 +3657,7 @@ export interface paths {
          * List the memory entries that the caller can see, newest first
          * @description With an API key, `chat:read` lists all entries except those of the scope `agent`, which require `agents:read`.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_memories"];
         put?: never;
@@ -3399,7 +3673,7 @@ export interface paths {
          * Forget all memory entries of a person, a thread, or an agent
          * @description Requires exactly one parameter. For `agent_id`, keys need `agents:write` instead.
          *
-         *     **Access:** every role; keys need `chat:write`.
+         *     **Access:** every role except guests; keys need `chat:write`.
          */
         delete: operations["forget_memories"];
         options?: never;
@@ -3418,7 +3692,7 @@ export interface paths {
          * Get a memory entry
          * @description For the scope `agent`, keys need `agents:read` instead.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_memory"];
         put?: never;
@@ -3428,7 +3702,7 @@ export interface paths {
          * @description Removes its text from memory, the index, and the records of prompts, together with copies that were published from it. Anyone who
          *     can change the entry can forget it, and so can the person whom it is about.
          *
-         *     **Access:** every role; keys need `chat:write`.
+         *     **Access:** every role except guests; keys need `chat:write`.
          */
         delete: operations["forget_memory"];
         options?: never;
@@ -3438,7 +3712,7 @@ export interface paths {
          * @description Allowed for anyone who can post in the conversation (scope `conversation`), for the person to whom the entry belongs (`user` and
          *     `persona`), for callers with `agents:write` (`agent`), or for admins (`organization`).
          *
-         *     **Access:** every role; keys need `chat:write`.
+         *     **Access:** every role except guests; keys need `chat:write`.
          */
         patch: operations["change_memory"];
         trace?: never;
@@ -3474,7 +3748,7 @@ export interface paths {
         };
         /**
          * Get the caller's memory switches
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_memory_settings"];
         put?: never;
@@ -3487,7 +3761,7 @@ export interface paths {
          * @description When a switch is turned off, agents immediately stop writing and using the memories that it controls; existing memories remain
          *     until they are forgotten. `adapt` lets agents adapt to the caller, if the workspace allows it.
          *
-         *     **Access:** every role; keys need `chat:write`.
+         *     **Access:** every role except guests; keys need `chat:write`.
          */
         patch: operations["change_memory_settings"];
         trace?: never;
@@ -3510,7 +3784,7 @@ export interface paths {
          * Delete a message: its text is deleted everywhere, and a tombstone remains
          * @description Deleting someone else's message requires the admin role; keys need `workspace:admin`.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         delete: operations["delete_message"];
         options?: never;
@@ -3519,7 +3793,7 @@ export interface paths {
          * Edit your own message; an edit does not trigger agents
          * @description Only the author can edit a message.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         patch: operations["edit_message"];
         trace?: never;
@@ -3534,13 +3808,13 @@ export interface paths {
         get?: never;
         /**
          * React to a message
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         put: operations["add_reaction"];
         post?: never;
         /**
          * Remove a reaction
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         delete: operations["remove_reaction"];
         options?: never;
@@ -3709,7 +3983,7 @@ export interface paths {
         };
         /**
          * List the personas of the workspace, oldest first
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_personas"];
         put?: never;
@@ -3733,7 +4007,7 @@ export interface paths {
         };
         /**
          * Get a persona
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_persona"];
         /**
@@ -3829,7 +4103,7 @@ export interface paths {
         };
         /**
          * List the versions of a persona, newest first
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_persona_versions"];
         put?: never;
@@ -3849,7 +4123,7 @@ export interface paths {
         };
         /**
          * Get the reply styles of the workspace: add-ons, presets, and the rules that choose a preset
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_prompt_profiles"];
         /**
@@ -4042,7 +4316,7 @@ export interface paths {
          *     The required scope depends on the method, as for the corresponding route: `agents:read`, `agents:write`, `agents:delete`, or
          *     `agents:admin`.
          *
-         *     **Access:** every role; keys need `agents:read`.
+         *     **Access:** every role except guests; keys need `agents:read`.
          */
         post: operations["call"];
         delete?: never;
@@ -4063,7 +4337,7 @@ export interface paths {
          * @description Includes runs in channels that you can read. Runs without a channel are visible to their requester, the workflow's owner, and
          *     admins.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_runs"];
         put?: never;
@@ -4083,7 +4357,7 @@ export interface paths {
         };
         /**
          * Get a run
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_run"];
         put?: never;
@@ -4148,7 +4422,7 @@ export interface paths {
         };
         /**
          * List the sandbox policies of the workspace, oldest first
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_sandbox_policies"];
         put?: never;
@@ -4172,7 +4446,7 @@ export interface paths {
         };
         /**
          * Get a sandbox policy
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_sandbox_policy"];
         /**
@@ -4200,7 +4474,7 @@ export interface paths {
         };
         /**
          * List the schedules that the caller can see, oldest first
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_schedules"];
         put?: never;
@@ -4244,7 +4518,7 @@ export interface paths {
         };
         /**
          * Get a schedule
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_schedule"];
         put?: never;
@@ -4298,7 +4572,7 @@ export interface paths {
         };
         /**
          * List the past slots of a schedule, newest first
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_slots"];
         put?: never;
@@ -4319,7 +4593,7 @@ export interface paths {
         /**
          * Search messages, resolutions, and thread titles
          * @description Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies. Only the
-         *     first 64 KiB of a message are searched.
+         *     first 64 KiB of a message are searched. With `kind=file`, the hits are passages of files that the caller can currently read.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -4529,7 +4803,7 @@ export interface paths {
          * List the tasks in conversations that the caller can see, and the caller's own tasks from `/v1/responses`
          * @description Tasks of the kinds `reflect`, `utility`, `catch_up`, and `replay` are listed only for their requester.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_tasks"];
         put?: never;
@@ -4576,7 +4850,7 @@ export interface paths {
          * Cancel a task or its tree; partial replies are kept
          * @description A task of the Responses API can be canceled only by its requester and by admins.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["cancel_task"];
         delete?: never;
@@ -4594,7 +4868,7 @@ export interface paths {
         };
         /**
          * Get the context that the model received for a task, and the results of its calls
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_task_context"];
         put?: never;
@@ -4617,7 +4891,7 @@ export interface paths {
          * @description Only the person who started the replay can get it. Replies in conversations that the caller can no longer read are listed as
          *     skipped.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_replay"];
         put?: never;
@@ -4663,7 +4937,7 @@ export interface paths {
          *     are left out. Briefs and answers are shown to every reader until the tree calls an outward function, and after that only to people
          *     who can see the arguments of its calls.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_task_tree"];
         put?: never;
@@ -4730,7 +5004,7 @@ export interface paths {
          * @description Requires 20 or more messages. `GET` returns the result. Each person can request 20 summaries per hour. If a task for the same
          *     messages is active, that task is returned.
          *
-         *     **Access:** every role; keys need `chat:read` and `agents:use`.
+         *     **Access:** every role except guests; keys need `chat:read` and `agents:use`.
          */
         post: operations["write_catch_up"];
         delete?: never;
@@ -4748,7 +5022,7 @@ export interface paths {
         };
         /**
          * List the records of compacted messages of a thread, in creation order
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["list_thread_compactions"];
         put?: never;
@@ -4774,7 +5048,7 @@ export interface paths {
          * Get the context that an agent would receive if you posted in a thread now
          * @description No model is called, and nothing is stored. Returns 404 for an agent that the caller cannot see.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_thread_context"];
         put?: never;
@@ -4851,32 +5125,9 @@ export interface paths {
         put?: never;
         /**
          * Post a message in a thread; agents that it mentions reply
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["post_message"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/threads/{id}/variants": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Run a message of a chat with an agent again, in a variant of the chat
-         * @description The variant begins with the messages of the chat before this one, which are not copied, and asks again with the message's files. A chat
-         *     has one level of variants: in a variant, only the first message can be run again. With an agent, keys also need `agents:use`.
-         *
-         *     **Access:** members and admins; keys need `chat:write`.
-         */
-        post: operations["run_again"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4927,6 +5178,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/threads/{id}/variants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a message of a chat with an agent again, in a variant of the chat
+         * @description The variant begins with the messages of the chat before this one, which are not copied, and asks again with the message's files. A chat
+         *     has one level of variants: in a variant, only the first message can be run again. With an agent, keys also need `agents:use`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["run_again"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tools": {
         parameters: {
             query?: never;
@@ -4938,7 +5212,7 @@ export interface paths {
          * List the tools of the workspace, oldest first
          * @description `config` is returned only to callers with `agents:admin`.
          *
-         *     **Access:** every role; keys need `agents:read`.
+         *     **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_tools"];
         put?: never;
@@ -4966,7 +5240,7 @@ export interface paths {
          * Get a tool
          * @description `config` is returned only to callers with `agents:admin`.
          *
-         *     **Access:** every role; keys need `agents:read`.
+         *     **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_tool"];
         put?: never;
@@ -5069,11 +5343,245 @@ export interface paths {
          * @description The usage of other people requires the admin role; keys need `workspace:admin`. Costs are null if the policy hides them from the
          *     caller.
          *
-         *     **Access:** every role; keys need `chat:read`.
+         *     **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_usage"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List vector stores
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["list_stores"];
+        put?: never;
+        /**
+         * Create a vector store: files that are searched together
+         * @description `channel_id` decides who can read it, and cannot be changed; without it, everyone in the workspace except for guests can.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["create_store"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a vector store by its ID or `vs_HANDLE`
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["get_store"];
+        put?: never;
+        /**
+         * Change a vector store
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["update_store"];
+        /**
+         * Delete a vector store; its files stay
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["delete_store"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a vector store; the same as POST
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        patch: operations["patch_store"];
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/file_batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add several of your uploads to a vector store
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["create_file_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/file_batches/{batch_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a batch of files
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["get_file_batch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/file_batches/{batch_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a batch: files that have not been read yet leave the vector store
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["cancel_file_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/file_batches/{batch_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the files of a batch
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["list_file_batch_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the files of a vector store
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["list_store_files"];
+        put?: never;
+        /**
+         * Add your upload to a vector store
+         * @description The file must have been uploaded by the caller, and not be attached to a message.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["add_store_file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/files/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a file of a vector store
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["get_store_file"];
+        put?: never;
+        /**
+         * Replace the attributes of a file of a vector store
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["update_store_file"];
+        /**
+         * Remove a file from a vector store; the file stays
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["remove_store_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/files/{file_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the text of a file of a vector store, a text for each part
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["get_store_file_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Search the passages of a vector store
+         * @description With the ID of a channel, the files in its messages are searched.
+         *
+         *     **Access:** every role except guests; keys need `chat:read`.
+         */
+        post: operations["search_store"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5090,7 +5598,7 @@ export interface paths {
         /**
          * List the items that wait for the caller: actions to approve or settle, drafts to review, active permissions, and warnings for
          *     admins
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_waiting"];
         put?: never;
@@ -5110,7 +5618,7 @@ export interface paths {
         };
         /**
          * List workflow templates; post one to create the workflow
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_recipes"];
         put?: never;
@@ -5130,7 +5638,7 @@ export interface paths {
         };
         /**
          * List the workflows of the workspace, oldest first
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_workflows"];
         put?: never;
@@ -5154,7 +5662,7 @@ export interface paths {
         };
         /**
          * Get a workflow
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_workflow"];
         /**
@@ -5236,7 +5744,7 @@ export interface paths {
         };
         /**
          * List the versions of a workflow, newest first
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_workflow_versions"];
         put?: never;
@@ -5289,7 +5797,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the name or slug of a workspace, or what it demands of sessions
+         * Change the name or slug of a workspace, whether guests use agents there, or what it demands of sessions
          * @description A session that does not meet the demands is refused in the workspace with 403 `second_factor_required`, `provider_required`, or
          *     `session_too_old`, and its sockets close with 4003. 409 `would_lock_you_out` if your own session does not meet them.
          *
@@ -5307,7 +5815,7 @@ export interface paths {
         };
         /**
          * Get what agents know about the workspace in a channel
-         * @description **Access:** every role; keys need `chat:read`.
+         * @description **Access:** every role except guests; keys need `chat:read`.
          */
         get: operations["get_workspace_context"];
         put?: never;
@@ -5327,7 +5835,7 @@ export interface paths {
         };
         /**
          * List the files that the workspace defines for all of its agents
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["list_shared_files"];
         put?: never;
@@ -5347,7 +5855,7 @@ export interface paths {
         };
         /**
          * Get a file that the workspace defines for agents that do not have their own
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_shared_file"];
         /**
@@ -5428,7 +5936,7 @@ export interface paths {
         };
         /**
          * Get the policy for all agents of the workspace
-         * @description **Access:** every role; keys need `agents:read`.
+         * @description **Access:** every role except guests; keys need `agents:read`.
          */
         get: operations["get_policy"];
         put?: never;
@@ -6019,7 +6527,7 @@ export interface components {
             object: "import";
             id: components["schemas"]["ImportId"];
             /** @description Null until it was detected. */
-            format: ("slack" | "mattermost") | null;
+            format: ("slack" | "mattermost" | "openvibe") | null;
             /** @description Such as `slack:T024BE7LD`; null until the archive was read. */
             source: string | null;
             /**
@@ -6104,15 +6612,22 @@ export interface components {
              */
             waited_ms: number;
         };
+        AttributesForm: {
+            attributes: Record<string, unknown>;
+        };
         /**
          * @description Recorded action.
          *
          *     `member.role_kept`: A provider wanted to demote the last admin, or an admin of the server.
          *
          *     `member.not_suspended`: A provider wanted to suspend the last admin, or an admin of the server.
+         *
+         *     `guest.changed`: An admin decided about a guest's channels and the end of the membership.
+         *
+         *     `guest.ended`: The membership of a guest has ended.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
+        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "export.created" | "vector_store.created" | "vector_store.updated" | "vector_store.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -6217,6 +6732,20 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
+        /** @description Form of a batch: either `file_ids`, or `files` with their own attributes; at most 500. */
+        BatchForm: {
+            file_ids?: components["schemas"]["FileId"][] | null;
+            files?: components["schemas"]["StoreFileForm"][] | null;
+            /** @description Attributes of all files in `file_ids`. */
+            attributes?: Record<string, unknown> | null;
+            /** @description No effect. */
+            chunking_strategy?: Record<string, unknown> | null;
+        };
+        /**
+         * @description Status of a batch.
+         * @enum {string}
+         */
+        BatchStatus: "in_progress" | "completed" | "cancelled" | "failed";
         /** @description An author of messages that programs post. */
         Bot: {
             id: components["schemas"]["BotId"];
@@ -6234,6 +6763,8 @@ export interface components {
             show_emails: boolean;
             /** @description Domains, with their subdomains, for whose links the bot can add previews to messages. */
             link_domains: string[];
+            /** @description Commands that people run in the bot's channels. */
+            commands: components["schemas"]["BotCommand"][];
             status: components["schemas"]["BotStatus"];
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
@@ -6241,6 +6772,55 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
+        /** @description A command of a bot: `/name`. */
+        BotCommand: {
+            /**
+             * @description 1 to 32 lowercase letters, digits, `-`, and `_`; no other bot of the workspace can have it.
+             * @example deploy
+             */
+            name: string;
+            /** @description At most 200 characters. */
+            description?: string;
+            /** @description What can follow the command, such as `[service]`; at most 100 characters. */
+            usage?: string;
+        };
+        /** @description An event that is sent to a bot. */
+        BotDelivery: {
+            /** @description The same for all attempts; `webhook-id` of the requests. */
+            id: components["schemas"]["BotDeliveryId"];
+            event: components["schemas"]["BotEventKind"];
+            /**
+             * Format: int64
+             * @description Number of the event in the log.
+             */
+            seq: number;
+            state: components["schemas"]["BotDeliveryState"];
+            /**
+             * Format: int64
+             * @description Number of failed attempts.
+             */
+            attempts: number;
+            due_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description Status of the last answer; null without one.
+             */
+            status: number | null;
+            /** @description Beginning of the last answer, or the reason why there is none. */
+            answer: string | null;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        /** @description ID of an event that is sent to a bot: `delivery_` and 26 base-32 characters */
+        BotDeliveryId: string;
+        /**
+         * @description State of an event for a bot.
+         *
+         *     `skipped`: The event is no longer visible to the bot, or its message was deleted.
+         *
+         *     `dead`: All attempts failed.
+         * @enum {string}
+         */
+        BotDeliveryState: "queued" | "sending" | "sent" | "skipped" | "dead";
         /** @description An event as it is stored and sent. */
         BotEvent: {
             /** @enum {string} */
@@ -6258,6 +6838,30 @@ export interface components {
                 bot: components["schemas"]["BotSummary"];
             };
         };
+        /**
+         * @description Format of the events.
+         *
+         *     `standard`: Standard Webhooks.
+         *
+         *     `slack`: Slack's Events API.
+         * @enum {string}
+         */
+        BotEventFormat: "standard" | "slack";
+        /**
+         * @description Event that a bot can subscribe to.
+         *
+         *     `message.created`: A message of a person, the complete reply of an agent, or, with `bots`, a message of another bot.
+         *
+         *     `message.updated`: A person or an agent changed the text of their message.
+         *
+         *     `reaction.added`: A person reacted to a message.
+         *
+         *     `app_mention`: A new message contains the bot's handle; sent in addition to `message.created`.
+         *
+         *     `link_shared`: A person's new message contains links to the bot's `link_domains`.
+         * @enum {string}
+         */
+        BotEventKind: "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "channel.updated" | "channel.archived" | "channel.member_added" | "channel.member_removed" | "member.joined" | "app_mention" | "link_shared";
         /** @description Fields of a new bot. */
         BotForm: {
             name: string;
@@ -6270,6 +6874,8 @@ export interface components {
             show_emails?: boolean;
             /** @description At most 20 domains in lowercase. */
             link_domains?: string[];
+            /** @description At most 20. */
+            commands?: components["schemas"]["BotCommand"][];
         };
         /** @description ID of a bot: `bot_` and 26 base-32 characters */
         BotId: string;
@@ -6297,23 +6903,77 @@ export interface components {
             show_emails?: boolean;
             /** @description At most 20 domains in lowercase. */
             link_domains?: string[];
+            /** @description At most 20; replaces all. */
+            commands?: components["schemas"]["BotCommand"][];
             status?: components["schemas"]["BotStatus"];
+        };
+        /** @description First event that is sent again. */
+        BotReplayForm: {
+            since: components["schemas"]["Timestamp"];
         };
         /**
          * @description `paused`: Its webhooks reject messages.
          * @enum {string}
          */
         BotStatus: "active" | "paused";
+        /** @description Events that a bot gets. */
+        BotSubscription: {
+            transport: components["schemas"]["BotTransport"];
+            /** @description Address of the program; null for a socket. */
+            url: string | null;
+            format: components["schemas"]["BotEventFormat"];
+            events: components["schemas"]["BotEventKind"][];
+            /** @description Only events of these channels; null for all channels that the bot is in. */
+            channel_ids: components["schemas"]["ChannelId"][] | null;
+            /** @description True if the bot gets new messages of other bots. */
+            bots: boolean;
+            status: components["schemas"]["SubscriptionStatus"];
+            paused_reason: components["schemas"]["SubscriptionPause"] | null;
+            /**
+             * Format: int64
+             * @description Number of events that were deleted from the log before the bot got them.
+             */
+            missed: number;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        /** @description Settings of a subscription. */
+        BotSubscriptionForm: {
+            transport?: components["schemas"]["BotTransport"] | null;
+            /** @description Address for `http`, of at most 2,000 bytes. */
+            url?: string | null;
+            format?: components["schemas"]["BotEventFormat"] | null;
+            /** @description All events by default. */
+            events?: components["schemas"]["BotEventKind"][] | null;
+            /** @description At most 100 channels; null for all channels that the bot is in. */
+            channel_ids?: components["schemas"]["ChannelId"][] | null;
+            /** @description True to get new messages of other bots. */
+            bots?: boolean;
+        };
+        /** @description A subscription, with its secret if that is new. */
+        BotSubscriptionWithSecret: components["schemas"]["BotSubscription"] & {
+            /** @description Secret with which requests are signed, `whsec_…`, which is shown only once; null if the subscription existed. */
+            secret: string | null;
+        };
         /** @description A bot, so that clients can name it. */
         BotSummary: {
             id: components["schemas"]["BotId"];
             handle: string;
             name: string;
         };
+        /**
+         * @description How events reach the program.
+         *
+         *     `http`: The server sends each event to an address.
+         *
+         *     `socket`: The program opens a socket (Slack's Socket Mode).
+         * @enum {string}
+         */
+        BotTransport: "http" | "socket";
         /** @description A bot with its keys. */
         BotWithKeys: components["schemas"]["Bot"] & {
             /** @description Keys of the bot, oldest first; empty unless the caller is an admin. */
             keys: components["schemas"]["BotKey"][];
+            subscription: components["schemas"]["BotSubscription"] | null;
         };
         /**
          * @description Context that the agent of a delegated task receives.
@@ -6673,6 +7333,12 @@ export interface components {
             choices: components["schemas"]["CompletionChoice"][];
             usage: components["schemas"]["CompletionUsage"] | null;
         };
+        /** @description A variant of a chat. */
+        ChatVariant: {
+            thread_id: components["schemas"]["ThreadId"];
+            /** @description The message of the first chat that the variant runs again. */
+            message_id: components["schemas"]["MessageId"];
+        };
         /** @description A check and its result. */
         Check: {
             /**
@@ -6769,6 +7435,11 @@ export interface components {
          * @enum {string}
          */
         ChosenBy: "person" | "agent" | "rule" | "mode";
+        /** @description This server chooses how files are cut. */
+        ChunkingStrategy: {
+            /** @enum {string} */
+            type: "other";
+        };
         /** @description Range of a sentence in characters, and a message that supports it. */
         CitedMessage: {
             start_index: number;
@@ -6854,6 +7525,19 @@ export interface components {
          * @enum {string}
          */
         CollaborationState: "running" | "done" | "stopped" | "failed";
+        /** @description A command, and the conversation in which it runs. */
+        CommandForm: {
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
+            /** @description Text after the command; at most 4,000 characters. */
+            text?: string;
+        };
+        /** @description Answer of the bot. */
+        CommandResult: {
+            message: components["schemas"]["Message"] | null;
+            /** @description Markdown that only you see; null if there is none. */
+            text: string | null;
+        };
         /** @description Only with `deltas: compact`: number of a stream, offset in UTF-16 code units, and text of a delta. */
         CompactDelta: [
             number,
@@ -7452,6 +8136,13 @@ export interface components {
             object: "compaction";
             deleted: boolean;
         };
+        /** @description Confirms that a file was deleted, as in the `OpenAI` API. */
+        DeletedFile: {
+            id: components["schemas"]["FileId"];
+            /** @enum {string} */
+            object: "file";
+            deleted: boolean;
+        };
         /** @description Response of `DELETE /v1/personas/{id}`. */
         DeletedPersona: {
             id: components["schemas"]["PersonaId"];
@@ -7475,6 +8166,13 @@ export interface components {
         DeletedStates: {
             /** Format: int64 */
             deleted: number;
+        };
+        /** @description Confirms that a vector store was deleted. */
+        DeletedStore: {
+            id: components["schemas"]["VectorStoreId"];
+            /** @enum {string} */
+            object: "vector_store.deleted";
+            deleted: boolean;
         };
         /** @description Location of the replies. */
         Delivery: {
@@ -7519,6 +8217,46 @@ export interface components {
             /** @description Members besides the caller. If the caller is the only person, the list can be empty, or can be omitted if `agent_id` is set. */
             member_ids?: components["schemas"]["UserId"][] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
+        };
+        /**
+         * @description Reason why a file was not read as a whole.
+         *
+         *     `scanned`: Pages are pictures without text.
+         *
+         *     `encrypted`: A password is needed.
+         *
+         *     `no_text_map`: The characters of a font cannot be mapped to text.
+         *
+         *     `old_format`: Word and `PowerPoint` files before 2007, and RTF.
+         * @enum {string}
+         */
+        DocumentReason: "scanned" | "encrypted" | "damaged" | "too_large" | "too_slow" | "no_text_map" | "old_format";
+        /**
+         * @description Result of reading the text of a file.
+         *
+         *     `waiting`: The text has not been read yet.
+         *
+         *     `ready`: Everything was read.
+         *
+         *     `partial`: Some of the text was read.
+         *
+         *     `failed`: Nothing was read.
+         *
+         *     `none`: The file has no text that is read, as pictures, sound, and archives.
+         *
+         *     `off`: This server reads no files, because its system cannot restrict the process that would read them.
+         * @enum {string}
+         */
+        DocumentState: "waiting" | "ready" | "partial" | "failed" | "none" | "off";
+        /** @description What was read of a file. */
+        DocumentStatus: {
+            state: components["schemas"]["DocumentState"];
+            reason: components["schemas"]["DocumentReason"] | null;
+            /**
+             * Format: int64
+             * @description Number of parts: pages, slides, sheets, sections, or ranges of 200 lines.
+             */
+            parts: number;
         };
         /** @description A draft and the model that wrote it. */
         DraftedAgent: {
@@ -7634,7 +8372,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_https" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_devices" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "batch_not_found" | "bot_no_answer" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_not_found" | "export_not_ready" | "export_running" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "in_variant" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_a_chat" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_https" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_verified" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "part_not_found" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_collections" | "too_many_devices" | "too_many_files" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_variants" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "vector_store_not_found" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -7683,11 +8421,26 @@ export interface components {
          * @enum {string}
          */
         EventScope: "all" | "joined";
+        /** @description Result of a test. */
+        EventTestResult: {
+            /**
+             * Format: int32
+             * @description Status of the answer; null without one.
+             */
+            status: number | null;
+            /** @description Beginning of the answer, or the reason why there is none; at most 200 characters. */
+            answer: string;
+            /**
+             * Format: int64
+             * @description Time that the request took, in milliseconds.
+             */
+            ms: number;
+        };
         /**
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "bot.updated" | "channel.created" | "channel.updated" | "channel.archived" | "channel.imported" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "thread.deleted" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated" | "inbox.updated";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "bot.updated" | "channel.created" | "channel.updated" | "channel.archived" | "channel.imported" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "thread.deleted" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated" | "inbox.updated" | "file.updated";
         /** @description A page of the event log. */
         Events: {
             /** @enum {string} */
@@ -7709,6 +8462,16 @@ export interface components {
              */
             resync?: boolean;
         };
+        /** @description Time after which a vector store that is not used expires. */
+        ExpiresAfter: {
+            /**
+             * @description Time from which a vector store expires.
+             * @enum {string}
+             */
+            anchor: "last_active_at";
+            /** Format: int64 */
+            days: number;
+        };
         /** @description Response of `GET /v1/agents/{id}/export`. */
         Export: {
             /** @enum {string} */
@@ -7729,6 +8492,26 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /** @description Input for a new export. */
+        ExportForm: {
+            /**
+             * @description `public` by default.
+             * @default null
+             */
+            scope?: ("public" | "mine") | null;
+            /**
+             * @description Whether the archive contains the bytes of files; true by default.
+             * @default null
+             */
+            files?: boolean | null;
+            /**
+             * @description `openvibe` by default.
+             * @default null
+             */
+            format?: ("openvibe" | "slack") | null;
+        };
+        /** @description ID of an export: `exp_` and 26 base-32 characters */
+        ExportId: string;
         /**
          * @description Reason why a task failed.
          *
@@ -7763,11 +8546,52 @@ export interface components {
         File: components["schemas"]["FileSummary"] & {
             content: string;
         };
+        /** @description Files that were added together. */
+        FileBatch: {
+            id: components["schemas"]["StoreBatchId"];
+            /** @enum {string} */
+            object: "vector_store.files_batch";
+            vector_store_id: components["schemas"]["VectorStoreId"];
+            /** Format: int64 */
+            created_at: number;
+            status: components["schemas"]["BatchStatus"];
+            file_counts: components["schemas"]["FileCounts"];
+        };
+        /** @description Numbers of files by status. */
+        FileCounts: {
+            /** Format: int64 */
+            in_progress: number;
+            /** Format: int64 */
+            completed: number;
+            /** Format: int64 */
+            failed: number;
+            /** Format: int64 */
+            cancelled: number;
+            /** Format: int64 */
+            total: number;
+        };
         /** @description Effect of an agent's file. */
         FileEffect: {
             path: string;
             /** @description Effect in words, such as `sent with every reply as the agent's instructions`. */
             effect: string;
+        };
+        /** @description An event as it is stored and sent. */
+        FileEvent: {
+            /** @enum {string} */
+            type: "file.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                file: components["schemas"]["FileWithText"];
+            };
         };
         FileForm: {
             /** @description At most 256 KiB. */
@@ -7775,6 +8599,11 @@ export interface components {
         };
         /** @description ID of a file: `file_` and 26 base-32 characters */
         FileId: string;
+        /**
+         * @description Purpose of an upload in the `OpenAI` API. Such an upload is kept until it is deleted.
+         * @enum {string}
+         */
+        FilePurpose: "assistants" | "user_data" | "vision";
         /**
          * @description Origin of a file.
          *
@@ -7798,6 +8627,34 @@ export interface components {
             version: number;
             updated_at: components["schemas"]["Timestamp"] | null;
             updated_by: components["schemas"]["UserId"] | null;
+        };
+        /** @description The text of a file, part by part. */
+        FileText: {
+            file: components["schemas"]["UploadedFile"];
+            state: components["schemas"]["DocumentState"];
+            reason: components["schemas"]["DocumentReason"] | null;
+            /**
+             * Format: int64
+             * @description Number of parts.
+             */
+            parts: number;
+            /** @description Numbers of parts that were not read; at most 100. */
+            unread_parts: number[];
+            /**
+             * Format: int64
+             * @description Number of the returned part; null if the file has no text.
+             */
+            part: number | null;
+            /** @description Name of the part, such as `page 12`. */
+            label: string | null;
+            heading: string | null;
+            text: string | null;
+            /** @description Parts that contain `q`, in order; empty without `q`. */
+            matches: components["schemas"]["TextMatch"][];
+        };
+        /** @description A file with what was read of it. */
+        FileWithText: components["schemas"]["UploadedFile"] & {
+            document: components["schemas"]["DocumentStatus"];
         };
         /**
          * @description File system access, from strictest to most permissive.
@@ -7849,7 +8706,7 @@ export interface components {
             kind: components["schemas"]["FollowedKind"];
             thread: components["schemas"]["MyThread"] | null;
             fork: components["schemas"]["MyFork"] | null;
-            /** @description Further versions of a chat. */
+            /** @description Variants of a chat, latest activity first; at most 10. */
             variants: components["schemas"]["MyThread"][];
         };
         /**
@@ -8368,7 +9225,7 @@ export interface components {
              * @description Detected by default.
              * @default null
              */
-            format?: ("slack" | "mattermost") | null;
+            format?: ("slack" | "mattermost" | "openvibe") | null;
             /**
              * @default {
              *       "channels": {},
@@ -8939,6 +9796,12 @@ export interface components {
          * @enum {string}
          */
         LeftOutReason: "older_than_newest_50" | "deleted" | "notice" | "streaming" | "superseded" | "context_budget" | "context_too_large" | "summarised" | "not_summarized";
+        /** @description The provider with which the ended session began, at which the person may still be signed in. */
+        LeftProvider: {
+            name: string;
+            /** @description Page on which the person can sign out there. */
+            url: string;
+        };
         LevelForm: {
             /** @description `all`: each new thread; `mentions`: mentions only; `none`: mentions by handle only. */
             level: components["schemas"]["FollowLevel"];
@@ -8950,16 +9813,6 @@ export interface components {
              * @description Maximum upload size in bytes.
              */
             upload_bytes_max: number;
-        };
-        /** @description The provider with which the ended session began, at which the person may still be signed in. */
-        LeftProvider: {
-            name: string;
-            /** @description Page on which the person can sign out there. */
-            url: string;
-        };
-        /** @description An ended session of a provider. */
-        LoggedOut: {
-            provider: components["schemas"]["LeftProvider"];
         };
         LinkForm: {
             /** @description Secret of a link from `openvibe user sign-in-link`. */
@@ -9099,6 +9952,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Bot"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_BotDelivery: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["BotDelivery"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -9365,6 +10233,21 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_OpenAiFile: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["OpenAiFile"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Passkey: {
             /** @enum {string} */
             object: "list";
@@ -9500,6 +10383,21 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_StoreFile: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["StoreFile"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Task: {
             /** @enum {string} */
             object: "list";
@@ -9519,6 +10417,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Template"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_VectorStore: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["VectorStore"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -9683,6 +10596,10 @@ export interface components {
             base_url: string;
             /** @description Names of the server's models, at most 50. */
             models: string[];
+        };
+        /** @description An ended session of a provider. */
+        LoggedOut: {
+            provider: components["schemas"]["LeftProvider"];
         };
         LoginForm: {
             email: string;
@@ -10191,13 +11108,29 @@ export interface components {
             /** @description True if the message has since been deleted; its text is no longer stored. */
             deleted: boolean;
         };
-        /** @description A message that a reply cites as `[n]`. */
+        /** @description A message that a reply cites as `[n]`, or a passage of one of its files. */
         MessageSource: {
             n: number;
             message_id: components["schemas"]["MessageId"];
             thread_id: components["schemas"]["ThreadId"];
             fork_id: components["schemas"]["ForkId"] | null;
             channel_id: components["schemas"]["ChannelId"];
+            /** @description The cited file of the message; absent if the message itself is cited. */
+            file_id?: components["schemas"]["FileId"];
+            /**
+             * Format: int64
+             * @description Number of the part of the file, such as the page.
+             */
+            part?: number;
+            /** @description Name of the part, such as `page 12`. */
+            label?: string;
+            /**
+             * Format: int64
+             * @description Position of the passage in the text of the part, in UTF-16 code units.
+             */
+            from?: number;
+            /** Format: int64 */
+            to?: number;
         };
         /**
          * @description `interrupted`: The reply ended early, with partial text.
@@ -10629,6 +11562,11 @@ export interface components {
             /** @description The bearer token. It is shown only once. */
             token: string;
         };
+        /** @description A new secret of a subscription. */
+        NewSubscriptionSecret: {
+            /** @description `whsec_…`, which is shown only once. */
+            secret: string;
+        };
         /** @description The context that an agent would receive if the caller posted a message now. The message itself is not included. */
         NextContext: components["schemas"]["ContextSeen"] & {
             /** @description Always true. */
@@ -10780,6 +11718,13 @@ export interface components {
              *     words, every message does.
              */
             words?: string[];
+            /** @description With `from: bots`, only messages of these webhooks, at most 20; without any, messages of all bots. */
+            hook_ids?: components["schemas"]["HookId"][];
+            /**
+             * Format: int64
+             * @description With `from: bots`, the maximum number of runs within 24 hours: 1 to 1,000; 50 by default.
+             */
+            daily_max?: number | null;
         };
         /** @description Response of an action on a fork. */
         OneFork: {
@@ -10803,6 +11748,29 @@ export interface components {
          * @enum {string}
          */
         OpenAiErrorKind: "invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error" | "conflict_error" | "rate_limit_error" | "server_error";
+        /** @description A file as in the `OpenAI` API. */
+        OpenAiFile: {
+            id: components["schemas"]["FileId"];
+            /** @enum {string} */
+            object: "file";
+            /** Format: int64 */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Seconds since 1970.
+             */
+            created_at: number;
+            /** Format: int64 */
+            expires_at: number | null;
+            filename: string;
+            purpose: components["schemas"]["FilePurpose"];
+            status: components["schemas"]["OpenAiFileStatus"];
+        };
+        /**
+         * @description What was read of a file, in the words of the `OpenAI` API.
+         * @enum {string}
+         */
+        OpenAiFileStatus: "uploaded" | "processed" | "error";
         /** @description `MyThread` with the data that a client needs to open it. */
         OpenedThread: components["schemas"]["MyThread"] & {
             first_unread_id: components["schemas"]["MessageId"] | null;
@@ -10909,6 +11877,53 @@ export interface components {
         };
         /** @enum {string} */
         ParticipantKind: "human" | "agent" | "bot";
+        /** @description A matching passage of a file. */
+        Passage: {
+            /** @enum {string} */
+            object: "passage";
+            file: components["schemas"]["PassageFile"];
+            /**
+             * Format: int64
+             * @description Number of the part, such as the page.
+             */
+            part: number;
+            /** @description Name of the part, such as `page 12`. */
+            label: string;
+            /**
+             * Format: int64
+             * @description Position of the passage in the text of the part, in UTF-16 code units.
+             */
+            from: number;
+            /** Format: int64 */
+            to: number;
+            /** @description About 400 characters of the passage around the first match. */
+            text: string;
+            /** @description About 240 characters around the first match, escaped for HTML, with matches in `<mark>`. */
+            highlight: string;
+            /** @enum {string} */
+            found_by: "words";
+            message_id: components["schemas"]["MessageId"] | null;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            vector_store_id: components["schemas"]["VectorStoreId"] | null;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        /** @description File of a passage. */
+        PassageFile: {
+            id: components["schemas"]["FileId"];
+            name: string;
+            content_type: string;
+        };
+        /** @description A page of passages. */
+        PassagePage: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Passage"][];
+            has_more: boolean;
+            /** @description Pass it as `cursor` to get the next page. */
+            next_cursor: string | null;
+            /** @description Present while the index is being rebuilt after an upgrade or a restore. */
+            index?: components["schemas"]["SearchIndex"];
+        };
         Passkey: {
             id: components["schemas"]["PasskeyId"];
             name: string;
@@ -11884,6 +12899,13 @@ export interface components {
             /** @description Name of the header; only with `auth: header`. */
             header?: string | null;
         };
+        /** @description Confirms that a file was removed from a vector store. */
+        RemovedStoreFile: {
+            id: components["schemas"]["FileId"];
+            /** @enum {string} */
+            object: "vector_store.file.deleted";
+            deleted: boolean;
+        };
         /** @description Work that has begun; `GET /v1/server` has its result. */
         RenewalBegun: {
             running: boolean;
@@ -12220,6 +13242,8 @@ export interface components {
          * @description Role of a member in a workspace.
          *
          *     `viewer`: Can only read, mark as read, and search.
+         *
+         *     `guest`: Can post and use agents, but sees only their own channels and the people there.
          * @enum {string}
          */
         Role: "admin" | "member" | "viewer" | "guest";
@@ -12517,6 +13541,8 @@ export interface components {
          * @enum {string}
          */
         Scope: "chat:read" | "chat:write" | "workspace:admin" | "agents:read" | "agents:write" | "agents:delete" | "agents:admin" | "agents:use";
+        /** @description Hits: messages, or passages with `kind=file`. */
+        SearchAnswer: components["schemas"]["SearchPage"] | components["schemas"]["PassagePage"];
         /** @description A matching message. */
         SearchHit: components["schemas"]["Message"] & {
             /** @enum {string} */
@@ -12802,7 +13828,7 @@ export interface components {
             days_left: number | null;
         };
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ChannelImportedEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ChannelImportedEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"] | components["schemas"]["FileEvent"];
         /** @description Changes to the choices of the server's admins. Omitted fields are unchanged. */
         ServerForm: {
             /** @description Permits that the server looks for new versions once a day. */
@@ -12943,7 +13969,7 @@ export interface components {
             /** @enum {string} */
             type: "mcp";
         } | {
-            /** @description Always empty: this server has no vector stores. */
+            /** @description Vector stores whose passages that match a question are in its prompt: IDs, `vs_HANDLE`, or IDs of channels; at most 10. */
             vector_store_ids?: string[];
             /**
              * Format: int32
@@ -13230,9 +14256,13 @@ export interface components {
          * @description Authors of messages that start runs.
          *
          *     `keys`: Programs with an API key.
+         *
+         *     `bots`: Bots that start a thread, with a webhook or a key.
+         *
+         *     `any`: People and programs with an API key, but no bots.
          * @enum {string}
          */
-        StartedBy: "people" | "keys" | "any";
+        StartedBy: "people" | "keys" | "bots" | "any";
         StartedReplay: {
             /** @description Root task of the replay; `GET /v1/tasks/{id}/replay` returns its cases. */
             task: components["schemas"]["Task"];
@@ -13370,6 +14400,170 @@ export interface components {
             /** Format: int64 */
             agents_max: number;
         };
+        /** @description ID of a batch of files of a vector store: `vsfb_` and 26 base-32 characters */
+        StoreBatchId: string;
+        /** @description The text of a file. */
+        StoreContent: {
+            /** @enum {string} */
+            object: "vector_store.file_content.page";
+            data: components["schemas"]["StoreText"][];
+            has_more: boolean;
+            next_page: string | null;
+        };
+        /**
+         * @description People who can change a vector store.
+         *
+         *     `members`: Members who can post in the channel, or in the workspace.
+         * @enum {string}
+         */
+        StoreEditors: "members" | "admins";
+        /** @description A file of a vector store. */
+        StoreFile: {
+            id: components["schemas"]["FileId"];
+            /** @enum {string} */
+            object: "vector_store.file";
+            vector_store_id: components["schemas"]["VectorStoreId"];
+            /** Format: int64 */
+            created_at: number;
+            status: components["schemas"]["StoreFileState"];
+            last_error: components["schemas"]["StoreFileError"] | null;
+            /**
+             * Format: int64
+             * @description Size of the text in bytes.
+             */
+            usage_bytes: number;
+            attributes: Record<string, unknown>;
+            chunking_strategy: components["schemas"]["ChunkingStrategy"];
+            filename: string;
+        };
+        StoreFileError: {
+            /**
+             * @description Reason why a file could not be read as a whole.
+             * @enum {string}
+             */
+            code: "unsupported_file" | "invalid_file" | "server_error";
+            message: string;
+        };
+        /** @description Form that adds a file. */
+        StoreFileForm: {
+            file_id: components["schemas"]["FileId"];
+            attributes?: Record<string, unknown> | null;
+            /** @description No effect. */
+            chunking_strategy?: Record<string, unknown> | null;
+        };
+        /**
+         * @description What was read of a file, in the words of the `OpenAI` API.
+         * @enum {string}
+         */
+        StoreFileState: "in_progress" | "completed" | "failed" | "cancelled";
+        /** @description Form of a new vector store. */
+        StoreForm: {
+            /** @description At most 80 characters. */
+            name?: string | null;
+            /** @description At most 500 characters. */
+            description?: string | null;
+            /** @description Lowercase letters, digits, `_`, and `-`. */
+            handle?: string | null;
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            editors?: components["schemas"]["StoreEditors"] | null;
+            trusted_reads?: boolean | null;
+            file_ids?: components["schemas"]["FileId"][] | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            expires_after?: components["schemas"]["ExpiresAfter"] | null;
+            /** @description No effect. */
+            chunking_strategy?: Record<string, unknown> | null;
+        };
+        /** @description Changes of a vector store; absent fields stay as they are. */
+        StorePatch: {
+            name?: string | null;
+            description?: string | null;
+            handle?: string | null;
+            editors?: components["schemas"]["StoreEditors"] | null;
+            trusted_reads?: boolean | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            expires_after?: components["schemas"]["ExpiresAfter"] | null;
+        };
+        /** @description Words to search for: a text, or a list of texts. */
+        StoreQuery: string | string[];
+        StoreRanking: {
+            /**
+             * Format: double
+             * @description Minimum share of the score of the best hit, from 0 to 1.
+             */
+            score_threshold?: number | null;
+            /** @description No effect. */
+            ranker?: string | null;
+            /** @description No effect. */
+            hybrid_search?: Record<string, unknown> | null;
+        };
+        /** @description A passage that was found in a vector store. */
+        StoreResult: {
+            file_id: components["schemas"]["FileId"];
+            filename: string;
+            /**
+             * Format: double
+             * @description Share of the score of the best hit.
+             */
+            score: number;
+            attributes: Record<string, unknown>;
+            content: components["schemas"]["StoreText"][];
+            /**
+             * Format: int64
+             * @description Number and name of the part, such as the page.
+             */
+            part: number;
+            label: string;
+            /**
+             * Format: int64
+             * @description Position in the text of the part, in UTF-16 code units.
+             */
+            from: number;
+            /** Format: int64 */
+            to: number;
+        };
+        /** @description Passages of a vector store, best first. */
+        StoreResults: {
+            /** @enum {string} */
+            object: "vector_store.search_results.page";
+            search_query: string[];
+            data: components["schemas"]["StoreResult"][];
+            has_more: boolean;
+            /** @description Always null: one page has all results. */
+            next_page: string | null;
+        };
+        /** @description A search in a vector store. */
+        StoreSearchForm: {
+            query: components["schemas"]["StoreQuery"];
+            /**
+             * @description Comparisons `{type, key, value}` of attributes with `eq`, `ne`, `gt`, `gte`, `lt`, `lte`, `in`, or `nin`, and `{type, filters}`
+             *     with `and` or `or`.
+             */
+            filters?: Record<string, unknown> | null;
+            /**
+             * Format: int64
+             * @description 1 to 50; 10 by default.
+             */
+            max_num_results?: number | null;
+            ranking_options?: components["schemas"]["StoreRanking"] | null;
+            /** @description No effect. */
+            rewrite_query?: boolean | null;
+        };
+        /**
+         * @description Status of a vector store.
+         *
+         *     `in_progress`: Some files are still being read.
+         * @enum {string}
+         */
+        StoreStatus: "expired" | "in_progress" | "completed";
+        StoreText: {
+            /** @enum {string} */
+            type: "text";
+            text: string;
+        };
         /** @description A streaming reply, and its number in compact deltas. */
         StreamStart: {
             /** Format: int64 */
@@ -13379,6 +14573,20 @@ export interface components {
             /** Format: int64 */
             attempt: number;
         };
+        /**
+         * @description Why the server paused a subscription.
+         *
+         *     `gone`: The program answered 410.
+         *
+         *     `no_answer`: Nothing was accepted for three days.
+         * @enum {string}
+         */
+        SubscriptionPause: "gone" | "no_answer";
+        /**
+         * @description `paused`: Events wait until an admin sets the bot's status to `active`.
+         * @enum {string}
+         */
+        SubscriptionStatus: "active" | "paused";
         SuggestedHandle: {
             handle: string;
         };
@@ -13780,6 +14988,12 @@ export interface components {
             /** @enum {string} */
             type: "json_schema";
         };
+        /** @description Occurrences of the searched text in a part. */
+        TextMatch: {
+            /** Format: int64 */
+            part: number;
+            count: number;
+        };
         Thread: {
             id: components["schemas"]["ThreadId"];
             workspace_id: components["schemas"]["WorkspaceId"];
@@ -13883,24 +15097,6 @@ export interface components {
             /** @description False if a mention of all members of the channel opens no inbox item; true by default. */
             notify?: boolean;
         };
-        /** @description A variant of a chat. */
-        ChatVariant: {
-            thread_id: components["schemas"]["ThreadId"];
-            message_id: components["schemas"]["MessageId"];
-        };
-        VariantForm: {
-            message_id: components["schemas"]["MessageId"];
-            /** @description Markdown, at most 32 KiB, in place of the message's text; the same text if omitted. Can be empty if the message has attachments. */
-            content?: string;
-            agent_id?: components["schemas"]["AgentId"];
-            /** @description ID chosen by the client. A request that repeats an ID returns the first variant with status 200. */
-            client_id?: string | null;
-        };
-        /** @description What a variant of a chat runs again. */
-        VariantOf: {
-            thread_id: components["schemas"]["ThreadId"];
-            message_id: components["schemas"]["MessageId"];
-        };
         /** @description ID of a thread: `thread_` and 26 base-32 characters */
         ThreadId: string;
         /** @enum {string} */
@@ -13958,7 +15154,7 @@ export interface components {
             /** @enum {string} */
             type: "mcp";
         } | {
-            /** @description Always empty: this server has no vector stores. */
+            /** @description Vector stores whose passages that match a question are in its prompt: IDs, `vs_HANDLE`, or IDs of channels; at most 10. */
             vector_store_ids?: string[];
             /**
              * Format: int32
@@ -14248,9 +15444,11 @@ export interface components {
          *     `not_accepted`: None of the server's functions that the agent may use is accepted.
          *
          *     `disabled`: An admin turned the tool off.
+         *
+         *     `not_found`: A vector store that is attached to the agent was deleted.
          * @enum {string}
          */
-        UnavailableBecause: "client_only" | "no_runner" | "not_registered" | "not_allowed" | "not_accepted" | "disabled";
+        UnavailableBecause: "client_only" | "no_runner" | "not_registered" | "not_allowed" | "not_accepted" | "disabled" | "not_found";
         /** @description Preview of a link, as a bot described it. */
         Unfurl: {
             /** @description The link in the message. */
@@ -14418,6 +15616,8 @@ export interface components {
             count: number;
             left_out: components["schemas"]["UnreadLeftOut"];
         };
+        /** @description An uploaded file: as in the `OpenAI` API if it was uploaded with a `purpose`. */
+        UploadAnswer: components["schemas"]["UploadedFile"] | components["schemas"]["OpenAiFile"];
         UploadForm: {
             /**
              * Format: binary
@@ -14426,6 +15626,11 @@ export interface components {
             file: string;
             /** @description ID chosen by the client. An upload that repeats an ID returns the first file with status 200. */
             client_id?: string | null;
+            /**
+             * @description `assistants`, `user_data`, or `vision`, as in the `OpenAI` API: the upload is kept until it is deleted, and the response is an
+             *     `OpenAI` file with status 200.
+             */
+            purpose?: string | null;
         };
         /** @description An uploaded file. */
         UploadedFile: {
@@ -14552,6 +15757,59 @@ export interface components {
          * @enum {string}
          */
         UserSkill: "novice" | "intermediate" | "expert";
+        VariantForm: {
+            /** @description A message of the caller's in the chat; in a variant, its first message. */
+            message_id: components["schemas"]["MessageId"];
+            /** @description Markdown, at most 32 KiB, in place of the message's text; the same text if omitted. Can be empty if the message has attachments. */
+            content?: string;
+            /** @description Agent of the variant; the agent of the chat if omitted. */
+            agent_id?: components["schemas"]["AgentId"];
+            /** @description ID chosen by the client. A request that repeats an ID returns the first variant with status 200. */
+            client_id?: string | null;
+        };
+        /** @description What a variant of a chat runs again. */
+        VariantOf: {
+            /** @description The first chat. */
+            thread_id: components["schemas"]["ThreadId"];
+            /** @description The message of the first chat that the variant runs again; the variant begins with the messages before it. */
+            message_id: components["schemas"]["MessageId"];
+        };
+        /** @description A vector store: files that are searched together. Times are in seconds since 1970. */
+        VectorStore: {
+            id: components["schemas"]["VectorStoreId"];
+            /** @enum {string} */
+            object: "vector_store";
+            /** @description `vs_HANDLE` works wherever the ID does. */
+            handle: string | null;
+            name: string;
+            description: string;
+            channel_id: components["schemas"]["ChannelId"] | null;
+            editors: components["schemas"]["StoreEditors"];
+            /** @description True if agents treat the texts like instructions of their authors, and not like data from unknown people. */
+            trusted_reads: boolean;
+            file_counts: components["schemas"]["FileCounts"];
+            status: components["schemas"]["StoreStatus"];
+            /**
+             * Format: int64
+             * @description Size of the texts in bytes.
+             */
+            usage_bytes: number;
+            metadata: {
+                [key: string]: string;
+            };
+            expires_after: components["schemas"]["ExpiresAfter"] | null;
+            /** Format: int64 */
+            expires_at: number | null;
+            /** Format: int64 */
+            last_active_at: number;
+            created_by: components["schemas"]["UserId"];
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            version: number;
+        };
+        /** @description ID of a vector store: `vs_` and 26 base-32 characters */
+        VectorStoreId: string;
         /** @description A version as an entry in a list. */
         VersionSummary: {
             /** @enum {string} */
@@ -14815,6 +16073,51 @@ export interface components {
             data: {
                 workspace: components["schemas"]["Workspace"];
             };
+        };
+        /** @description An archive of a workspace. */
+        WorkspaceExport: {
+            /** @enum {string} */
+            object: "export";
+            id: components["schemas"]["ExportId"];
+            /**
+             * @description Channels whose messages are exported.
+             *
+             *     `public`: Public channels.
+             *
+             *     `mine`: Public channels, and private and direct ones that the person is in.
+             * @enum {string}
+             */
+            scope: "public" | "mine";
+            files: boolean;
+            /**
+             * @description Format of an export.
+             *
+             *     `openvibe`: That of docs/export-format.md.
+             *
+             *     `slack`: That of Slack's exports.
+             * @enum {string}
+             */
+            format: "openvibe" | "slack";
+            /**
+             * @description `running`: The archive is being written.
+             * @enum {string}
+             */
+            state: "running" | "done" | "failed";
+            /** @description Records in the archive so far, by kind. */
+            counts: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Size of the archive so far.
+             */
+            size_bytes: number;
+            /** @description Why the export failed. */
+            problem: string | null;
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            finished_at: components["schemas"]["Timestamp"] | null;
+            expires_at: components["schemas"]["Timestamp"] | null;
         };
         WorkspaceForm: {
             name: string;
@@ -18601,6 +19904,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "provider": {
+                     *         "name": "Ada",
+                     *         "url": "https://chat.example.org/invite/…"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["LoggedOut"];
                 };
             };
@@ -19950,6 +21261,11 @@ export interface operations {
                      *           "channel_ids": [
                      *             "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "commands": [
+                     *             {
+                     *               "name": "deploy"
+                     *             }
+                     *           ],
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "handle": "ada",
@@ -20021,6 +21337,11 @@ export interface operations {
                      *       "channel_ids": [
                      *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       ],
+                     *       "commands": [
+                     *         {
+                     *           "name": "deploy"
+                     *         }
+                     *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "handle": "ada",
@@ -20079,6 +21400,11 @@ export interface operations {
                      *       "channel_ids": [
                      *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       ],
+                     *       "commands": [
+                     *         {
+                     *           "name": "deploy"
+                     *         }
+                     *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "handle": "ada",
@@ -20103,6 +21429,7 @@ export interface operations {
                      *       ],
                      *       "show_emails": false,
                      *       "status": "active",
+                     *       "subscription": null,
                      *       "version": 1
                      *     }
                      */
@@ -20187,6 +21514,11 @@ export interface operations {
                      *       "avatar_url": null,
                      *       "channel_ids": [
                      *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "commands": [
+                     *         {
+                     *           "name": "deploy"
+                     *         }
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -20293,6 +21625,355 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_bot_subscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "events": [
+                 *         "message.created"
+                 *       ],
+                 *       "url": "https://bot.example.com/events"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BotSubscriptionForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "bots": false,
+                     *       "channel_ids": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "events": [
+                     *         "message.created"
+                     *       ],
+                     *       "format": "standard",
+                     *       "missed": 0,
+                     *       "paused_reason": null,
+                     *       "secret": null,
+                     *       "status": "active",
+                     *       "transport": "http",
+                     *       "url": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BotSubscriptionWithSecret"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            /** @description The address is not allowed, or did not answer the verification */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "invalid_value",
+                     *         "message": "a title must be one line of at most 200 characters",
+                     *         "param": "title",
+                     *         "type": "unprocessable_entity"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_bot_subscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_bot_deliveries: {
+        parameters: {
+            query?: {
+                /** @description Only deliveries in this state. */
+                state?: components["schemas"]["BotDeliveryState"];
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `next_cursor` from the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "answer": null,
+                     *           "attempts": 0,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "due_at": null,
+                     *           "event": "message.created",
+                     *           "id": "delivery_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "seq": 124,
+                     *           "state": "queued",
+                     *           "status": null
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_BotDelivery"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    replay_bot_delivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+                /** @description ID of an event that is sent to a bot: `delivery_` and 26 base-32 characters */
+                delivery_id: components["schemas"]["BotDeliveryId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "answer": null,
+                     *       "attempts": 0,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "due_at": null,
+                     *       "event": "message.created",
+                     *       "id": "delivery_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "seq": 124,
+                     *       "state": "queued",
+                     *       "status": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BotDelivery"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    replay_bot_subscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "since": "2026-11-29T08:00:00.000Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BotReplayForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "bots": false,
+                     *       "channel_ids": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "events": [
+                     *         "message.created"
+                     *       ],
+                     *       "format": "standard",
+                     *       "missed": 0,
+                     *       "paused_reason": null,
+                     *       "status": "active",
+                     *       "transport": "http",
+                     *       "url": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BotSubscription"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    rotate_bot_subscription_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "secret": "…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewSubscriptionSecret"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    test_bot_subscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a bot: `bot_` and 26 base-32 characters */
+                id: components["schemas"]["BotId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "answer": "…",
+                     *       "ms": 0,
+                     *       "status": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EventTestResult"];
+                };
             };
             400: components["responses"]["Error400"];
             401: components["responses"]["Error401"];
@@ -20746,6 +22427,11 @@ export interface operations {
                      *       "avatar_url": null,
                      *       "channel_ids": [
                      *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "commands": [
+                     *         {
+                     *           "name": "deploy"
+                     *         }
                      *       ],
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -21524,6 +23210,7 @@ export interface operations {
                      *           "status": "open",
                      *           "title": null,
                      *           "unread_count": 0,
+                     *           "variant_of": null,
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -21543,41 +23230,6 @@ export interface operations {
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
-        };
-    };
-    run_again: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description ID of a thread: `thread_` and 26 base-32 characters */
-                id: components["schemas"]["ThreadId"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["VariantForm"];
-            };
-        };
-        responses: {
-            /** @description Resend: the first response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PostedThread"];
-                };
-            };
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PostedThread"];
-                };
-            };
         };
     };
     start_thread: {
@@ -21787,6 +23439,7 @@ export interface operations {
                      *         "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "status": "open",
                      *         "title": null,
+                     *         "variant_of": null,
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
                      *     }
@@ -21979,6 +23632,7 @@ export interface operations {
                      *         "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "status": "open",
                      *         "title": null,
+                     *         "variant_of": null,
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
                      *     }
@@ -22117,6 +23771,79 @@ export interface operations {
             429: components["responses"]["OpenAiError429"];
             500: components["responses"]["OpenAiError500"];
             503: components["responses"]["OpenAiError503"];
+        };
+    };
+    run_command: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path: {
+                /**
+                 * @description Name of the command, without the slash
+                 * @example deploy
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel_id": "chan_01h455vb4pex5vsknk084sn02q",
+                 *       "text": "web to production"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CommandForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "message": null,
+                     *       "text": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CommandResult"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            /** @description The bot did not answer */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "unavailable",
+                     *         "message": "the server is shutting down: try again in a moment",
+                     *         "retry_after_s": 2,
+                     *         "type": "unavailable"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     get_compaction: {
@@ -22832,6 +24559,7 @@ export interface operations {
                      *             "workspace": {
                      *               "created_at": "2026-11-20T09:30:00.000Z",
                      *               "default_agent_id": null,
+                     *               "guests_use_agents": false,
                      *               "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "name": "Ada",
                      *               "slug": "northwind"
@@ -22864,6 +24592,233 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    create_export: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "files": true,
+                 *       "format": "openvibe",
+                 *       "scope": "public"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ExportForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "counts": {},
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "expires_at": null,
+                     *       "files": false,
+                     *       "finished_at": null,
+                     *       "format": "openvibe",
+                     *       "id": "exp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "export",
+                     *       "problem": null,
+                     *       "scope": "public",
+                     *       "size_bytes": 48213,
+                     *       "state": "running"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkspaceExport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_export: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an export: `exp_` and 26 base-32 characters */
+                id: components["schemas"]["ExportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "counts": {},
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "expires_at": null,
+                     *       "files": false,
+                     *       "finished_at": null,
+                     *       "format": "openvibe",
+                     *       "id": "exp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "export",
+                     *       "problem": null,
+                     *       "scope": "public",
+                     *       "size_bytes": 48213,
+                     *       "state": "running"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkspaceExport"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    download_export: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A single range, such as `bytes=0-1023`. */
+                Range?: string | null;
+            };
+            path: {
+                /** @description ID of an export: `exp_` and 26 base-32 characters */
+                id: components["schemas"]["ExportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": unknown;
+                };
+            };
+            /** @description The requested range */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": unknown;
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            /** @description The range is beyond the end of the archive */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "range_not_satisfiable",
+                     *         "message": "the file is 48213 bytes: request a range within it",
+                     *         "type": "invalid_request"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_kept_files: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 100 by default. */
+                limit?: number;
+                /** @description Only files after the one with this ID. */
+                after?: components["schemas"]["FileId"];
+                /** @description `desc` by default. */
+                order?: "asc" | "desc";
+                /** @description Only files with this purpose. */
+                purpose?: "assistants" | "user_data" | "vision";
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "bytes": 0,
+                     *           "created_at": 0,
+                     *           "expires_at": null,
+                     *           "filename": "…",
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "object": "file",
+                     *           "purpose": "assistants",
+                     *           "status": "uploaded"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_OpenAiFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     upload: {
         parameters: {
             query?: never;
@@ -22880,7 +24835,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Resend: the first file */
+            /** @description Resend: the first file; with `purpose`, an OpenAI file */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -22902,7 +24857,7 @@ export interface operations {
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
-                    "application/json": components["schemas"]["UploadedFile"];
+                    "application/json": components["schemas"]["UploadAnswer"];
                 };
             };
             /** @description Created */
@@ -23026,6 +24981,22 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "file"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedFile"];
+                };
+            };
             /** @description The file was deleted */
             204: {
                 headers: {
@@ -23039,6 +25010,36 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    file_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a file: `file_` and 26 base-32 characters */
+                id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes, with the content type of the file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -23067,6 +25068,11 @@ export interface operations {
                      *       "content_type": "…",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "document": {
+                     *         "parts": 0,
+                     *         "reason": null,
+                     *         "state": "waiting"
+                     *       },
                      *       "height": null,
                      *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "message_id": null,
@@ -23078,13 +25084,99 @@ export interface operations {
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
-                    "application/json": components["schemas"]["UploadedFile"];
+                    "application/json": components["schemas"]["FileWithText"];
                 };
             };
             400: components["responses"]["Error400"];
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    file_text: {
+        parameters: {
+            query?: {
+                /** @description Number of a part, starting at 1. Default: the first part that contains `q`, or else 1. */
+                part?: number;
+                /** @description Text to find, regardless of case; at most 200 characters. */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                /** @description ID of a file: `file_` and 26 base-32 characters */
+                id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "file": {
+                     *         "content_type": "…",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "height": null,
+                     *         "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "message_id": null,
+                     *         "name": "Ada",
+                     *         "object": "file",
+                     *         "size_bytes": 48213,
+                     *         "url": "https://chat.example.org/invite/…",
+                     *         "width": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "heading": null,
+                     *       "label": null,
+                     *       "matches": [
+                     *         {
+                     *           "count": 0,
+                     *           "part": 0
+                     *         }
+                     *       ],
+                     *       "part": null,
+                     *       "parts": 0,
+                     *       "reason": null,
+                     *       "state": "waiting",
+                     *       "text": null,
+                     *       "unread_parts": [
+                     *         0
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FileText"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            /** @description Success */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "workspace_not_found",
+                     *         "message": "the workspace does not exist, or you are not in it",
+                     *         "type": "not_found"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -23154,6 +25246,7 @@ export interface operations {
                      *               "status": "open",
                      *               "title": null,
                      *               "unread_count": 0,
+                     *               "variant_of": null,
                      *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ]
@@ -27595,6 +29688,7 @@ export interface operations {
                      *       "workspace": {
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "default_agent_id": null,
+                     *         "guests_use_agents": false,
                      *         "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada",
                      *         "slug": "northwind"
@@ -33038,10 +35132,14 @@ export interface operations {
                 /** @description Only by this user or agent: `user_…` or `agent_…`. */
                 author_id?: string;
                 /**
-                 * @description `text`, `resolution` (resolution messages), or `thread` (root messages, which also match by
-                 *     the title of the thread).
+                 * @description `text`, `resolution` (resolution messages), `thread` (root messages, which also match by
+                 *     the title of the thread), or `file`: passages of files, of which `q`, `match`, `channel_id`, `file_id`, and `order` select some.
                  */
-                kind?: "text" | "resolution" | "thread";
+                kind?: "text" | "resolution" | "thread" | "file";
+                /** @description Only passages of this file; requires `kind=file`. */
+                file_id?: components["schemas"]["FileId"];
+                /** @description Only passages of the files in this vector store: an ID, `vs_HANDLE`, or the ID of a channel; requires `kind=file`. */
+                vector_store_id?: string;
                 /** @description `file`, `link`, `code`, `reaction`, or `result`; separate several with commas. */
                 has?: string;
                 /**
@@ -33199,7 +35297,7 @@ export interface operations {
                      *       "object": "list"
                      *     }
                      */
-                    "application/json": components["schemas"]["SearchPage"];
+                    "application/json": components["schemas"]["SearchAnswer"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -33837,6 +35935,7 @@ export interface operations {
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "checklist": null,
                      *       "epoch": "01k5t3h8xz",
                      *       "inbox": {
                      *         "open": 0,
@@ -33909,6 +36008,7 @@ export interface operations {
                      *       "workspace": {
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "default_agent_id": null,
+                     *         "guests_use_agents": false,
                      *         "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada",
                      *         "slug": "northwind"
@@ -34657,6 +36757,13 @@ export interface operations {
                      *       "status": "open",
                      *       "title": null,
                      *       "unread_count": 0,
+                     *       "variant_of": null,
+                     *       "variants": [
+                     *         {
+                     *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -34805,6 +36912,7 @@ export interface operations {
                      *       "status": "open",
                      *       "title": null,
                      *       "unread_count": 0,
+                     *       "variant_of": null,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -36293,6 +38401,427 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    run_again: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a thread: `thread_` and 26 base-32 characters */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "client_id": "5f0c2b1f",
+                 *       "content": "Friday or Monday?",
+                 *       "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                 *     }
+                 */
+                "application/json": components["schemas"]["VariantForm"];
+            };
+        };
+        responses: {
+            /** @description Resend: the first response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "message": {
+                     *         "attachments": [
+                     *           {
+                     *             "content_type": "…",
+                     *             "created_at": "2026-11-20T09:30:00.000Z",
+                     *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "height": null,
+                     *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": null,
+                     *             "name": "Ada",
+                     *             "object": "file",
+                     *             "size_bytes": 48213,
+                     *             "url": "https://chat.example.org/invite/…",
+                     *             "width": null,
+                     *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "author": {
+                     *           "avatar_url": null,
+                     *           "id": null,
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         },
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "client_id": null,
+                     *         "content": "Monday: two quiet days before the fair.",
+                     *         "content_plain": "Monday: two quiet days before the fair.",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deleted_at": null,
+                     *         "edited_at": null,
+                     *         "fork_id": null,
+                     *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "kind": "text",
+                     *         "mentions": [
+                     *           {
+                     *             "handle": "ada",
+                     *             "id": null,
+                     *             "length": 0,
+                     *             "start": 0,
+                     *             "type": "agent"
+                     *           }
+                     *         ],
+                     *         "metadata": {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "agent_version": 1,
+                     *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chain": [
+                     *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "color": "…",
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "notify_user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_start": {
+                     *             "cause": {
+                     *               "id": null,
+                     *               "type": "manual"
+                     *             },
+                     *             "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "shown_as": {
+                     *             "emoji": null,
+                     *             "name": null
+                     *           },
+                     *           "sources": [
+                     *             {
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "fork_id": null,
+                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "n": 0,
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
+                     *           "sources_removed": 0,
+                     *           "steps": 0,
+                     *           "steps_failed": 0,
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "truncated": false,
+                     *           "unfurls": [
+                     *             {
+                     *               "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "bot_name": "…",
+                     *               "content": "Monday: two quiet days before the fair.",
+                     *               "url": "https://chat.example.org/invite/…"
+                     *             }
+                     *           ],
+                     *           "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
+                     *         "parent_id": null,
+                     *         "reactions": [
+                     *           {
+                     *             "agent_ids": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "emoji": "👍",
+                     *             "user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "seq": 124,
+                     *         "state": "complete",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "tasks": [
+                     *         {
+                     *           "after_task_id": null,
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
+                     *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
+                     *           "run_id": null,
+                     *           "started_at": null,
+                     *           "status": "queued",
+                     *           "step_id": null,
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "thread": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *         "last_seq": 0,
+                     *         "memory": "on",
+                     *         "participants": [
+                     *           {
+                     *             "id": "…",
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           }
+                     *         ],
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
+                     *           }
+                     *         ],
+                     *         "reply_count": 0,
+                     *         "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "open",
+                     *         "title": null,
+                     *         "variant_of": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PostedThread"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "message": {
+                     *         "attachments": [
+                     *           {
+                     *             "content_type": "…",
+                     *             "created_at": "2026-11-20T09:30:00.000Z",
+                     *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "height": null,
+                     *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "message_id": null,
+                     *             "name": "Ada",
+                     *             "object": "file",
+                     *             "size_bytes": 48213,
+                     *             "url": "https://chat.example.org/invite/…",
+                     *             "width": null,
+                     *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "author": {
+                     *           "avatar_url": null,
+                     *           "id": null,
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         },
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "client_id": null,
+                     *         "content": "Monday: two quiet days before the fair.",
+                     *         "content_plain": "Monday: two quiet days before the fair.",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deleted_at": null,
+                     *         "edited_at": null,
+                     *         "fork_id": null,
+                     *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "kind": "text",
+                     *         "mentions": [
+                     *           {
+                     *             "handle": "ada",
+                     *             "id": null,
+                     *             "length": 0,
+                     *             "start": 0,
+                     *             "type": "agent"
+                     *           }
+                     *         ],
+                     *         "metadata": {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "agent_version": 1,
+                     *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "chain": [
+                     *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "color": "…",
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "notify_user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_start": {
+                     *             "cause": {
+                     *               "id": null,
+                     *               "type": "manual"
+                     *             },
+                     *             "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
+                     *           "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "shown_as": {
+                     *             "emoji": null,
+                     *             "name": null
+                     *           },
+                     *           "sources": [
+                     *             {
+                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "fork_id": null,
+                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "n": 0,
+                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
+                     *           "sources_removed": 0,
+                     *           "steps": 0,
+                     *           "steps_failed": 0,
+                     *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "truncated": false,
+                     *           "unfurls": [
+                     *             {
+                     *               "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "bot_name": "…",
+                     *               "content": "Monday: two quiet days before the fair.",
+                     *               "url": "https://chat.example.org/invite/…"
+                     *             }
+                     *           ],
+                     *           "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
+                     *         "parent_id": null,
+                     *         "reactions": [
+                     *           {
+                     *             "agent_ids": [
+                     *               "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "emoji": "👍",
+                     *             "user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "seq": 124,
+                     *         "state": "complete",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "tasks": [
+                     *         {
+                     *           "after_task_id": null,
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "attempt": 1,
+                     *           "channel_id": null,
+                     *           "completed_at": null,
+                     *           "depth": 0,
+                     *           "error": null,
+                     *           "fork_id": null,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "output": null,
+                     *           "parent_task_id": null,
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "reply_message_id": null,
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "retry_at": null,
+                     *           "retry_of": null,
+                     *           "root_task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "round": 0,
+                     *           "run_id": null,
+                     *           "started_at": null,
+                     *           "status": "queued",
+                     *           "step_id": null,
+                     *           "thread_id": null,
+                     *           "token_usage": null,
+                     *           "trigger_message_id": null,
+                     *           "wait_reason": null,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "thread": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *         "last_seq": 0,
+                     *         "memory": "on",
+                     *         "participants": [
+                     *           {
+                     *             "id": "…",
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           }
+                     *         ],
+                     *         "presets": [
+                     *           {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "chosen_by": "person",
+                     *             "preset": "…"
+                     *           }
+                     *         ],
+                     *         "reply_count": 0,
+                     *         "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "open",
+                     *         "title": null,
+                     *         "variant_of": null,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PostedThread"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_tools: {
         parameters: {
             query?: {
@@ -37033,6 +39562,1005 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_stores: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `desc` by default. */
+                order?: "asc" | "desc";
+                /** @description Only objects after the one with this ID. */
+                after?: string;
+                /** @description Only objects before the one with this ID. */
+                before?: string;
+                /** @description Only files with this status. */
+                filter?: "in_progress" | "completed" | "failed" | "cancelled";
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "channel_id": null,
+                     *           "created_at": 0,
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "description": "Helps with plans",
+                     *           "editors": "members",
+                     *           "expires_after": null,
+                     *           "expires_at": null,
+                     *           "file_counts": {
+                     *             "cancelled": 0,
+                     *             "completed": 0,
+                     *             "failed": 0,
+                     *             "in_progress": 0,
+                     *             "total": 0
+                     *           },
+                     *           "handle": null,
+                     *           "id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_active_at": 0,
+                     *           "metadata": {},
+                     *           "name": "Ada",
+                     *           "object": "vector_store",
+                     *           "status": "expired",
+                     *           "trusted_reads": false,
+                     *           "usage_bytes": 0,
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_VectorStore"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_store: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "handle": "handbook",
+                 *       "name": "Handbook"
+                 *     }
+                 */
+                "application/json": components["schemas"]["StoreForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_id": null,
+                     *       "created_at": 0,
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "editors": "members",
+                     *       "expires_after": null,
+                     *       "expires_at": null,
+                     *       "file_counts": {
+                     *         "cancelled": 0,
+                     *         "completed": 0,
+                     *         "failed": 0,
+                     *         "in_progress": 0,
+                     *         "total": 0
+                     *       },
+                     *       "handle": null,
+                     *       "id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_active_at": 0,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "vector_store",
+                     *       "status": "expired",
+                     *       "trusted_reads": false,
+                     *       "usage_bytes": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VectorStore"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_store: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_id": null,
+                     *       "created_at": 0,
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "editors": "members",
+                     *       "expires_after": null,
+                     *       "expires_at": null,
+                     *       "file_counts": {
+                     *         "cancelled": 0,
+                     *         "completed": 0,
+                     *         "failed": 0,
+                     *         "in_progress": 0,
+                     *         "total": 0
+                     *       },
+                     *       "handle": null,
+                     *       "id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_active_at": 0,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "vector_store",
+                     *       "status": "expired",
+                     *       "trusted_reads": false,
+                     *       "usage_bytes": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VectorStore"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    update_store: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Handbook 2"
+                 *     }
+                 */
+                "application/json": components["schemas"]["StorePatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_id": null,
+                     *       "created_at": 0,
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "editors": "members",
+                     *       "expires_after": null,
+                     *       "expires_at": null,
+                     *       "file_counts": {
+                     *         "cancelled": 0,
+                     *         "completed": 0,
+                     *         "failed": 0,
+                     *         "in_progress": 0,
+                     *         "total": 0
+                     *       },
+                     *       "handle": null,
+                     *       "id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_active_at": 0,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "vector_store",
+                     *       "status": "expired",
+                     *       "trusted_reads": false,
+                     *       "usage_bytes": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VectorStore"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_store: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "vector_store.deleted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedStore"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_store: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Handbook 3"
+                 *     }
+                 */
+                "application/json": components["schemas"]["StorePatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_id": null,
+                     *       "created_at": 0,
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "editors": "members",
+                     *       "expires_after": null,
+                     *       "expires_at": null,
+                     *       "file_counts": {
+                     *         "cancelled": 0,
+                     *         "completed": 0,
+                     *         "failed": 0,
+                     *         "in_progress": 0,
+                     *         "total": 0
+                     *       },
+                     *       "handle": null,
+                     *       "id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_active_at": 0,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "vector_store",
+                     *       "status": "expired",
+                     *       "trusted_reads": false,
+                     *       "usage_bytes": 0,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VectorStore"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_file_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "file_ids": [
+                 *         "file_01k5t00000e008000000000000"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["BatchForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": 0,
+                     *       "file_counts": {
+                     *         "cancelled": 0,
+                     *         "completed": 0,
+                     *         "failed": 0,
+                     *         "in_progress": 0,
+                     *         "total": 0
+                     *       },
+                     *       "id": "vsfb_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "vector_store.files_batch",
+                     *       "status": "in_progress",
+                     *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FileBatch"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_file_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+                /** @description ID of a batch of files of a vector store: `vsfb_` and 26 base-32 characters */
+                batch_id: components["schemas"]["StoreBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": 0,
+                     *       "file_counts": {
+                     *         "cancelled": 0,
+                     *         "completed": 0,
+                     *         "failed": 0,
+                     *         "in_progress": 0,
+                     *         "total": 0
+                     *       },
+                     *       "id": "vsfb_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "vector_store.files_batch",
+                     *       "status": "in_progress",
+                     *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FileBatch"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    cancel_file_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+                /** @description ID of a batch of files of a vector store: `vsfb_` and 26 base-32 characters */
+                batch_id: components["schemas"]["StoreBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": 0,
+                     *       "file_counts": {
+                     *         "cancelled": 0,
+                     *         "completed": 0,
+                     *         "failed": 0,
+                     *         "in_progress": 0,
+                     *         "total": 0
+                     *       },
+                     *       "id": "vsfb_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "vector_store.files_batch",
+                     *       "status": "in_progress",
+                     *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FileBatch"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_file_batch_files: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `desc` by default. */
+                order?: "asc" | "desc";
+                /** @description Only objects after the one with this ID. */
+                after?: string;
+                /** @description Only objects before the one with this ID. */
+                before?: string;
+                /** @description Only files with this status. */
+                filter?: "in_progress" | "completed" | "failed" | "cancelled";
+            };
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+                /** @description ID of a batch of files of a vector store: `vsfb_` and 26 base-32 characters */
+                batch_id: components["schemas"]["StoreBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "attributes": {},
+                     *           "chunking_strategy": {
+                     *             "type": "other"
+                     *           },
+                     *           "created_at": 0,
+                     *           "filename": "…",
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_error": null,
+                     *           "object": "vector_store.file",
+                     *           "status": "in_progress",
+                     *           "usage_bytes": 0,
+                     *           "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_StoreFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_store_files: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `desc` by default. */
+                order?: "asc" | "desc";
+                /** @description Only objects after the one with this ID. */
+                after?: string;
+                /** @description Only objects before the one with this ID. */
+                before?: string;
+                /** @description Only files with this status. */
+                filter?: "in_progress" | "completed" | "failed" | "cancelled";
+            };
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "attributes": {},
+                     *           "chunking_strategy": {
+                     *             "type": "other"
+                     *           },
+                     *           "created_at": 0,
+                     *           "filename": "…",
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_error": null,
+                     *           "object": "vector_store.file",
+                     *           "status": "in_progress",
+                     *           "usage_bytes": 0,
+                     *           "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_StoreFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    add_store_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "file_id": "file_01k5t00000e008000000000000"
+                 *     }
+                 */
+                "application/json": components["schemas"]["StoreFileForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attributes": {},
+                     *       "chunking_strategy": {
+                     *         "type": "other"
+                     *       },
+                     *       "created_at": 0,
+                     *       "filename": "…",
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_error": null,
+                     *       "object": "vector_store.file",
+                     *       "status": "in_progress",
+                     *       "usage_bytes": 0,
+                     *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StoreFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_store_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+                /** @description ID of a file: `file_` and 26 base-32 characters */
+                file_id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attributes": {},
+                     *       "chunking_strategy": {
+                     *         "type": "other"
+                     *       },
+                     *       "created_at": 0,
+                     *       "filename": "…",
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_error": null,
+                     *       "object": "vector_store.file",
+                     *       "status": "in_progress",
+                     *       "usage_bytes": 0,
+                     *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StoreFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    update_store_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+                /** @description ID of a file: `file_` and 26 base-32 characters */
+                file_id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "attributes": {
+                 *         "year": 2026
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["AttributesForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attributes": {},
+                     *       "chunking_strategy": {
+                     *         "type": "other"
+                     *       },
+                     *       "created_at": 0,
+                     *       "filename": "…",
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_error": null,
+                     *       "object": "vector_store.file",
+                     *       "status": "in_progress",
+                     *       "usage_bytes": 0,
+                     *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StoreFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    remove_store_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+                /** @description ID of a file: `file_` and 26 base-32 characters */
+                file_id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "vector_store.file.deleted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RemovedStoreFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_store_file_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+                /** @description ID of a file: `file_` and 26 base-32 characters */
+                file_id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "text": "Monday: two quiet days before the fair.",
+                     *           "type": "text"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_page": null,
+                     *       "object": "vector_store.file_content.page"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StoreContent"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    search_store: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, `vs_HANDLE`, or the ID of a channel */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "query": "Which trains are preferred?"
+                 *     }
+                 */
+                "application/json": components["schemas"]["StoreSearchForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "attributes": {},
+                     *           "content": [
+                     *             {
+                     *               "text": "Monday: two quiet days before the fair.",
+                     *               "type": "text"
+                     *             }
+                     *           ],
+                     *           "file_id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "filename": "…",
+                     *           "from": 0,
+                     *           "label": "…",
+                     *           "part": 0,
+                     *           "score": 0,
+                     *           "to": 0
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_page": null,
+                     *       "object": "vector_store.search_results.page",
+                     *       "search_query": [
+                     *         "…"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StoreResults"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -38179,6 +41707,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "default_agent_id": null,
+                     *       "guests_use_agents": false,
                      *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "name": "Ada",
                      *       "role": "admin",
@@ -38229,6 +41758,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "default_agent_id": null,
+                     *       "guests_use_agents": false,
                      *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "name": "Ada",
                      *       "role": "admin",
@@ -38285,6 +41815,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "default_agent_id": null,
+                     *       "guests_use_agents": false,
                      *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "name": "Ada",
                      *       "role": "admin",
