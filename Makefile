@@ -8,6 +8,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 # Checks and tests ignore OpenVibe settings and API keys from the environment.
 SETTINGS := $(filter-out OPENVIBE_TEST_% OPENVIBE_CHROMIUM,$(filter OPENVIBE_%,$(.VARIABLES)))
 CLEAN := env $(addprefix -u ,$(SETTINGS) ANTHROPIC_API_KEY OPENAI_API_KEY)
+CRATES := $(addprefix -p openvibe-,documents extract responder sqlite)
 
 # Environment and wrapper of tests on SQLite, or on PostgreSQL with `ENGINE=postgres`.
 ON_ENGINE = OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh)
@@ -58,8 +59,8 @@ test-without-server: node packages test-tools
 .PHONY: check-rust
 check-rust: node packages
 	cargo fmt --all --check
-	$(CLEAN) cargo clippy -p openvibe -p openvibe-extract -p openvibe-responder -p openvibe-sqlite --all-targets -- -D warnings
-	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc -p openvibe -p openvibe-extract -p openvibe-responder -p openvibe-sqlite --no-deps --document-private-items --quiet
+	$(CLEAN) cargo clippy -p openvibe $(CRATES) --all-targets -- -D warnings
+	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc -p openvibe $(CRATES) --no-deps --document-private-items --quiet
 
 .PHONY: check-web
 check-web: node packages
@@ -87,7 +88,7 @@ test-sqlite: compile test-tools
 
 .PHONY: test-crates
 test-crates:
-	$(CLEAN) scripts/cargo-test.sh --quiet -p openvibe-extract -p openvibe-responder -p openvibe-sqlite
+	$(CLEAN) scripts/cargo-test.sh --quiet $(CRATES)
 
 .PHONY: test-postgres
 test-postgres: compile test-tools
