@@ -46,7 +46,9 @@ class Compose(unittest.TestCase):
     def test_the_file_follows_the_specification(self):
         options = compose_spec.PyOptions()
         options.apply_merge = True
-        options.from_yaml(read("docker-compose.yml")).validate()
+        # The library does not know the name of the address that Docker gives to the machine.
+        text = read("docker-compose.yml").replace("host-gateway", "172.17.0.1")
+        options.from_yaml(text).validate()
 
     def test_only_the_single_server_starts_without_a_profile(self):
         self.assertEqual(["openvibe"], [name for name, s in self.services.items() if "profiles" not in s])
@@ -417,7 +419,7 @@ class Alerts(unittest.TestCase):
             promql_parser.parse(rule["expr"])
             self.assertLessEqual(rule.keys(), {"alert", "expr", "for", "labels", "annotations"})
             self.assertIn(rule["labels"]["severity"], ("critical", "warning"))
-            self.assertRegex(rule.get("for", "1m"), r"^\d+[ms]$")
+            self.assertRegex(rule.get("for", "1m"), r"^\d+[hms]$")
             self.assertTrue(rule["annotations"]["summary"])
 
     def test_the_guide_describes_every_alert(self):
