@@ -55,6 +55,7 @@ export class Answers {
       ...(follow !== undefined && { follow: followOf(follow) }),
       ...unread,
       active_tasks: [],
+      variants: [],
     };
   }
   #fork(id: string): unknown {
