@@ -37,6 +37,8 @@ export const conversations = lazyComponent(afterRows(() => import('./Conversatio
 export const boundAgent = lazyComponent(afterRows(() => import('./BoundAgent.svelte')));
 /** Forks of a thread. */
 export const forksButton = lazyComponent(afterRows(() => import('../fork/ForksButton.svelte')));
+/** Level at which a thread is followed, in its header. */
+export const followButton = lazyComponent(afterRows(() => import('./FollowButton.svelte')));
 /** Items of a thread's menu. */
 export const threadMenuItems = lazyComponent(afterRows(() => import('./ThreadMenuItems.svelte')));
 /** Toolbar of a message. */
