@@ -70,6 +70,7 @@ const agents = async () => {
 
 test('4 channels, 2 direct messages, and 6 conversations fit', async () => {
   for (const name of ['design', 'sales']) await post(ada, 'channels', { name });
+  await api(ada, 'PATCH', 'auth/me', { checklist: false });
   await post(ada, 'direct', { member_ids: [member('Bo Chen').user_id] });
   for (const n of [1, 2]) await start(ada, `Note ${n} on the fair`);
   await ada.page.goto('/northwind/c/general');
