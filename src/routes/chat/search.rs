@@ -3,6 +3,13 @@
 use axum::Json;
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        Ref, RefOr,
+        schema::{AnyOfBuilder, Schema},
+    },
+};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
@@ -120,11 +127,31 @@ async fn search(
 }
 
 /// Hits: messages, or passages with `kind=file`.
-#[derive(Serialize, utoipa::ToSchema)]
+#[derive(Serialize)]
 #[serde(untagged)]
 enum SearchAnswer {
     Messages(SearchPage),
     Passages(PassagePage),
+}
+
+/// Not `oneOf`, as derived: an empty page is a page of both kinds.
+impl PartialSchema for SearchAnswer {
+    fn schema() -> RefOr<Schema> {
+        let pages = AnyOfBuilder::new()
+            .description(Some("Hits: messages, or passages with `kind=file`."))
+            .item(Ref::from_schema_name("SearchPage"))
+            .item(Ref::from_schema_name("PassagePage"));
+        Schema::AnyOf(pages.build()).into()
+    }
+}
+
+impl ToSchema for SearchAnswer {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push(("SearchPage".to_owned(), SearchPage::schema()));
+        schemas.push(("PassagePage".to_owned(), PassagePage::schema()));
+        SearchPage::schemas(schemas);
+        PassagePage::schemas(schemas);
+    }
 }
 
 /// Finds passages of files.
