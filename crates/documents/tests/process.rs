@@ -139,7 +139,8 @@ fn pdf(pages: &[&str]) -> Vec<u8> {
     let mut kids = String::new();
     for content in pages {
         let page = objects.len() + 1;
-        kids += &format!("{page} 0 R ");
+        kids.push_str(&page.to_string());
+        kids.push_str(" 0 R ");
         objects.push(format!(
             "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>/XObject<</I 4 0 R>>>>/Contents {} 0 R>>",
             page + 1
@@ -395,7 +396,8 @@ fn texts_are_told_apart_by_their_content_and_name() {
     assert_eq!(read.labels(), ["Top", "Top › Sub x"]);
     assert!(read.parts[0].text.contains("# no heading"));
 
-    let lines: String = (1..=401).map(|n| format!("row {n}\n")).collect();
+    let rows: Vec<String> = (1..=401).map(|n| format!("row {n}")).collect();
+    let lines = rows.join("\n");
     let read = extract("rs", lines.as_bytes());
     assert_eq!(read.labels(), ["lines 1–200", "lines 201–400", "line 401"]);
     let read = extract("csv", format!("name,age\n{lines}").as_bytes());
