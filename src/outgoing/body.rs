@@ -152,12 +152,6 @@ fn standard(
     json!({"type": kind, "timestamp": at, "data": data})
 }
 
-/// Time in Slack's format.
-fn event_ts(at: Timestamp) -> String {
-    let ms = at.unix_ms();
-    format!("{}.{:03}000", ms / 1000, ms % 1000)
-}
-
 /// The envelope of Slack's Events API around an event.
 fn outer(subscriber: &Subscriber, id: BotDeliveryId, at: Timestamp, inner: Value) -> Value {
     let team = slack::team_id(subscriber.workspace_id);
@@ -231,7 +225,7 @@ impl SlackParts<'_> {
     }
 
     async fn inner(&self, c: &mut Conn, kind: BotEventKind) -> Result<Option<Value>, DbError> {
-        let ts = event_ts(self.event.ts);
+        let ts = slack::ts_at(self.event.ts);
         if kind == BotEventKind::MemberJoined {
             return Ok(Some(self.team_join(&ts)));
         }
