@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::outbound::Url;
+use crate::outbound::{Url, is_in_domain};
 
 /// Maximum number of links in an event.
 const LINKS_MAX: usize = 20;
@@ -39,11 +39,7 @@ pub(super) fn links_in(content: &str, domains: &[String]) -> Vec<SharedLink> {
             .ok()
             .and_then(|url| url.host_str().map(str::to_lowercase));
         let Some(host) = host else { continue };
-        let is_of = |domain: &&String| {
-            let rest = host.strip_suffix(domain.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        };
-        let Some(domain) = domains.iter().find(is_of) else {
+        let Some(domain) = domains.iter().find(|domain| is_in_domain(&host, domain)) else {
             continue;
         };
         let link = SharedLink {
