@@ -155,11 +155,11 @@ fn standard(
 /// The envelope of Slack's Events API around an event.
 fn outer(subscriber: &Subscriber, id: BotDeliveryId, at: Timestamp, inner: Value) -> Value {
     let team = slack::team_id(subscriber.workspace_id);
-    let bot = slack::bot_id(subscriber.bot_id);
+    let app = slack::app_id(subscriber.bot_id);
     let id = id.to_string();
     let suffix = id.rsplit('_').next().unwrap_or_default();
     let mut body = json!({
-        "token": "", "team_id": team, "api_app_id": bot.replacen('B', "A", 1), "type": "event_callback",
+        "token": "", "team_id": team, "api_app_id": app, "type": "event_callback",
         "event_id": format!("Ev{}", suffix.to_uppercase()), "event_time": at.unix_s(),
         "authorizations": [{
             "enterprise_id": null, "team_id": team, "user_id": slack::user_id(subscriber.bot_id.0), "is_bot": true,

@@ -113,7 +113,7 @@ fn slack_members(subscriber: &Subscriber, call: &CommandCall) -> Vec<(&'static s
         ("user_name", call.user_name.clone()),
         ("command", format!("/{}", call.command)),
         ("text", call.text.clone()),
-        ("api_app_id", slack::bot_id(call.bot).replacen('B', "A", 1)),
+        ("api_app_id", slack::app_id(call.bot)),
         ("is_enterprise_install", "false".to_owned()),
     ]
 }

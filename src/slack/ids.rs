@@ -45,6 +45,11 @@ pub fn bot_id(id: BotId) -> String {
     with_letter('B', id.0)
 }
 
+/// The app of a bot, which Slack names in addition to the bot.
+pub fn app_id(id: BotId) -> String {
+    with_letter('A', id.0)
+}
+
 pub fn file_id(id: FileId) -> String {
     with_letter('F', id.0)
 }

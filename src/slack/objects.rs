@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    ids::{Direct, bot_id, channel_id, file_id, team_id, ts_at, user_id},
+    ids::{Direct, app_id, bot_id, channel_id, file_id, team_id, ts_at, user_id},
     mrkdwn::to_mrkdwn,
     rows::{ConversationRow, RobotRow},
 };
@@ -160,7 +160,7 @@ pub fn robot(workspace: WorkspaceId, bot: &RobotRow) -> Value {
 /// A bot.
 pub fn bot(bot: &RobotRow) -> Value {
     json!({
-        "id": bot_id(bot.id), "app_id": bot_id(bot.id).replacen('B', "A", 1), "user_id": user_id(bot.id.0), "name": bot.name,
+        "id": bot_id(bot.id), "app_id": app_id(bot.id), "user_id": user_id(bot.id.0), "name": bot.name,
         "deleted": false, "updated": bot.created_at.unix_s(), "icons": {},
     })
 }

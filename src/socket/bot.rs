@@ -176,7 +176,7 @@ enum Turn {
 
 impl BotConnection {
     async fn run(&mut self) -> Ending {
-        let app = slack::bot_id(self.socket.bot).replacen('B', "A", 1);
+        let app = slack::app_id(self.socket.bot);
         let hello = json!({
             "type": "hello", "num_connections": self.socket.connections, "connection_info": {"app_id": app},
             "debug_info": {"host": "openvibe", "build_number": 0, "approximate_connection_time": 18060},
