@@ -13,6 +13,7 @@ use crate::{
     db::{Conn, DbError, Json},
     hooks::{BotEventFormat, BotEventKind, BotTransport, SubscriptionStatus, slack_ts},
     ids::{BotDeliveryId, BotId, ChannelId, MessageId, UserId, WorkspaceId},
+    outbound::Url,
     slack::{self, Direct, ThreadFacts},
     time::Timestamp,
 };
@@ -22,7 +23,7 @@ use crate::{
 pub(super) struct Subscriber {
     pub(super) bot_id: BotId,
     pub(super) workspace_id: WorkspaceId,
-    pub(super) url: Option<String>,
+    url: Option<String>,
     pub(super) format: BotEventFormat,
     pub(super) transport: BotTransport,
     pub(super) status: SubscriptionStatus,
@@ -32,6 +33,13 @@ pub(super) struct Subscriber {
     scopes: Json<Scopes>,
     show_emails: bool,
     link_domains: Json<Vec<String>>,
+}
+
+impl Subscriber {
+    /// Address of the program; `None` if it opens a socket.
+    pub(super) fn address(&self) -> Option<Url> {
+        Url::parse(self.url.as_deref()?).ok()
+    }
 }
 
 pub(super) async fn find_subscriber(

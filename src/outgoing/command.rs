@@ -182,7 +182,7 @@ impl EventSender {
         call: &CommandCall,
         known: &[String],
     ) -> Option<String> {
-        let url = Url::parse(subscriber.url.as_deref()?).ok()?;
+        let url = subscriber.address()?;
         let (body, content_type) = match subscriber.format {
             BotEventFormat::Standard => (json_body(subscriber, call).to_string(), CONTENT_JSON),
             BotEventFormat::Slack => (form_body(subscriber, call)?, FORM),

@@ -246,7 +246,7 @@ impl EventSender {
             content_type: CONTENT_JSON,
             failures: 0,
         };
-        self.client.send(request.sign(secrets)).await
+        self.send(request, secrets).await
     }
 
     /// Sends a test to a bot's address: in Slack's format `url_verification`, otherwise an event of the type `test`.
@@ -257,11 +257,7 @@ impl EventSender {
         let mut c = db.read().await?;
         let subscriber = body::find_subscriber(&mut c, id).await?;
         let subscriber = subscriber.ok_or(HookError::NoSubscription)?;
-        let url = subscriber
-            .url
-            .as_deref()
-            .and_then(|url| Url::parse(url).ok());
-        let url = url.ok_or_else(|| {
+        let url = subscriber.address().ok_or_else(|| {
             let problem = "the program opens a socket: it has no address that could be tested";
             HookError::Invalid(problem.to_owned(), "transport")
         })?;
@@ -283,7 +279,7 @@ impl EventSender {
                     content_type: CONTENT_JSON,
                     failures: 0,
                 };
-                self.client.send(request.sign(&known)).await
+                self.send(request, &known).await
             }
         };
         Ok(EventTestResult {
@@ -391,11 +387,7 @@ impl EventSender {
         let Some(subscriber) = body::find_subscriber(&mut c, delivery.bot_id).await? else {
             return Ok(());
         };
-        let url = subscriber
-            .url
-            .as_deref()
-            .and_then(|url| Url::parse(url).ok());
-        let Some(url) = url else {
+        let Some(url) = subscriber.address() else {
             // The program opens a socket now, which takes the delivery when it is due again.
             return Ok(());
         };
@@ -430,7 +422,7 @@ impl EventSender {
             content_type: CONTENT_JSON,
             failures: delivery.attempt,
         };
-        let answer = self.client.send(request.sign(&known)).await;
+        let answer = self.send(request, &known).await;
         Ok(Attempt::Answered(answer))
     }
 }
