@@ -266,6 +266,19 @@ pub(super) struct AttemptOutcome {
     pub(super) failures: i64,
 }
 
+impl AttemptOutcome {
+    /// End of a delivery without a request.
+    pub(super) fn ended(state: BotDeliveryState) -> Self {
+        Self {
+            state,
+            due_at: None,
+            status: None,
+            answer: None,
+            failures: 0,
+        }
+    }
+}
+
 /// Stores the outcome of an attempt. Does nothing if the delivery was started again or deleted in the meantime.
 pub(super) async fn settle(
     c: &mut Conn,

@@ -436,16 +436,7 @@ async fn settle(
 ) -> Result<(), DbError> {
     const GONE: u16 = 410;
     let (outcome, label) = match attempt {
-        Attempt::Skipped => {
-            let outcome = AttemptOutcome {
-                state: BotDeliveryState::Skipped,
-                due_at: None,
-                status: None,
-                answer: None,
-                failures: 0,
-            };
-            (outcome, "skipped")
-        }
+        Attempt::Skipped => (AttemptOutcome::ended(BotDeliveryState::Skipped), "skipped"),
         Attempt::Answered(answer) => {
             let due_at = if answer.is_success() || answer.status == Some(GONE) {
                 None

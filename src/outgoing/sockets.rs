@@ -231,14 +231,7 @@ impl EventSender {
         if !ended.is_empty() {
             db.write(Uuid::nil(), async move |c: &mut Conn| {
                 for (id, state) in &ended {
-                    let outcome = AttemptOutcome {
-                        state: *state,
-                        due_at: None,
-                        status: None,
-                        answer: None,
-                        failures: 0,
-                    };
-                    queue::settle(c, *id, &outcome).await?;
+                    queue::settle(c, *id, &AttemptOutcome::ended(*state)).await?;
                 }
                 Ok::<_, DbError>(())
             })
