@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use openvibe::{
     db::{Conn, now},
     hooks::{Proofs, StandardProof},
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     DEADLINE, Person, ProgramAnswer, ProgramServer, ReceivedEvent, SECRET_KEY, Team, id, list,
-    number, team_with, text, visitor,
+    number, team_with, text, visitor, within,
 };
 
 /// A team whose bots have programs.
@@ -27,8 +28,17 @@ struct Robot {
 }
 
 async fn programs() -> Programs {
+    programs_beside(&[], &[]).await
+}
+
+/// A team whose bots can also have programs on these other servers.
+async fn programs_beside(others: &[ProgramServer], settings: &[(&str, &str)]) -> Programs {
     let server = ProgramServer::start().await;
-    let t = team_with(&[("HOOK_ALLOW", server.host()), ("SECRET_KEY", SECRET_KEY)]).await;
+    let hosts = others.iter().chain([&server]).map(ProgramServer::host);
+    let allowed = hosts.collect::<Vec<_>>().join(",");
+    let mut all = vec![("HOOK_ALLOW", allowed.as_str()), ("SECRET_KEY", SECRET_KEY)];
+    all.extend_from_slice(settings);
+    let t = team_with(&all).await;
     Programs { t, server }
 }
 
@@ -611,26 +621,8 @@ async fn links_reactions_and_members_are_events_without_addresses() {
 
 #[tokio::test]
 async fn slow_programs_of_a_workspace_leave_room_for_those_of_others() {
-    let mut slow = Vec::new();
-    for _ in 0..8 {
-        slow.push(ProgramServer::start().await);
-    }
-    let server = ProgramServer::start().await;
-    let hosts: Vec<&str> = slow
-        .iter()
-        .chain([&server])
-        .map(ProgramServer::host)
-        .collect();
-    let allowed = hosts.join(",");
-    let settings = [
-        ("HOOK_ALLOW", allowed.as_str()),
-        ("SECRET_KEY", SECRET_KEY),
-        ("SIGNUP", "open"),
-    ];
-    let p = Programs {
-        t: team_with(&settings).await,
-        server,
-    };
+    let slow = join_all((0..8).map(|_| ProgramServer::start())).await;
+    let p = programs_beside(&slow, &[("SIGNUP", "open")]).await;
     let zoe = p.t.app.founder("Zoe").await;
     let general = id(&zoe.channel("general").await);
     let form = json!({"name": "Other", "channel_ids": [general]});
@@ -655,6 +647,43 @@ async fn slow_programs_of_a_workspace_leave_room_for_those_of_others() {
     zoe.start(&general, "Hello").await;
     p.server.events("other", 1).await;
     assert_eq!(received(), 48, "64 wait");
+}
+
+/// Reads wait for a connection for 10 seconds. A request for a delivery that is not polled would keep its connection for as long.
+const READ_WITHIN: Duration = Duration::from_secs(8);
+
+#[tokio::test]
+async fn many_deliveries_at_once_leave_connections_for_reads() {
+    const MESSAGES: usize = 10;
+    let others = join_all((0..3).map(|_| ProgramServer::start())).await;
+    let p = programs_beside(&others, &[("RATE_LIMITS", "off")]).await;
+    let servers: Vec<&ProgramServer> = others.iter().chain([&p.server]).collect();
+    for (n, server) in servers.iter().enumerate() {
+        let bot = p.robot(&format!("Bot {n}")).await;
+        let form = json!({"url": server.url("many"), "events": ["message.created"]});
+        p.t.ada.put(&Programs::path(&bot), form).await.is(200);
+    }
+    let place = &p.t.app.place;
+    place.run(&["update bots set status = 'paused'"]).await;
+    for n in 0..MESSAGES {
+        p.t.bo.start(&p.t.general, &n.to_string()).await;
+    }
+    // All connections but two are in use, so more deliveries are prepared at once than have one.
+    let mut held = Vec::new();
+    let short = Duration::from_millis(500);
+    while let Ok(Ok(c)) = tokio::time::timeout(short, p.t.app.db().read()).await {
+        held.push(c);
+    }
+    held.truncate(held.len().saturating_sub(2));
+    place.run(&["update bots set status = 'active'"]).await;
+    let is_received = |server: &&ProgramServer| server.received("many").len() >= MESSAGES;
+    let reading = async {
+        while !servers.iter().all(is_received) {
+            let read = tokio::time::timeout(READ_WITHIN, p.t.bo.get("/v1/auth/me")).await;
+            read.expect("an answer while events are sent").is(200);
+        }
+    };
+    within("all events", reading).await;
 }
 
 #[tokio::test]
