@@ -39,7 +39,7 @@ pub use object::{
     Bot, BotCommand, BotForm, BotKey, BotKeyForm, BotObject, BotPatch, BotStatus, BotWithKeys,
     Hook, HookForm, HookObject, HookPatch, HookSecretForm, NewBotKey, NewHook,
 };
-pub use pause::{find_subscription, pause_subscription, previous_secret_owner, secret_owner};
+pub use pause::{pause_subscription, previous_secret_owner, secret_owner};
 pub use products::event_headers;
 pub use receive::{
     Delivered, FoundHook, Post, PostedBy, delete_old_threads, find, post, slack_ts, slack_ts_of,
@@ -56,8 +56,8 @@ pub use row::{
 pub use signature::{Proofs, StandardProof};
 pub use slack::archived_text;
 pub use subscription::{
-    NewSigningSecret, SubscriptionSettings, check_subscriber, delete_subscription,
-    get_subscription, list_deliveries, new_signing_secret, put_subscription, replay_delivery,
-    replay_subscription, rotate_signing_secret,
+    NewSigningSecret, SubscriptionSettings, check_subscriber, delete_subscription, list_deliveries,
+    new_signing_secret, put_subscription, replay_delivery, replay_subscription,
+    rotate_signing_secret,
 };
 pub use template::HookTemplate;

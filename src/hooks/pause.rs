@@ -21,25 +21,16 @@ pub fn previous_secret_owner(id: BotId) -> String {
     format!("{id}:previous")
 }
 
-macro_rules! subscription_sql {
-    ($tail:literal) => {
-        concat!(
-            "select s.transport, s.url, s.format, s.events, s.channel_ids, s.with_bots, s.status, s.paused_reason, s.missed, s.created_at \
-             from bot_subscriptions s ",
-            $tail
-        )
-    };
-}
-
 /// The subscription of a bot, if it has one.
 ///
 /// # Errors
 /// Only database errors.
-pub async fn find_subscription(
+pub(super) async fn find_subscription(
     c: &mut Conn,
     id: BotId,
 ) -> Result<Option<BotSubscription>, DbError> {
-    c.q(subscription_sql!("where s.bot_id = $1"))
+    c.q("select transport, url, format, events, channel_ids, with_bots, status, paused_reason, missed, created_at from bot_subscriptions \
+         where bot_id = $1")
         .bind(id)
         .opt()
         .await

@@ -130,13 +130,12 @@ async fn record(
 ///
 /// # Errors
 /// `BotNotFound`, `NoSubscription`, or an error from `Actor::require`.
-pub async fn get_subscription(
+async fn get_subscription(
     c: &mut Conn,
     actor: &Actor<'_>,
     id: BotId,
 ) -> Result<BotSubscription, HookError> {
-    actor.require(Scope::WorkspaceAdmin)?;
-    get_bot(c, actor.workspace, id).await?;
+    check_subscriber(c, actor, id).await?;
     let found = find_subscription(c, id).await?;
     found.ok_or(HookError::NoSubscription)
 }
@@ -253,14 +252,11 @@ pub async fn rotate_signing_secret(
     actor: &Actor<'_>,
     id: BotId,
     new: &Sealed,
-    previous: Option<&Sealed>,
+    previous: &Sealed,
 ) -> Result<(), HookError> {
     get_subscription(c, actor, id).await?;
     secrets::put(c, &secret_owner(id), new).await?;
-    match previous {
-        Some(previous) => secrets::put(c, &previous_secret_owner(id), previous).await?,
-        None => secrets::delete(c, &previous_secret_owner(id)).await?,
-    }
+    secrets::put(c, &previous_secret_owner(id), previous).await?;
     c.q(
         "update bot_subscriptions set previous_until = $2, version = version + 1 where bot_id = $1",
     )

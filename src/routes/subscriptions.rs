@@ -147,7 +147,7 @@ async fn rotate_bot_subscription_secret(
     let previous = seal(hooks::previous_secret_owner(id), &known)?;
     member
         .write(&state.db, async move |c, actor| {
-            hooks::rotate_signing_secret(c, actor, id, &new, Some(&previous)).await
+            hooks::rotate_signing_secret(c, actor, id, &new, &previous).await
         })
         .await
         .map_err(hide_bot)?;
