@@ -9,6 +9,7 @@ use axum::{
 use futures::{StreamExt, TryStreamExt, stream};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
+use super::files::{BodyPart, requested_part};
 use crate::{
     auth::{AuthError, Caller, WorkspaceCaller},
     exports::{self, ExportError, ExportForm, ExportPiece, Exporter, WorkspaceExport},
@@ -133,21 +134,9 @@ async fn download_export(
     let (export, pieces) = exports::get_finished(&mut c, &actor, id).await?;
     drop(c);
     let size = export.size_bytes();
-    let range = headers.get(header::RANGE);
-    let range = range.and_then(|range| {
-        let range = http_range_header::parse_range_header(range.to_str().ok()?.trim()).ok()?;
-        (range.ranges.len() == 1).then_some(range)
-    });
-    let (status, from, len) = match range {
-        None => (StatusCode::OK, 0, size),
-        Some(range) => {
-            let valid = range.validate(size).unwrap_or_default();
-            let Some(part) = valid.first() else {
-                return Ok(ApiError::range_not_satisfiable(size).into_response());
-            };
-            let len = part.end() - part.start() + 1;
-            (StatusCode::PARTIAL_CONTENT, *part.start(), len)
-        }
+    let range = headers.get(header::RANGE).and_then(|v| v.to_str().ok());
+    let Some(BodyPart { status, from, len }) = requested_part(range, size) else {
+        return Ok(ApiError::range_not_satisfiable(size).into_response());
     };
     let blobs = state.blobs.clone();
     let bytes = stream::iter(slices(pieces, from, len))

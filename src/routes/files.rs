@@ -680,32 +680,49 @@ async fn send(
     Ok(response)
 }
 
-/// Serves the bytes, or the part requested by `range`. Anything other than a single byte range is ignored (RFC 9110
-/// §14.2).
+/// Part of a body that a response contains.
+pub(super) struct BodyPart {
+    pub(super) status: StatusCode,
+    pub(super) from: u64,
+    pub(super) len: u64,
+}
+
+/// The part of a body of this size that `range` requests, or everything; `None` if the range is not within the body. Anything other than
+/// a single byte range is ignored (RFC 9110 §14.2).
+pub(super) fn requested_part(range: Option<&str>, size: u64) -> Option<BodyPart> {
+    let asked = range.and_then(|text| http_range_header::parse_range_header(text.trim()).ok());
+    let Some(asked) = asked.filter(|asked| asked.ranges.len() == 1) else {
+        return Some(BodyPart {
+            status: StatusCode::OK,
+            from: 0,
+            len: size,
+        });
+    };
+    // No range is within an empty file, which the library does not check.
+    let valid = match size {
+        0 => Vec::new(),
+        size => asked.validate(size).unwrap_or_default(),
+    };
+    let part = valid.first()?;
+    Some(BodyPart {
+        status: StatusCode::PARTIAL_CONTENT,
+        from: *part.start(),
+        len: part.end() - part.start() + 1,
+    })
+}
+
+/// Serves the bytes, or the part requested by `range`.
 async fn bytes_of(
     state: &State,
     stored: &Stored,
     range: Option<&str>,
 ) -> Result<Response, ApiError> {
     let size = u64::try_from(stored.about.size_bytes).unwrap_or(0);
-    let asked = range.and_then(|text| http_range_header::parse_range_header(text.trim()).ok());
-    let (status, from, len) = match asked.filter(|asked| asked.ranges.len() == 1) {
-        None => (StatusCode::OK, 0, size),
-        Some(asked) => {
-            // No range is within an empty file, which the library does not check.
-            let valid = match size {
-                0 => Vec::new(),
-                size => asked.validate(size).unwrap_or_default(),
-            };
-            let Some(part) = valid.first() else {
-                let mut response = ApiError::range_not_satisfiable(size).into_response();
-                let known = format!("bytes */{size}");
-                set(&mut response, header::CONTENT_RANGE, &known);
-                return Ok(response);
-            };
-            let len = part.end() - part.start() + 1;
-            (StatusCode::PARTIAL_CONTENT, *part.start(), len)
-        }
+    let Some(BodyPart { status, from, len }) = requested_part(range, size) else {
+        let mut response = ApiError::range_not_satisfiable(size).into_response();
+        let known = format!("bytes */{size}");
+        set(&mut response, header::CONTENT_RANGE, &known);
+        return Ok(response);
     };
     let bytes = state.blobs.read(&stored.blob, from, len).await?;
     let mut response = (status, Body::from_stream(bytes)).into_response();
