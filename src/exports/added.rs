@@ -1,10 +1,10 @@
-//! What was added to an archive.
+//! Additions to an archive.
 
 use std::collections::BTreeMap;
 
 use super::{page::Place, zip::ZipEntry};
 
-/// What was added to an archive.
+/// Entries that were added to an archive, and the place after them.
 #[derive(Debug, Clone)]
 pub(super) struct Added {
     pub(super) place: Place,
@@ -16,7 +16,7 @@ pub(super) struct Added {
     pub(super) end: ArchiveEnd,
 }
 
-/// Whether an archive is complete.
+/// State of an archive after an addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArchiveEnd {
     Open,

@@ -19,7 +19,7 @@ pub enum ExportError {
     TooMany(i64),
     #[error("the export is not ready yet: its state is {0}")]
     NotReady(&'static str),
-    /// Whoever asked for it is not an admin any longer.
+    /// The person who requested it is no longer an admin.
     #[error("Only admins can export a workspace.")]
     NotAdmin,
     /// The archive takes no space that messages need.

@@ -277,7 +277,7 @@ struct ExportedMemory {
     updated_at: Timestamp,
 }
 
-/// Entries that are nobody else's and whose sources can all be read. Paragraphs of an agent's files are in its files.
+/// Entries of the workspace and of the reader, who can read all of their sources. Paragraphs of an agent's files are in its files.
 const MEMORIES: &str = concat!(
     "select e.id, e.scope, e.kind, e.text, e.agent_id, e.user_id, e.about_user_id, e.thread_id, \
      nullif(e.conversation_id, e.thread_id) as fork_id, e.channel_id, e.visibility, e.trust, e.origin, e.status, e.superseded_by, \

@@ -24,7 +24,7 @@ const KIND: &str = "messages";
 /// Number of channels that are looked through at once, so that a read ends well before its deadline even if they are empty.
 const CHANNELS_AT_ONCE: usize = 50;
 
-/// Whether messages of deep dives are read.
+/// Treatment of messages of deep dives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DeepDives {
     Included,

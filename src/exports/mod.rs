@@ -5,8 +5,8 @@
 //! ```
 //!
 //! `contents` is our format (docs/export-format.md), with `lists` and `messages`; `slack` is the layout of Slack's exports. An export that
-//! was interrupted goes on after its last stored entry. The rights are those at the moment at which a page is read, and whoever asked for
-//! the export must still be an admin when its pieces are stored.
+//! was interrupted goes on after its last stored entry. The rights are those at the moment at which a page is read, and the person who
+//! requested the export must still be an admin when its pieces are stored.
 
 mod added;
 mod contents;

@@ -1,4 +1,4 @@
-//! What is written to an archive next, and the position after it.
+//! Next content of an archive, and the position after it.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use crate::{
 /// Number of rows that are read at once.
 pub(super) const PAGE: i64 = 100;
 
-/// How the rows of an entry are written.
+/// Layout of the rows of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// One JSON object per line. A large entry goes on in another one.
@@ -29,7 +29,7 @@ pub(super) struct Rows {
     /// Name of the entry; the rows of one name follow each other.
     pub(super) name: String,
     pub(super) shape: Shape,
-    /// Under which the rows are counted, if they are.
+    /// Kind under which the rows are counted, if they are.
     pub(super) kind: Option<&'static str>,
     pub(super) rows: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub(super) enum Content {
     Nothing,
 }
 
-/// What is written next, and the position after it.
+/// Content that is written next, and the position after it.
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     pub(super) content: Content,
@@ -83,7 +83,7 @@ pub(super) struct Position {
     pub(super) seq: i64,
 }
 
-/// Where an archive goes on after its last entry.
+/// Place at which an archive goes on after its last entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Place {

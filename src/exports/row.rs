@@ -368,7 +368,7 @@ fn number(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// Stores what was added after the first `known` entries.
+/// Stores the additions after the first `known` entries.
 pub(super) async fn add(
     c: &mut Conn,
     id: ExportId,

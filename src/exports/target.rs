@@ -1,4 +1,4 @@
-//! Where archives are written to: pieces, which are blobs, or a file.
+//! Targets of archives: pieces, which are blobs, or a file.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(super) struct StoredArchive {
 }
 
 impl StoredArchive {
-    /// Stores a piece that starts at this byte, and what it completes.
+    /// Stores a piece that starts at this byte, and the entries that it completes.
     async fn store(
         &mut self,
         bytes: &[u8],

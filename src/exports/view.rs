@@ -1,4 +1,4 @@
-//! Which data an export contains.
+//! Data that an export contains, and the rights with which it is read.
 
 use crate::{
     db::Share,
@@ -26,17 +26,17 @@ text_enum! {
     }
 }
 
-/// Whose data is read.
+/// Rights with which data is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
     Public,
-    /// What this person can read.
+    /// Those of this person.
     Person(UserId),
-    /// Everything, for the operator.
+    /// Those of the operator, who can read everything.
     Everything,
 }
 
-/// Whether the bytes of files are in the archive.
+/// Treatment of the bytes of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileBytes {
     Included,

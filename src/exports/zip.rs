@@ -24,7 +24,7 @@ const LARGE_SIZES: u16 = 1;
 /// Size of the record with 64-bit numbers, without its first 12 bytes.
 const LARGE_END_BYTES: u64 = 44;
 
-/// How the bytes of an entry are stored.
+/// Compression of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Stored,

@@ -3,7 +3,8 @@
 //! `body` reads what a program sends: with `slack` for the format of Slack, whose markup `mrkdwn` translates, and with the `template` of
 //! the webhook or of one of the `products`. `row` stores bots and webhooks (`object`), `receive` posts the message, and `requests` keeps
 //! what was received. `signature` checks who sent it. `bots` manages the channels and keys with which programs act as a bot.
-//! `events` has the events that bots get, and `subscription` the settings of who gets which; `pause` ends and resumes them.
+//! `events` has the types of events for bots, `subscription` their settings, `pause` the pauses and the end of subscriptions, and
+//! `commands` the commands of bots.
 
 mod body;
 mod bots;

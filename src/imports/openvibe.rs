@@ -169,7 +169,7 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
     /// `lines` and `files` are the same archive, opened twice.
     ///
     /// # Errors
-    /// `Unknown` if this is no export of this program, or one of a later version.
+    /// `Unknown` if this is not an export of this program, or one of a later version.
     pub(super) fn open(mut lines: Archive<R>, files: Archive<R>) -> Result<Self, ArchiveFault> {
         let Some(index) = lines.index_of(MANIFEST) else {
             return Err(unknown(&lines));

@@ -179,7 +179,7 @@ fn outer(subscriber: &Subscriber, id: BotDeliveryId, at: Timestamp, inner: Value
     body
 }
 
-/// What an event in Slack's format is made from.
+/// Data from which an event in Slack's format is made.
 struct SlackParts<'a> {
     public_url: &'a str,
     subscriber: &'a Subscriber,

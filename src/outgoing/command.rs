@@ -45,7 +45,7 @@ pub struct CommandCall {
     pub user_name: String,
 }
 
-/// What a program answered.
+/// Answer of a program to a command.
 #[derive(Debug, Clone)]
 pub struct CommandReply {
     format: BotEventFormat,

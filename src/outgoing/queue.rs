@@ -50,7 +50,7 @@ pub(super) struct NewBotDelivery {
     pub(super) kind: BotEventKind,
 }
 
-/// Inserts a delivery, unless one for the event waits. One that has ended is made anew: somebody moved the subscription back.
+/// Inserts a delivery, unless one for the event waits. One that has ended is queued again, because the subscription was moved back.
 pub(super) async fn insert(c: &mut Conn, bot: BotId, new: &NewBotDelivery) -> Result<(), DbError> {
     let at = now();
     c.q("insert into bot_deliveries (id, bot_id, seq, event, state, attempt, due_at, created_at) values ($1, $2, $3, $4, $5, 0, $6, $6) \

@@ -1,4 +1,4 @@
-//! Chooses the events of the log that a bot gets: what it can see, except for what it did itself.
+//! Chooses the events of the log that a bot gets: those that it can see, except for its own.
 
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ pub(super) async fn list_events(
         .await
 }
 
-/// What the bot gets of an event: nothing, one event, or several, such as a message that mentions it.
+/// Events that the bot gets for an event of the log: none, one, or several, such as for a message that mentions it.
 pub(super) async fn kinds_of(
     c: &mut Conn,
     reader: &Reader,

@@ -36,7 +36,7 @@ use crate::{
 const AT_ONCE: usize = 64;
 const AT_ONCE_PER_ORIGIN: usize = 8;
 /// Number of requests of a workspace for each free place. The more places slow programs of some workspaces hold, the fewer each of these
-/// gets, so that there is always one for another workspace; one alone gets 48.
+/// gets, so that there is always one for another workspace; a single one gets 48.
 const AT_ONCE_PER_FREE: usize = 3;
 /// Interval between checks for more deliveries while others are being sent.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -103,7 +103,7 @@ impl InProgress {
     }
 }
 
-/// What follows from an attempt.
+/// Result of an attempt.
 enum Attempt {
     Skipped,
     Answered(ProgramAnswer),

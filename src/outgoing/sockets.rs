@@ -1,5 +1,5 @@
 //! Sockets that programs of bots open, as in Slack's Socket Mode. Each takes deliveries of its bot from the same queue that is sent to
-//! addresses, so an event goes to one of them, on any node, and to another one if nobody acknowledges it.
+//! addresses, so an event goes to one of them, on any node, and to another one if it is not acknowledged.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub struct BotSocket {
 #[derive(Debug, Clone)]
 pub struct SocketEvent {
     pub id: BotDeliveryId,
-    /// Number of attempts that nobody acknowledged.
+    /// Number of attempts that were not acknowledged.
     pub attempt: i64,
     pub body: Value,
 }
@@ -101,7 +101,7 @@ pub async fn issue_ticket(
     Ok(Ok(ticket))
 }
 
-/// Checks whether somebody may know this ticket, so that a guess needs no write.
+/// Checks whether an unused ticket exists, so that a guess needs no write.
 ///
 /// # Errors
 /// Only database errors.
@@ -185,7 +185,7 @@ pub async fn delete_old_sockets(db: &Db) -> Result<(), DbError> {
 }
 
 impl EventSender {
-    /// Takes events for a socket. Those that nobody acknowledges within 5 seconds are taken again.
+    /// Takes events for a socket. Those that are not acknowledged within 5 seconds are taken again.
     ///
     /// # Errors
     /// Only database errors.

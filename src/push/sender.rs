@@ -114,7 +114,7 @@ fn service_of(url: &Url) -> &str {
     }
 }
 
-/// Counts one request to a push service less.
+/// Reduces the number of requests to a push service by one.
 fn leave(of_origin: &mut HashMap<String, usize>, origin: &str) {
     if let Some(count) = of_origin.get_mut(origin) {
         *count -= 1;

@@ -38,8 +38,8 @@ use crate::{
 
 /// Interval between pings, of which programs expect one within 30 seconds.
 const PING_EVERY: Duration = Duration::from_secs(10);
-/// Time without an answer to a ping after which a socket takes no more events. What a program that is gone does not acknowledge would be
-/// given up before the socket is closed.
+/// Time without an answer to a ping after which a socket takes no more events. Otherwise, events would be given up before the socket of
+/// a program that is gone is closed.
 const LISTENS_WITHIN: Duration = Duration::from_secs(15);
 /// Interval between checks for events that other nodes stored, or that are due again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -102,7 +102,7 @@ async fn open(
     Ok(upgraded)
 }
 
-/// Why a socket ends.
+/// Reason why a socket ends.
 enum Ending {
     Left,
     /// The program is asked to reconnect, or told that it cannot.
@@ -166,7 +166,7 @@ struct BotConnection {
     sent: VecDeque<SentEnvelope>,
 }
 
-/// What a connection handles next.
+/// Event that a connection handles next.
 enum Turn {
     Shutdown,
     Received(Option<Result<Frame, axum::Error>>),
@@ -323,7 +323,7 @@ impl BotConnection {
         Ok(())
     }
 
-    /// Ends the delivery that a frame acknowledges, or stores the answer to a command. Returns false for a frame that is no acknowledgment.
+    /// Ends the delivery that a frame acknowledges, or stores the answer to a command. Returns false for any other frame.
     async fn acknowledge(&mut self, text: &str) -> bool {
         #[derive(Deserialize)]
         struct Acknowledgment {
