@@ -47,7 +47,7 @@ pub struct ExportForm {
     /// `public` by default.
     #[schema(inline)]
     pub scope: Option<ExportScope>,
-    /// Whether the archive contains the bytes of files; true by default.
+    /// Includes the bytes of files; true by default.
     pub files: Option<bool>,
     /// `openvibe` by default.
     #[schema(inline)]
@@ -71,7 +71,7 @@ pub struct WorkspaceExport {
     pub counts: BTreeMap<String, i64>,
     /// Size of the archive so far.
     pub size_bytes: i64,
-    /// Why the export failed.
+    /// Reason why the export failed.
     pub problem: Option<String>,
     pub created_by: UserId,
     pub created_at: Timestamp,

@@ -10,7 +10,7 @@ use crate::{
 };
 
 text_enum! {
-    /// How events reach the program.
+    /// Transport of events to the program.
     pub enum BotTransport {
         /// The server sends each event to an address.
         Http = "http",
@@ -61,7 +61,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Why the server paused a subscription.
+    /// Reason why the server paused a subscription.
     pub enum SubscriptionPause {
         /// The program answered 410.
         Gone = "gone",

@@ -95,7 +95,7 @@ pub struct BotCommand {
     /// At most 200 characters.
     #[serde(default)]
     pub description: String,
-    /// What can follow the command, such as `[service]`; at most 100 characters.
+    /// Arguments of the command, such as `[service]`; at most 100 characters.
     #[serde(default)]
     pub usage: String,
 }
