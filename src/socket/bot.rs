@@ -21,10 +21,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, interval, interval_at, timeout};
 
 use super::{
-    close,
-    connection::{
-        BUFFER_BYTES, FRAME_BYTES_MAX, GOING_AWAY, MALFORMED_MAX, SILENCE_MAX, STALL_MAX,
-    },
+    bounded, close,
+    connection::{GOING_AWAY, MALFORMED_MAX, SILENCE_MAX, STALL_MAX},
 };
 use crate::{
     auth::AuthError,
@@ -85,21 +83,14 @@ async fn open(
         return Err(AuthError::NotAuthenticated.into());
     };
     let permit = state.limits.open_socket(Some(UserId(socket.bot.0)))?;
-    let upgraded = ws
-        .read_buffer_size(BUFFER_BYTES)
-        .write_buffer_size(BUFFER_BYTES)
-        .max_write_buffer_size(4 * 1024 * 1024)
-        .max_message_size(FRAME_BYTES_MAX)
-        .max_frame_size(FRAME_BYTES_MAX)
-        .on_upgrade(move |ws| {
-            let tracker = state.tracker.clone();
-            // Tracked, so that shutdown waits for the close frame.
-            tracker.track_future(async move {
-                serve(ws, state, socket).await;
-                drop(permit);
-            })
-        });
-    Ok(upgraded)
+    Ok(bounded(ws).on_upgrade(move |ws| {
+        let tracker = state.tracker.clone();
+        // Tracked, so that shutdown waits for the close frame.
+        tracker.track_future(async move {
+            serve(ws, state, socket).await;
+            drop(permit);
+        })
+    }))
 }
 
 /// Reason why a socket ends.

@@ -66,19 +66,23 @@ fn upgrade(
     caller: Caller,
     permit: SocketPermit,
 ) -> Response {
+    bounded(ws).on_upgrade(move |socket| {
+        let tracker = state.tracker.clone();
+        // Tracked, so that shutdown waits for the close frame.
+        tracker.track_future(async move {
+            serve(socket, state, opening, caller).await;
+            drop(permit);
+        })
+    })
+}
+
+/// Sets the sizes of buffers and frames.
+fn bounded(ws: WebSocketUpgrade) -> WebSocketUpgrade {
     ws.read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(BUFFER_BYTES)
         .max_write_buffer_size(4 * 1024 * 1024)
         .max_message_size(FRAME_BYTES_MAX)
         .max_frame_size(FRAME_BYTES_MAX)
-        .on_upgrade(move |socket| {
-            let tracker = state.tracker.clone();
-            // Tracked, so that shutdown waits for the close frame.
-            tracker.track_future(async move {
-                serve(socket, state, opening, caller).await;
-                drop(permit);
-            })
-        })
 }
 
 /// Opens a socket only to close it with code 4001.
