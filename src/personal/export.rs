@@ -16,8 +16,9 @@ use crate::{
     db::{Db, DbError, FromAnyRow, Json, Share, is_in_visible_channel, now},
     ids::{
         ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, BEFORE_ALL_SEQS, ChannelId,
-        FileId, ForkId, ImportId, InboxItemId, MemoryId, MessageId, ResolutionId, ResponseId,
-        RunId, ScheduleId, SessionId, TaskId, ThreadId, UserId, WorkflowId, WorkspaceId,
+        ExportId, FileId, ForkId, ImportId, InboxItemId, MemoryId, MessageId, ResolutionId,
+        ResponseId, RunId, ScheduleId, SessionId, TaskId, ThreadId, UserId, VectorStoreId,
+        WorkflowId, WorkspaceId,
     },
     inbox::{InboxReason, InboxState},
     memory::{
@@ -323,7 +324,7 @@ struct ExportedNotificationSettings {
 /// A vector store that the user created.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedVectorStore {
-    id: crate::ids::VectorStoreId,
+    id: VectorStoreId,
     name: String,
     channel_id: Option<ChannelId>,
     created_at: Timestamp,
@@ -341,7 +342,7 @@ struct ExportedHook {
 /// An archive of the workspace that the user asked for.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedArchive {
-    id: crate::ids::ExportId,
+    id: ExportId,
     scope: String,
     format: String,
     created_at: Timestamp,
