@@ -1,4 +1,4 @@
-//! Commands of bots: who can run them, and what becomes of the program's answer.
+//! Commands of bots: the people who can run them, and the answers of programs.
 
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Events for bots: what they get, signatures, retries, pauses, and loops.
+//! Events for bots: selection, signatures, retries, pauses, and loops.
 
 use std::time::Duration;
 
