@@ -145,18 +145,9 @@ pub async fn sees_person(c: &mut Conn, actor: &Actor<'_>, person: UserId) -> Res
     if actor.role != Role::Guest {
         return Ok(true);
     }
-    is_visible(c, actor.workspace, actor.user, person).await
-}
-
-async fn is_visible(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    reader: UserId,
-    person: UserId,
-) -> Result<bool, DbError> {
     c.q(concat!("select ", is_visible_person!("$1", "$3", "$2")))
-        .bind(workspace)
-        .bind(reader)
+        .bind(actor.workspace)
+        .bind(actor.user)
         .bind(person)
         .value()
         .await
@@ -198,23 +189,22 @@ pub async fn get_listed(
     suspended.ok_or_else(|| AuthError::MemberNotFound(user.to_string()))
 }
 
-/// Lists the active and suspended members whom `reader` can see, in the order in which they joined, after `after` or before `before`.
+/// Lists the active and suspended members whom the actor can see, in the order in which they joined, after `after` or before `before`.
 pub async fn list_members(
     c: &mut Conn,
-    workspace: WorkspaceId,
-    reader: UserId,
+    actor: &Actor<'_>,
     after: Option<UserId>,
     before: Option<UserId>,
     limit: i64,
 ) -> Result<Vec<Member>, AuthError> {
     let cursor = after.or(before);
     if let Some(user) = cursor
-        && !is_visible(c, workspace, reader, user).await?
+        && !sees_person(c, actor, user).await?
     {
         return Err(AuthError::MemberNotFound(user.to_string()));
     }
     let joined_at = match cursor {
-        Some(user) => get_listed(c, workspace, user).await?.joined_at,
+        Some(user) => get_listed(c, actor.workspace, user).await?.joined_at,
         None => Timestamp::EPOCH,
     };
     let (statements, user) = if let Some(user) = before {
@@ -234,11 +224,11 @@ pub async fn list_members(
     for sql in statements {
         let found: Vec<Member> = c
             .q(sql)
-            .bind(workspace)
+            .bind(actor.workspace)
             .bind(joined_at)
             .bind(user)
             .bind(limit)
-            .bind(reader)
+            .bind(actor.user)
             .all()
             .await?;
         rows.extend(found);

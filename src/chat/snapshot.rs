@@ -136,8 +136,7 @@ pub async fn load(
             avatar_url: own.avatar_url,
         },
         workspace,
-        members: auth::list_members(c, actor.workspace, actor.user, None, None, MEMBERS_MAX)
-            .await?,
+        members: auth::list_members(c, actor, None, None, MEMBERS_MAX).await?,
         bots: bots::list_bots(c, actor.workspace, actor.user, BOTS_MAX).await?,
         channels: super::channels::list_mine(
             c,

@@ -62,15 +62,8 @@ async fn list_members(
         async move {
             let actor = member.enter(c).await?;
             actor.require(Scope::ChatRead)?;
-            let rows = members::list_members(
-                c,
-                actor.workspace,
-                actor.user,
-                page.after,
-                page.before,
-                page.limit + 1,
-            )
-            .await?;
+            let rows =
+                members::list_members(c, &actor, page.after, page.before, page.limit + 1).await?;
             Ok::<_, ApiError>(List::new(
                 rows,
                 page.limit,

@@ -81,16 +81,8 @@ pub(super) async fn list(call: &Call<'_>) -> Answer {
         None => None,
     };
     let mut c = call.state.db.read().await?;
-    call.reader(&mut c).await?;
-    let listed = auth::list_members(
-        &mut c,
-        call.workspace,
-        call.caller.user,
-        after,
-        None,
-        limit + 1,
-    )
-    .await;
+    let actor = call.reader(&mut c).await?;
+    let listed = auth::list_members(&mut c, &actor, after, None, limit + 1).await;
     let mut members = match listed {
         Err(auth::AuthError::MemberNotFound(_)) => return Err(SlackFault::InvalidCursor.into()),
         listed => listed?,
