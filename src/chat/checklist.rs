@@ -66,7 +66,7 @@ pub(super) async fn load(
         return Ok(None);
     }
     // Only the newest threads are searched, so that this takes the same time in a large workspace.
-    let done: Option<(bool, bool, bool, bool)> = c
+    let (has_thread, has_fork, has_device, has_others): (bool, bool, bool, bool) = c
         .q("select exists (select 1 from (select created_by from threads where workspace_id = $2 order by id desc limit 500) t \
               where t.created_by = $1) as has_thread, \
             exists (select 1 from (select id from threads where workspace_id = $2 order by id desc limit 500) t \
@@ -76,9 +76,8 @@ pub(super) async fn load(
               or exists (select 1 from invites where workspace_id = $2) as has_others")
         .bind(actor.user)
         .bind(actor.workspace)
-        .opt()
+        .one()
         .await?;
-    let (has_thread, has_fork, has_device, has_others) = done.unwrap_or_default();
     let invite = (actor.role == Role::Admin).then_some((FirstStep::Invite, has_others));
     let others = [
         (FirstStep::StartThread, has_thread),

@@ -98,7 +98,7 @@ pub async fn load(
     c: &mut Conn,
     actor: &Actor<'_>,
     epoch: String,
-    online: Vec<UserId>,
+    mut online: Vec<UserId>,
     limits: Limits,
 ) -> Result<Snapshot, ChatError> {
     actor.require(Scope::ChatRead)?;
@@ -113,9 +113,7 @@ pub async fn load(
     let most = usize::try_from(AGENTS_MAX).unwrap_or(usize::MAX);
     let agents_truncated = agents.len() > most;
     agents.truncate(most);
-    let is_guest = actor.role == Role::Guest;
-    let mut online: HashSet<UserId> = online.into_iter().collect();
-    if is_guest {
+    if actor.role == Role::Guest {
         let people = auth::guests::people_of(c, actor.workspace, actor.user).await?;
         let people: HashSet<UserId> = people.into_iter().collect();
         online.retain(|user| people.contains(user));
