@@ -7,7 +7,6 @@ use crate::{
     db::{Conn, DbError, dialect, is_visible_channel, now},
     ids::{ChannelId, UserId, WorkspaceId},
     inbox::notice,
-    realtime::log,
     time::Timestamp,
 };
 
@@ -61,8 +60,8 @@ pub(super) async fn check(
 ) -> Result<(), AuthError> {
     let invalid = |problem: String| AuthError::Invalid(problem, "channel_ids");
     let terms = match (role, terms) {
-        (Role::Guest, Some(terms)) => terms,
-        (Role::Guest, None) => {
+        (Role::Guest, Some(terms)) if (1..=CHANNELS_MAX).contains(&terms.channels.len()) => terms,
+        (Role::Guest, _) => {
             return Err(invalid(format!(
                 "a guest needs 1 to {CHANNELS_MAX} channels"
             )));
@@ -70,11 +69,6 @@ pub(super) async fn check(
         (_, Some(_)) => return Err(invalid("only guests have channel_ids".to_owned())),
         (_, None) => return Ok(()),
     };
-    if !(1..=CHANNELS_MAX).contains(&terms.channels.len()) {
-        return Err(invalid(format!(
-            "a guest needs 1 to {CHANNELS_MAX} channels"
-        )));
-    }
     if terms.expires_at.flatten().is_some_and(|at| at <= now()) {
         let problem = "a guest's membership must end in the future".to_owned();
         return Err(AuthError::Invalid(problem, "expires_at"));
@@ -139,29 +133,6 @@ pub(super) async fn forget(
         .bind(user)
         .run()
         .await?;
-    Ok(())
-}
-
-/// Adds a new guest to those of the channels that are neither archived nor deleted.
-pub(super) async fn join_channels(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    guest: UserId,
-    channels: &[ChannelId],
-) -> Result<(), AuthError> {
-    let (seq, _) = log::head(c, workspace).await?;
-    for channel in channels {
-        c.q("insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) \
-             select id, $2, $3, $3, $4 from channels where id = $1 and workspace_id = $5 and kind <> 'direct' and archived_at is null \
-             on conflict (channel_id, user_id) do nothing")
-            .bind(*channel)
-            .bind(guest)
-            .bind(seq)
-            .bind(now())
-            .bind(workspace)
-            .run()
-            .await?;
-    }
     Ok(())
 }
 

@@ -286,7 +286,7 @@ pub(crate) async fn accept(
         guest_members::store(c, workspace, new.user, inviter, end).await?;
         let channels = invite.channel_ids.as_ref();
         let channels = channels.map(|list| list.0.as_slice()).unwrap_or_default();
-        guest_members::join_channels(c, workspace, new.user, channels).await?;
+        members::join_channels(c, workspace, new.user, channels).await?;
     }
     Ok((workspace, member))
 }

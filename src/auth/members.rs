@@ -318,14 +318,27 @@ pub(super) async fn join_common_channels(
         .bind(workspace)
         .all()
         .await?;
-    for (channel,) in channels {
-        let (seq, _) = log::head(c, workspace).await?;
-        c.q("insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) values ($1, $2, $3, $3, $4) \
+    let channels: Vec<ChannelId> = channels.into_iter().map(|(id,)| id).collect();
+    join_channels(c, workspace, user, &channels).await
+}
+
+/// Adds a new member to those of the channels that are neither archived nor deleted.
+pub(super) async fn join_channels(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    channels: &[ChannelId],
+) -> Result<(), AuthError> {
+    let (seq, _) = log::head(c, workspace).await?;
+    for channel in channels {
+        c.q("insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) \
+             select id, $2, $3, $3, $4 from channels where id = $1 and workspace_id = $5 and kind <> 'direct' and archived_at is null \
              on conflict (channel_id, user_id) do nothing")
-            .bind(channel)
+            .bind(*channel)
             .bind(user)
             .bind(seq)
             .bind(now())
+            .bind(workspace)
             .run()
             .await?;
     }
