@@ -62,6 +62,12 @@ pub fn parse_domains(text: &str) -> Result<Vec<String>, String> {
         .collect()
 }
 
+/// Checks whether a host is a domain or one of its subdomains.
+pub fn is_in_domain(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
 impl Proxy {
     pub fn new(url: Url, direct: Vec<String>) -> Self {
         Self { url, direct }
@@ -71,14 +77,11 @@ impl Proxy {
     pub fn serves(&self, host: &str) -> bool {
         let host = host.trim_matches(['[', ']']).trim_end_matches('.');
         let host = host.to_lowercase();
-        let is_in = |domain: &String| {
-            host.strip_suffix(domain.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        };
+        let mut direct = self.direct.iter();
         host.contains('.')
             && host.parse::<IpAddr>().is_err()
             && !LOCAL_NAMES.iter().any(|end| host.ends_with(end))
-            && !self.direct.iter().any(is_in)
+            && !direct.any(|domain| is_in_domain(&host, domain))
     }
 
     /// Address of the proxy, which may contain a password.
@@ -109,6 +112,19 @@ pub fn get() -> Option<&'static Proxy> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_domain_covers_its_subdomains_only() {
+        for (host, domain, expected) in [
+            ("example.com", "example.com", true),
+            ("docs.example.com", "example.com", true),
+            ("badexample.com", "example.com", false),
+            ("example.com.evil.org", "example.com", false),
+            ("com", "example.com", false),
+        ] {
+            assert_eq!(is_in_domain(host, domain), expected, "{host} {domain}");
+        }
+    }
 
     #[test]
     fn only_public_names_are_reached_through_the_proxy() {
