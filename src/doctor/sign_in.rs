@@ -1,6 +1,9 @@
-//! Check `sign_in`: what the identity providers publish.
+//! Check `sign_in`: addresses and keys that the identity providers publish.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use super::{finding::Finding, subject::CheckedServer};
 use crate::{
@@ -14,8 +17,8 @@ use crate::{
 
 /// Time limit of the requests to one provider, which is shorter than that of a check.
 const ANSWER_WITHIN: Duration = Duration::from_secs(8);
-/// Stands for an unknown address of the server.
-const UNKNOWN: ([u8; 4], u16) = ([0, 0, 0, 0], 0);
+/// Placeholder for an unknown address of the server.
+const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 pub(super) async fn check(s: &CheckedServer) -> Finding {
     let db = match s.database() {
@@ -37,10 +40,9 @@ pub(super) async fn check(s: &CheckedServer) -> Finding {
     if let Err(finding) = s.require_outgoing() {
         return finding;
     }
-    let address = s.address.unwrap_or_else(|| SocketAddr::from(UNKNOWN));
     let client = ProviderClient::new(Rules {
         exempt: s.config.model_allow.clone(),
-        own: OwnServer::new(address, &s.public_url),
+        own: OwnServer::new(s.address.unwrap_or(UNKNOWN), &s.public_url),
         ports: None,
     });
     let looks = providers.iter().map(|provider| look(&client, provider));
