@@ -119,7 +119,7 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
 const UNREADY_FOR_MAX: Duration = Duration::from_secs(5);
 /// Time limit for closing the database.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-/// Time by which this machine's clock can be behind the newest event, which another node may have written.
+/// Time by which this machine's clock can be behind the newest event without a warning: another node may have written the event.
 const CLOCK_BEHIND_MAX: Duration = Duration::from_mins(5);
 /// Maximum number of concurrent catch-ups, each of which reads up to 1 MiB of text.
 const CATCH_UPS_AT_ONCE: usize = 2;
@@ -138,16 +138,17 @@ const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 const EXPIRE_APPROVALS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for deleted threads whose removal was interrupted.
 const REMOVE_THREADS_EVERY: Duration = Duration::from_secs(10);
-/// Interval between checks whether an import waits.
+/// Interval between checks for imports that wait.
 const IMPORT_EVERY: Duration = Duration::from_secs(1);
-/// Interval between checks whether an export waits.
+/// Interval between checks for exports that wait.
 const EXPORT_EVERY: Duration = Duration::from_secs(1);
 /// Interval between checks for inbox items that are due.
 const OPEN_DUE_ITEMS_EVERY: Duration = Duration::from_secs(10);
 /// Interval between checks for schedules that are due.
 const FIRE_SCHEDULES_EVERY: Duration = Duration::from_secs(1);
-/// Interval at which the event log is read for bots, and at which it is checked whether a bot has a subscription.
+/// Interval at which the event log is read for bots.
 const EVENTS_READ_EVERY: Duration = Duration::from_millis(100);
+/// Interval between checks for a subscription while no bot has one.
 const UNUSED_CHECKED_EVERY: Duration = Duration::from_secs(1);
 /// Interval at which a node that does not run the jobs checks whether it has to.
 const FIND_JOBS_EVERY: Duration = Duration::from_secs(1);

@@ -60,7 +60,7 @@ pub struct Caller {
     pub kind: UserKind,
     pub name: String,
     pub credential: Credential,
-    /// Whether the route of the request accepts guests.
+    /// Reach of the request's route.
     pub reach: RouteReach,
 }
 
@@ -172,7 +172,7 @@ impl Caller {
             scopes.0.retain(|scope| granted.has(*scope));
         }
         if role == Role::Guest {
-            // Keys do not work for guests: someone who becomes one may have had some.
+            // Guests have no keys; one that is left from an earlier role is refused.
             let reach = match self.credential {
                 Credential::Session(_) => self.reach,
                 Credential::Key { .. } => RouteReach::Members,

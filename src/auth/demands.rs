@@ -131,7 +131,7 @@ pub(crate) async fn of_workspace(
 #[derive(Debug, Clone, Copy, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct SecondFactorCounts {
     pub people: i64,
-    /// People without an app, a passkey, and a provider whose sign-ins always count as a second factor.
+    /// People with neither an app, nor a passkey, nor a provider whose sign-ins always count as a second factor.
     pub without_factor: i64,
 }
 

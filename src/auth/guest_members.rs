@@ -100,7 +100,7 @@ pub(super) async fn check(
     }
 }
 
-/// Stores who invited a guest, and when the membership ends.
+/// Stores the inviter of a guest and the end of the membership.
 pub(super) async fn store(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,4 +1,4 @@
-//! What guests can call, and whom they see.
+//! Routes that accept guests, and the people whom guests see.
 
 use super::{AuthError, Scope, Scopes};
 use crate::{
@@ -10,11 +10,12 @@ use crate::{
 /// Maximum number of people whose presence a guest sees.
 const PEOPLE_MAX: i64 = 10_000;
 
-/// Whether the route of a request accepts guests.
+/// Roles that a route accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteReach {
     /// All roles except for guests.
     Members,
+    /// All roles.
     Guests,
 }
 
@@ -96,7 +97,7 @@ const OTHER_ACCOUNT_ROUTES: &[(&str, &str)] = &[
     ("POST", "/v1/invites/{id}/accept"),
 ];
 
-/// Whether a route accepts guests.
+/// Reach of a route.
 pub fn reach_of(method: &str, path: &str) -> RouteReach {
     let method = if method == "HEAD" { "GET" } else { method };
     let is_listed = |list: &[(&str, &str)]| {
@@ -145,7 +146,7 @@ pub(super) async fn admit(
     Ok(())
 }
 
-/// Checks whether a guest can read a channel.
+/// Checks whether a channel has guests.
 ///
 /// # Errors
 /// Only database errors.

@@ -58,7 +58,7 @@ pub struct Invite {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<ChannelId>>, nullable = false)]
     pub channel_ids: Option<Json<Vec<ChannelId>>>,
-    /// When the membership of a guest ends.
+    /// End of a guest's membership.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub guest_expires_at: Option<Timestamp>,
@@ -87,7 +87,7 @@ pub(crate) struct NewInvite {
     pub id: InviteId,
     pub email: Option<String>,
     pub role: Role,
-    /// For a guest.
+    /// Terms of a guest.
     pub terms: Option<GuestTerms>,
     pub max_uses: Option<i64>,
     pub expires_in_s: Option<i64>,

@@ -27,7 +27,7 @@ pub struct Member {
     #[schema(inline)]
     pub status: MemberStatus,
     pub joined_at: Timestamp,
-    /// When a guest's membership ends.
+    /// End of a guest's membership.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     #[sqlx(default)]

@@ -24,7 +24,7 @@ pub struct Workspace {
     pub slug: String,
     /// Agent that replies if no other one is specified.
     pub default_agent_id: Option<AgentId>,
-    /// Whether guests use agents in their channels.
+    /// True if guests can use agents in their channels.
     pub guests_use_agents: bool,
     pub created_at: Timestamp,
 }

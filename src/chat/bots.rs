@@ -25,7 +25,7 @@ impl EventData for BotEvent<'_> {
     const TYPES: &'static [EventType] = &[EventType::BotUpdated];
 }
 
-/// Bots of a workspace whom a person can see, oldest first: for guests, those in their channels.
+/// Bots of a workspace that a person can see, oldest first: for guests, those in their channels.
 ///
 /// # Errors
 /// Only database errors.

@@ -84,7 +84,7 @@ pub(super) struct ThreadStart<'a> {
     pub(super) root: MessageId,
     pub(super) title: Option<&'a str>,
     pub(super) memory: ThreadMemory,
-    /// Where the thread begins if it is a variant of a chat.
+    /// Base of a variant of a chat; `None` for other threads.
     pub(super) base: Option<VariantBase>,
 }
 

@@ -80,7 +80,7 @@ fn is_for_bots(parts: &Parts) -> bool {
     })
 }
 
-/// Whether the route of a request accepts guests.
+/// Reach of a request's route.
 fn reach_of(parts: &Parts) -> RouteReach {
     let path = parts.extensions.get::<MatchedPath>();
     path.map_or(RouteReach::Members, |path| {

@@ -1,4 +1,4 @@
-//! Notices for the server's admins about what cannot wait for their next look at Settings › Server.
+//! Notices for the server's admins about problems that cannot wait until they open Settings › Server.
 
 use super::{choices::Choices, disk_trend, size_text, state::BackupState, updates::UpdateSearch};
 use crate::{

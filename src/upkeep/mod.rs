@@ -4,7 +4,7 @@
 //! which old ones are deleted. `place` is the directory or bucket. `drill` restores a backup into a scratch directory.
 //! `before_migration` backs up a database before a new version changes it.
 //! `choices` are those of the server's admins. `daily` measures the disk (`disk_trend`) and looks for new versions (`updates`).
-//! `alerts` tells the admins what is wrong.
+//! `alerts` opens notices for them about problems.
 
 pub mod alerts;
 pub mod backups;

@@ -54,8 +54,8 @@ async fn free_name(
     }
 }
 
-/// Checks whether somebody can be added to a channel of an archive: members, including placeholders, but no guests, whose channels an
-/// admin chooses.
+/// Checks whether a person can be added to a channel of an archive. Members and placeholders can; guests cannot, because an admin chooses
+/// their channels.
 async fn is_admitted(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -70,8 +70,8 @@ async fn is_admitted(
     )
 }
 
-/// Inserts a channel with these members, except guests and those who have left the workspace, and appends `channel.created`; returns the direct
-/// channel of the same people if there is one. The workspace must be locked.
+/// Inserts a channel with these members, except guests and those who have left the workspace, and appends `channel.created`; returns the
+/// direct channel of the same people if there is one. The workspace must be locked.
 ///
 /// # Errors
 /// Only database errors.

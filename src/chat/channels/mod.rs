@@ -99,7 +99,7 @@ pub async fn get_mine(c: &mut Conn, user: UserId, id: ChannelId) -> Result<MyCha
 }
 
 /// Numbers of guests in the channels of a workspace, or in one of them. Channels without guests are left out, so that most workspaces
-/// need only one look at the index of guests.
+/// need only one lookup in the index of guests.
 async fn count_guests(
     c: &mut Conn,
     workspace: WorkspaceId,

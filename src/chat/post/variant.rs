@@ -55,7 +55,7 @@ async fn contained(c: &mut Conn, chat: ThreadId, message: MessageId) -> Result<M
     get_message(c, message).await
 }
 
-/// Checks that the caller can run a message again, and returns where the variant begins.
+/// Checks that the caller can run a message again, and returns the base of the variant.
 ///
 /// # Errors
 /// `NotYoursToRunAgain`, `MessageDeleted`, `InVariant`, `TooManyVariants`, `TooManyVariantsOfChat`.

@@ -76,7 +76,7 @@ pub struct Thread {
     pub last_activity_at: Timestamp,
     /// Sequence number of the newest message; threads are listed in this order.
     pub last_seq: i64,
-    /// For a variant of a chat, what it runs again; null for other threads.
+    /// Chat and message that a variant runs again; null for other threads.
     pub variant_of: Option<VariantOf>,
     pub created_by: UserId,
     pub created_at: Timestamp,

@@ -9,7 +9,7 @@ use crate::{
     realtime::hub::Conversation,
 };
 
-/// What a variant of a chat runs again.
+/// Chat and message that a variant runs again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct VariantOf {
     /// The first chat.
@@ -46,7 +46,7 @@ impl VariantBase {
     }
 }
 
-/// Where a variant of a chat begins; `None` for other conversations.
+/// Base of a variant of a chat; `None` for other conversations.
 ///
 /// # Errors
 /// Only database errors.

@@ -342,8 +342,8 @@ impl Room {
             }
             .encode();
             for socket in self.sockets.values() {
-                let is_told = socket.is_scoped() && !socket.is_of_guest();
-                if is_told && !self.follows(socket.id, channel) {
+                let receives = socket.is_scoped() && !socket.is_of_guest();
+                if receives && !self.follows(socket.id, channel) {
                     socket.ephemeral(&frame);
                     frames += 1;
                 }

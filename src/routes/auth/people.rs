@@ -108,7 +108,7 @@ struct MemberPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     channel_ids: Option<Vec<ChannelId>>,
-    /// When a guest's membership ends; null for never, as for a new guest by default. Needs `channel_ids`.
+    /// End of a guest's membership; null for never, as for a new guest by default. Needs `channel_ids`.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Option<Timestamp>>,
@@ -198,7 +198,7 @@ struct InviteForm {
     role: Option<Role>,
     /// For a guest, 1 to 50 channels.
     channel_ids: Option<Vec<ChannelId>>,
-    /// When the membership of a guest ends; never by default.
+    /// End of a guest's membership; never by default.
     guest_expires_at: Option<Timestamp>,
     /// Maximum number of uses; unlimited by default.
     max_uses: Option<i64>,

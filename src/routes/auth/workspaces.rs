@@ -138,7 +138,7 @@ struct WorkspacePatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     slug: Option<String>,
-    /// Whether guests use agents in their channels.
+    /// True if guests can use agents in their channels.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     guests_use_agents: Option<bool>,

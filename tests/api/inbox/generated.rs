@@ -266,7 +266,7 @@ impl Sequence {
                     .iter()
                     .find(|room| item["channel_id"] == *room.id);
                 let room = room.unwrap_or_else(|| panic!("{where_from}: {item}"));
-                // Everybody can read the public channel, also who has left it.
+                // Everyone can read the public channel, including people who have left it.
                 let can_read = room.id == self.t.general || room.members.contains(&who);
                 assert!(can_read, "{where_from}: {item}");
                 let message = item["message_id"].as_str().unwrap_or_default();

@@ -1281,7 +1281,7 @@ async fn room(by: &Person, n: u64) -> String {
         .is(201))
 }
 
-/// Who adds the caller to a channel of `by`: for guests, only an admin can.
+/// The person who adds the caller to a channel of `by`: for guests, only an admin can.
 fn host<'a>(w: &'a AccessFixture, by: &'a Person, who: TestCaller) -> &'a Person {
     if who == TestCaller::Guest { &w.ada } else { by }
 }
