@@ -16,14 +16,18 @@ NOT_TEXTS = {".rs", ".py", ".js", ".mjs", ".json", ".toml", ".html", ".sh", ".ts
 RULE = "=" * 100
 
 
+def read_text(file):
+    """Text of a file without the spaces at the ends of lines and without empty lines around it."""
+    return "\n".join(line.rstrip() for line in file.read_text(errors="replace").splitlines()).strip("\n")
+
+
 def license_texts(folder):
     """Texts of the license files of a package, also of the sources of others in it."""
     files = [f for f in folder.rglob("*") if LICENSE_FILE.fullmatch(f.name) and f.suffix.lower() not in NOT_TEXTS and f.is_file()]
     own = [f for f in files if "node_modules" not in f.relative_to(folder).parts]
     texts = []
     for file in sorted(own, key=lambda f: f.relative_to(folder).as_posix()):
-        lines = file.read_text(errors="replace").splitlines()
-        text = "\n".join(line.rstrip() for line in lines).strip("\n")
+        text = read_text(file)
         if text and text not in texts:
             texts.append(text)
     return texts
@@ -68,8 +72,7 @@ def main():
             without.append(f"{name}: {license}" + (f", by {', '.join(authors)}" if authors else ""))
     for other in sys.argv[3:]:
         name, _, file = other.partition("=")
-        text = "\n".join(line.rstrip() for line in Path(file).read_text(errors="replace").splitlines()).strip("\n")
-        users.setdefault(text, []).append(name)
+        users.setdefault(read_text(Path(file)), []).append(name)
     if not users:
         sys.exit("error: no license was found")
     print("OpenVibe contains the following software of others.")
