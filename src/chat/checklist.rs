@@ -42,27 +42,25 @@ pub struct ChecklistStep {
     pub done: bool,
 }
 
-/// The steps that the data of the workspace shows; the others are added by routes. `None` for guests and viewers, 30 days after the
-/// person has joined, and once they have hidden the steps.
+/// Steps whose state is in the data of the workspace; routes add the others. `None` for guests and viewers, 30 days after the person has
+/// joined, and once they have hidden the steps.
 ///
 /// # Errors
 /// Only database errors.
 pub(super) async fn load(
     c: &mut Conn,
     actor: &Actor<'_>,
+    joined_at: Timestamp,
 ) -> Result<Option<Vec<ChecklistStep>>, DbError> {
-    if matches!(actor.role, Role::Guest | Role::Viewer) {
+    if matches!(actor.role, Role::Guest | Role::Viewer) || joined_at + SHOWN_FOR <= now() {
         return Ok(None);
     }
-    let wanted: Option<(bool, Timestamp)> = c
-        .q("select u.checklist, m.joined_at from users u join members m on m.user_id = u.id where u.id = $1 and m.workspace_id = $2")
+    let is_wanted: bool = c
+        .q("select checklist from users where id = $1")
         .bind(actor.user)
-        .bind(actor.workspace)
-        .opt()
+        .value()
         .await?;
-    let is_shown =
-        wanted.is_some_and(|(is_wanted, joined_at)| is_wanted && joined_at + SHOWN_FOR > now());
-    if !is_shown {
+    if !is_wanted {
         return Ok(None);
     }
     // Only the newest threads are searched, so that this takes the same time in a large workspace.

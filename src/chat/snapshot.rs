@@ -163,6 +163,6 @@ pub async fn load(
         } else {
             AgentsState::Running
         },
-        checklist: checklist::load(c, actor).await?,
+        checklist: checklist::load(c, actor, own.joined_at).await?,
     })
 }
