@@ -2,6 +2,7 @@
 
 use std::{error::Error, io, time::Duration};
 
+use super::finding::Finding;
 use crate::trust;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
@@ -46,6 +47,14 @@ pub(super) fn client_to(
 /// A client that verifies certificates.
 pub(super) fn strict_client() -> reqwest::Result<reqwest::Client> {
     builder().tls_info(true).build()
+}
+
+/// Finding for a client that could not be created.
+pub(super) fn no_client(e: &reqwest::Error) -> Finding {
+    Finding::failed(
+        format!("no HTTPS client can be made ({})", trust::setup_failure(e)),
+        "install certificate authorities, such as Debian's package ca-certificates",
+    )
 }
 
 /// Describes why a request failed, as the end of a sentence that begins with an address.

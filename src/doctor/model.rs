@@ -54,12 +54,7 @@ async fn look(server: &Connection) -> Finding {
     }
     let client = match http::outgoing_client() {
         Ok(client) => client,
-        Err(e) => {
-            return Finding::failed(
-                format!("no HTTPS client can be made ({e})"),
-                "install certificate authorities",
-            );
-        }
+        Err(e) => return http::no_client(&e),
     };
     let mut request = client.get(url);
     if let Some(key) = &server.api_key {

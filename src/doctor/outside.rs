@@ -122,7 +122,7 @@ async fn check_public(s: &CheckedServer, echo: &mut Option<Box<Echo>>) -> Findin
     let url = &s.public_url;
     let client = match http::lenient_client() {
         Ok(client) => client,
-        Err(e) => return no_client(&e),
+        Err(e) => return http::no_client(&e),
     };
     match ask(db, &client, url).await {
         ProbeAnswer::Own(found) => {
@@ -168,16 +168,6 @@ async fn check_public(s: &CheckedServer, echo: &mut Option<Box<Echo>>) -> Findin
     }
 }
 
-fn no_client(e: &reqwest::Error) -> Finding {
-    Finding::failed(
-        format!(
-            "no HTTPS client can be made ({})",
-            crate::trust::setup_failure(e)
-        ),
-        "install certificate authorities, such as Debian's package ca-certificates",
-    )
-}
-
 async fn check_https(s: &CheckedServer) -> Finding {
     if let Err(finding) = s.require_running().and_then(|()| s.require_outgoing()) {
         return finding;
@@ -202,7 +192,7 @@ async fn check_https(s: &CheckedServer) -> Finding {
     }
     let client = match http::strict_client() {
         Ok(client) => client,
-        Err(e) => return no_client(&e),
+        Err(e) => return http::no_client(&e),
     };
     match client.get(format!("{url}/healthz")).send().await {
         Ok(response) => lifetime_left(s, &response, remedy),
@@ -319,7 +309,7 @@ async fn check_websocket(s: &CheckedServer, db: &Db) -> Finding {
                         `proxy_set_header Connection \"upgrade\"`; Apache `upgrade=websocket`";
     result(async {
         let url = part_of_probe(s, db, "/ws").await?;
-        let client = http::lenient_client().map_err(|e| no_client(&e))?;
+        let client = http::lenient_client().map_err(|e| http::no_client(&e))?;
         let opened = client
             .get(url)
             .header(header::CONNECTION, "Upgrade")
@@ -357,7 +347,7 @@ async fn check_stream(s: &CheckedServer, db: &Db) -> Finding {
     const HINT: &str = "turn buffering off: nginx `proxy_buffering off`, Apache `flushpackets=on`";
     result(async {
         let url = part_of_probe(s, db, "/stream").await?;
-        let client = http::lenient_client().map_err(|e| no_client(&e))?;
+        let client = http::lenient_client().map_err(|e| http::no_client(&e))?;
         let broken = |e: &reqwest::Error| {
             Finding::failed(format!("a streamed response {}", http::describe(e)), HINT)
         };
@@ -399,7 +389,7 @@ async fn check_upload(s: &CheckedServer, db: &Db) -> Finding {
     );
     result(async {
         let url = part_of_probe(s, db, "/upload").await?;
-        let client = http::lenient_client().map_err(|e| no_client(&e))?;
+        let client = http::lenient_client().map_err(|e| http::no_client(&e))?;
         let pieces = (0..size.div_ceil(PIECE.len() as u64)).map(move |n| {
             let left = size - n * PIECE.len() as u64;
             let length = usize::try_from(left).map_or(PIECE.len(), |left| left.min(PIECE.len()));
