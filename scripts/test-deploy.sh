@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests the files for operators: docker-compose.yml, deploy/haproxy.cfg, the Helm chart, the alerts, and the packages of a release. Installs Helm and the
-# schemas of Kubernetes in the versions from tests/deploy, if these have changed, into target/deploy. Arguments are names of tests.
+# Tests the files for operators: docker-compose.yml, deploy/haproxy.cfg, the Helm chart, the alerts, and the packages of a release.
+# Installs Helm and the schemas of Kubernetes in the versions from tests/deploy, if these have changed, into target/deploy. Arguments are
+# names of tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

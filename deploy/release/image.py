@@ -1,5 +1,5 @@
-"""Writes an OCI image as a tar file (OCI image layout 1.0): the program, root certificates, and licenses, no shell; for the architectures whose
-programs are in the directory.
+"""Writes an OCI image as a tar file (OCI image layout 1.0) for the architectures whose programs are in the directory. It contains the program,
+root certificates, and licenses, but no shell.
 
     image.py VERSION SOURCE_DATE_EPOCH DIRECTORY CERTIFICATES
 """
