@@ -321,29 +321,28 @@ pub(crate) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Resu
     Ok(())
 }
 
-/// Turns the client's suggestions of forks on or off.
-pub(crate) async fn set_suggestions(db: &Db, caller: &Caller, on: bool) -> Result<(), AuthError> {
-    let user = caller.user;
-    caller
-        .write(db, async move |c: &mut Conn| {
-            c.q("update users set suggestions = $2 where id = $1")
-                .bind(user)
-                .bind(on)
-                .run()
-                .await?;
-            Ok::<_, AuthError>(())
-        })
-        .await
+/// Parts of the client that a person turns on or off; omitted ones stay as they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientParts {
+    /// Suggestions of forks.
+    pub suggestions: Option<bool>,
+    /// First steps of new members.
+    pub checklist: Option<bool>,
 }
 
-/// Shows or hides the first steps of new members.
-pub(crate) async fn set_checklist(db: &Db, caller: &Caller, on: bool) -> Result<(), AuthError> {
+/// Turns parts of the client on or off.
+pub(crate) async fn set_client_parts(
+    db: &Db,
+    caller: &Caller,
+    parts: ClientParts,
+) -> Result<(), AuthError> {
     let user = caller.user;
     caller
         .write(db, async move |c: &mut Conn| {
-            c.q("update users set checklist = $2 where id = $1")
+            c.q("update users set suggestions = coalesce($2, suggestions), checklist = coalesce($3, checklist) where id = $1")
                 .bind(user)
-                .bind(on)
+                .bind(parts.suggestions)
+                .bind(parts.checklist)
                 .run()
                 .await?;
             Ok::<_, AuthError>(())

@@ -29,7 +29,8 @@ use crate::{
         oidc::{identity, provider},
         password::{StoredPassword, check_password},
         sessions::{self, SignInProof},
-        users, workspaces,
+        users::{self, ClientParts},
+        workspaces,
     },
     config::Signup,
     db::Conn,
@@ -450,11 +451,12 @@ async fn update_me(
     if let Some(name) = patch.name {
         users::rename(&state.db, &caller, name).await?;
     }
-    if let Some(on) = patch.suggestions {
-        users::set_suggestions(&state.db, &caller, on).await?;
-    }
-    if let Some(on) = patch.checklist {
-        users::set_checklist(&state.db, &caller, on).await?;
+    let parts = ClientParts {
+        suggestions: patch.suggestions,
+        checklist: patch.checklist,
+    };
+    if parts.suggestions.is_some() || parts.checklist.is_some() {
+        users::set_client_parts(&state.db, &caller, parts).await?;
     }
     Ok(Json(account(&mut state.db.read().await?, user).await?))
 }
