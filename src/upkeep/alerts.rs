@@ -14,13 +14,13 @@ use crate::{
 /// Days until the disk is full, below which the admins get a notice.
 const DAYS_LEFT_MIN: u64 = 7;
 
-/// A part of the server, and its problem, if it has one.
-struct Judged {
+/// State of an alert: the problem of its part of the server, or none.
+struct AlertState {
     alert: ServerAlert,
     problem: Option<String>,
 }
 
-impl Judged {
+impl AlertState {
     fn new(alert: ServerAlert, problem: Option<String>) -> Self {
         Self { alert, problem }
     }
@@ -46,16 +46,16 @@ pub async fn look(state: &State) -> Result<(), AuthError> {
     let failure = state.certificate.as_ref().and_then(|store| store.failure());
     let disk = disk_problem(space.filter(|_| has_uploads), days);
     let update = search.and_then(|search| update_problem(&search, Version::current()));
-    let mut judged = judge_backups(&stored);
-    judged.extend([
-        Judged::new(
+    let mut states = backup_states(&stored);
+    states.extend([
+        AlertState::new(
             ServerAlert::Certificate,
             failure.map(|failure| failure.text),
         ),
-        Judged::new(ServerAlert::Disk, disk),
-        Judged::new(ServerAlert::Update, update),
+        AlertState::new(ServerAlert::Disk, disk),
+        AlertState::new(ServerAlert::Update, update),
     ]);
-    settle(&state.db, judged).await
+    settle(&state.db, states).await
 }
 
 /// Opens or closes the notices about backups, after one was made or tested.
@@ -63,16 +63,16 @@ pub async fn look(state: &State) -> Result<(), AuthError> {
 /// # Errors
 /// Only database errors.
 pub(super) async fn look_at_backups(db: &Db, stored: &BackupState) -> Result<(), AuthError> {
-    settle(db, judge_backups(stored)).await
+    settle(db, backup_states(stored)).await
 }
 
-async fn settle(db: &Db, judged: Vec<Judged>) -> Result<(), AuthError> {
+async fn settle(db: &Db, states: Vec<AlertState>) -> Result<(), AuthError> {
     let Some(workspace) = workspaces::find_oldest(&mut db.read().await?).await? else {
         return Ok(());
     };
     db.write(workspace.0, async move |c: &mut Conn| {
         let at = Timestamp::now();
-        for Judged { alert, problem } in &judged {
+        for AlertState { alert, problem } in &states {
             server_alerts::settle(c, workspace, *alert, problem.as_deref(), at).await?;
         }
         Ok::<_, AuthError>(())
@@ -80,15 +80,15 @@ async fn settle(db: &Db, judged: Vec<Judged>) -> Result<(), AuthError> {
     .await
 }
 
-fn judge_backups(stored: &BackupState) -> Vec<Judged> {
+fn backup_states(stored: &BackupState) -> Vec<AlertState> {
     let failed = stored.error.as_ref();
     let drill = stored.drill.as_ref();
     let fault = drill.and_then(|drill| drill.fault.as_ref());
     let failed = failed.map(|error| format!("The newest backup failed: {error}"));
     let fault = fault.map(|fault| format!("The newest backup cannot be restored: {fault}"));
     vec![
-        Judged::new(ServerAlert::Backup, failed),
-        Judged::new(ServerAlert::Drill, fault),
+        AlertState::new(ServerAlert::Backup, failed),
+        AlertState::new(ServerAlert::Drill, fault),
     ]
 }
 
