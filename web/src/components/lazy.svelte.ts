@@ -45,6 +45,8 @@ export const threadMenuItems = lazyComponent(afterRows(() => import('./ThreadMen
 export const messageTools = lazyComponent(() => import('./MessageTools.svelte'));
 /** Actions on a message. Fetched with the first rows, because some have a shortcut. */
 export const messageActions = lazyModule(() => import('../state/actions'));
+/** Reply without text yet. Fetched with the first rows, so that it appears immediately. */
+export const pendingRow = lazyComponent(() => import('./PendingRow.svelte'));
 /** Runs of workflows in a thread. */
 export const runLines = lazyComponent(() => import('../runs/RunLines.svelte'));
 /** Editor of a message. */
