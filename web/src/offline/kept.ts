@@ -54,9 +54,9 @@ export function keptAccount(
   }
   return isFound && newest ? newest.account : null;
 }
-/** Erases the copies whose `USER.WS` begins with `scope`: by default, all in this browser. */
-export function eraseCopies(store: KeyValueStore, scope = ''): void {
-  for (const key of store.keys(KEPT + scope)) eraseCopy(store, key.slice(KEPT.length));
+/** Erases all copies in this browser. */
+export function eraseCopies(store: KeyValueStore): void {
+  for (const key of store.keys(KEPT)) eraseCopy(store, key.slice(KEPT.length));
 }
 /** Erases one copy, `USER.WS`, also if only its database is left. */
 export function eraseCopy(store: KeyValueStore, scope: string): void {
@@ -67,9 +67,9 @@ export function eraseCopy(store: KeyValueStore, scope: string): void {
     // The browser rejects access to the storage, so that there is nothing to erase.
   }
 }
-/** Erases what is kept of other users, and of workspaces that the user no longer belongs to. */
+/** Erases copies of other users, and of workspaces that the user no longer belongs to. */
 export function eraseOthers(store: KeyValueStore, account: Account): void {
   const own = new Set(account.workspaces.map((w) => `${account.user.id}.${w.id}`));
   for (const key of store.keys(KEPT))
-    if (!own.has(key.slice(KEPT.length))) eraseCopies(store, key.slice(KEPT.length));
+    if (!own.has(key.slice(KEPT.length))) eraseCopy(store, key.slice(KEPT.length));
 }
