@@ -1,4 +1,5 @@
 import type { components } from '../api/schema';
+import { plural } from '../lib/time';
 
 export type ReadDocument = components['schemas']['DocumentStatus'];
 
@@ -19,10 +20,10 @@ const FAILED: Record<NonNullable<ReadDocument['reason']>, string> = {
   old_format: 'Save it in a current format, so that agents can read it',
 };
 
-/** What agents can read of an attached file. */
+/** Readability of an attached file for agents. */
 export function documentText(document: ReadDocument, type: string): string {
   const unit = unitOf(type);
-  const count = unit ? ` (${document.parts} ${unit}${document.parts === 1 ? '' : 's'})` : '';
+  const count = unit ? ` (${plural(document.parts, unit)})` : '';
   switch (document.state) {
     case 'waiting':
       return 'Reading…';
@@ -31,7 +32,7 @@ export function documentText(document: ReadDocument, type: string): string {
     case 'partial':
       return document.reason === 'scanned'
         ? 'Agents can read it, except for pages that are pictures'
-        : `Agents can read a part of it${count}`;
+        : `Agents can read part of it${count}`;
     case 'failed':
       return document.reason ? FAILED[document.reason] : 'Agents cannot read it';
     case 'none':
