@@ -8,7 +8,7 @@ export interface Rerun {
   agent_id?: string;
 }
 
-/** Address of a version of a chat, at its version of a message if that is known. */
+/** Path to a version of a chat, with its version of the message if that is known. */
 export function versionPath(
   version: string | undefined,
   message: Message,

@@ -29,7 +29,7 @@ export type Route =
   | { name: 'login' }
   | { name: 'invite' | 'confirm' | 'reset'; token: string }
   | { name: 'sign-in' }
-  /** A text that another app of the device shares; `to.share` continues in a workspace. */
+  /** A text that another app of the device shares; the page `share` of a workspace continues. */
   | { name: 'share-target' }
   | { name: 'new-workspace' }
   | { name: 'workspace'; slug: string }

@@ -1,4 +1,4 @@
-/** Marks controls that need the server, other than forms, which keep their text and say why they failed. */
+/** Marks controls that need the server, except for forms, which keep their text and show the error. */
 const SELECTOR = '[data-online]';
 export const OFFLINE_TEXT = 'You’re offline.';
 

@@ -15,10 +15,10 @@ import { snapshotOf } from './snapshot-of';
 import type { WindowMessage, Windows } from './windows';
 
 const WRITE_AFTER_MS = 2000;
-/** Time after a write that the browser rejected, possibly because its storage is full. */
+/** Delay of the next write after the browser rejected one, possibly because its storage is full. */
 const WRITE_AGAIN_MS = 30_000;
 const SEND_AGAIN_MS = 30_000;
-/** Time after which a start does without the copy: browsers may let a read wait for a window that does not respond. */
+/** Limit for reading the copy at a start: browsers may let a read wait for a window that does not respond. */
 const READ_WITHIN_MS = 5000;
 /** Time for the answers of other windows. */
 const VISIBLE_WITHIN_MS = 100;
@@ -38,7 +38,7 @@ export interface DeviceCopyDeps {
   now?(): number;
 }
 
-/** What is open in a window. */
+/** Conversations and lists that are open in a window, and their threads. */
 interface Captured {
   conversations: StoredConversation[];
   lists: StoredList[];
@@ -68,7 +68,7 @@ export class DeviceCopy {
   #stopped = false;
   #wasLeader = false;
   #lastLiveAt: number | null = null;
-  /** Messages by conversation, as the other windows know them. */
+  /** Messages by conversation, as they were last sent to the other windows. */
   #shared = new Map<string, readonly Message[]>();
   #readsItems = false;
   #cleanups: (() => void)[];
@@ -362,7 +362,7 @@ export class DeviceCopy {
     else this.mirror.learnItems(changes);
     this.#touch();
   }
-  /** Takes what is open in this window into the copy. */
+  /** Conversations and lists that are open in this window. */
   #capture(): Captured {
     const { channels, threads, forks } = this.#ws.opened;
     const conversations: StoredConversation[] = [];
@@ -413,7 +413,7 @@ export class DeviceCopy {
     if (m.type === 'change') return this.#sendSoon();
     if (m.type === 'visible?' && this.#deps.isVisible()) this.#deps.windows.post({ type: 'visible' });
     if (m.type !== 'opened') return;
-    // A window that is ahead is no problem, because applying its events again changes nothing; of one behind, events would miss.
+    // Applying events again changes nothing, so that a window may be ahead; from one that is behind, events would be missing.
     if (m.seq < this.#ws.position.seq || m.epoch !== this.#ws.position.epoch) return;
     this.#learn(m);
     this.#touch();
@@ -421,7 +421,7 @@ export class DeviceCopy {
 
   // --- writing ---
 
-  /** Writes soon. Also called by timers of windows that do not lead, which tell the leader what they show. */
+  /** Writes soon; a window that does not lead sends its open conversations to the leader instead. */
   #touch(): void {
     this.#isDirty = true;
     this.#flushIn(WRITE_AFTER_MS);

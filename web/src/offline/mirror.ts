@@ -115,7 +115,7 @@ export class Mirror {
   #dropItems(which: (item: InboxItem) => boolean): void {
     for (const [id, item] of this.items ?? []) if (which(item)) this.items?.delete(id);
   }
-  /** Drops what is kept of a channel, until it is opened again. */
+  /** Drops the conversations and the list of a channel, until it is opened again. */
   #forgetChannel(channel: string): void {
     for (const c of this.conversations.values()) if (c.channel_id === channel) this.#forget(c.id);
     this.lists.delete(channel);
@@ -186,7 +186,7 @@ export class Mirror {
   readItems(place: ReadPlace, seq: number): void {
     for (const [id, item] of this.items ?? []) this.items?.set(id, afterReading(item, place, seq));
   }
-  /** Drops what is not kept up to date, because its events do not arrive. */
+  /** Drops channels whose events do not arrive. */
   keepOnly(follows: (channel: string) => boolean): void {
     for (const c of this.conversations.values()) if (!follows(c.channel_id)) this.#forget(c.id);
     for (const id of this.lists.keys()) if (!follows(id)) this.lists.delete(id);

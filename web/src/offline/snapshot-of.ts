@@ -2,7 +2,7 @@ import type { Member, Snapshot } from '../api/types';
 import { isOpen } from '../state/forks.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
-/** The state of a workspace at this moment, as a snapshot of the server. Nobody is online in it. */
+/** The state of a workspace at this moment, as a snapshot of the server, without presence. */
 export function snapshotOf(ws: WorkspaceState): Snapshot {
   const { epoch, seq } = ws.position;
   return {

@@ -2,7 +2,7 @@ import type { InboxChanges } from '../api/inbox';
 import type { Thread } from '../api/types';
 import type { StoredConversation, StoredList } from './database';
 
-/** What the windows of a user send each other. */
+/** Message between the windows of a user. */
 export type WindowMessage =
   | {
       /** Conversations and lists that are open in the sending window, which has applied all events up to `seq`. */

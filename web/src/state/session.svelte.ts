@@ -25,7 +25,7 @@ export class Session {
   setup = $state.raw<Setup | null>(null);
   /** Open step of the setup that this user began on this device; null if there is none. */
   step = $state<SetupStep | null>(null);
-  /** The provider with which the session that was just ended began, at which the person may still be signed in. */
+  /** Provider of the session that has just ended, at which the person may still be signed in. */
   left = $state.raw<Awaited<ReturnType<Api['signOut']>>>(undefined);
   readonly api: Api;
   #isConfirmed = false;
@@ -51,14 +51,14 @@ export class Session {
     });
   }
   /**
-   * Resolves once the server has told whose session it is; the copy on this device is shown before. If it could not be reached, it is
-   * asked again now.
+   * Resolves once the server has confirmed whose session it is; the copy on this device is shown before. If the server could not be
+   * reached, it is asked again now.
    */
   confirmed(): Promise<void> {
     this.#again?.();
     return this.#confirmed;
   }
-  /** False while only the copy on this device says who is signed in: then nothing is sent. */
+  /** False while the user is known only from the copy on this device: then nothing is sent. */
   get isConfirmed(): boolean {
     return this.#isConfirmed;
   }
@@ -117,7 +117,7 @@ export class Session {
       this.status = 'unreachable';
     }
   }
-  /** Takes over the account that the server says is signed in. */
+  /** Takes over the account that the server returned. */
   enter(account: Account): void {
     this.#show(account);
     eraseOthers(this.#store, account);

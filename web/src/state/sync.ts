@@ -14,7 +14,7 @@ interface SyncDeps {
   user: string;
   socketUrl: string;
   socket?: SocketDeps | undefined;
-  /** Resolves once the server has told whether the session is this user's. Each call asks again, if it could not be reached. */
+  /** Resolves once it is known whether the session is this user's. Each call asks again if the server could not be reached. */
   confirmed(): Promise<boolean>;
   /** Called when the session or the membership has ended, or when the session is another user's. */
   onEnded(): void;
@@ -118,7 +118,7 @@ export class Sync {
       this.#fail(e);
     }
   }
-  /** Until the server has told whose session it is, the copy is only shown: nothing is sent as another user. */
+  /** Connects once the session is confirmed. Before, the copy is only shown, so that nothing is sent as another user. */
   async #connect(at: Position): Promise<void> {
     if (this.#stopped) return;
     this.#ws.connection.socket('connecting');

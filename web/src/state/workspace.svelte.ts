@@ -52,7 +52,7 @@ export interface WorkspaceDeps {
   visible(): boolean;
   /** False after another window signed this user out or another user in. */
   isCurrentUser(): boolean;
-  /** Resolves once the server has told whether the session is this user's; the copy on this device is shown before. */
+  /** Resolves once it is known whether the session is this user's; the copy on this device is shown before. */
   confirmed(): Promise<boolean>;
   /** Called when the session or the membership has ended, or when the session is another user's. */
   onEnded(): void;
@@ -130,7 +130,7 @@ export class WorkspaceState implements WorkspaceParts {
 
   /** False after another window signed this user out or another user in. */
   readonly isCurrent: () => boolean;
-  /** Resolves once the server has told whether the session is this user's. */
+  /** Resolves once it is known whether the session is this user's. */
   readonly confirmed: () => Promise<boolean>;
   #ref: string;
   #open = new OpenConversations(this);
@@ -198,7 +198,7 @@ export class WorkspaceState implements WorkspaceParts {
     return this.people.me.id;
   }
 
-  /** The event up to which this state includes all. */
+  /** Last event that this state includes. */
   get position(): Position {
     return this.#sync.position;
   }

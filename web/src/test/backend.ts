@@ -267,7 +267,7 @@ export class Scene {
   visible = true;
   /** True if this window's user is still signed in. */
   current = true;
-  /** Whether the server says that the session is Mia's, once it has answered. */
+  /** Resolves to true if the server confirms that the session is Mia's. */
   confirmed = Promise.resolve(true);
   ended = 0;
   ws: WorkspaceState;
