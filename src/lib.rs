@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! cli ─► app ─► router ─► socket ─► routes ─► doctor ─► upkeep ─► server ─► nodes ─► exports, personal, runs ─► forks, responses ─► replies
-//!     ─► schedules ─► tools ─► memory ─► chat ─► workflows ─► agents ─► files, openapi, providers, registry ─► auth ─► http, tasks
-//!     ─► inbox ─► realtime, backup, config ─► secrets ─► db ─► mcp, web ─► storage, telemetry, tool_fault ─► model, outbound, ids, time
+//!     ─► imports, outgoing, schedules ─► slack, tools ─► collections, hooks, memory, push ─► chat ─► workflows ─► agents
+//!     ─► files, openapi, providers, registry ─► auth ─► http, tasks ─► inbox ─► realtime, backup, config ─► mail ─► secrets ─► db
+//!     ─► mcp, web ─► storage, telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
 //!
 //! A module uses only modules to the right of it; `model` imports no other module. `docs/architecture.md` describes the parts and
