@@ -1,4 +1,4 @@
-//! What is in a collection: which files, and what was read of them.
+//! Contents of a collection: its files, and how far they were read.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The parts of an archive in our format, in a fixed order. A position is all that is needed to go on.
+//! The parts of an archive in our format, in a fixed order. A position is all that is needed to continue.
 
 use super::{
     error::ExportError,

@@ -15,7 +15,7 @@ pub(super) const PAGE: i64 = 100;
 /// Layout of the rows of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// One JSON object per line. A large entry goes on in another one.
+    /// One JSON object per line. A large entry continues in another one.
     Lines,
     /// One JSON object.
     Object,

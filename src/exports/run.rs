@@ -45,7 +45,7 @@ impl Exporter {
     /// Works for a turn on the export that has waited longest for it. Returns false if there is none.
     ///
     /// # Errors
-    /// Only errors after which the export can go on.
+    /// Only errors after which the export can continue.
     pub async fn work(&self, errors: &mut ExportErrors) -> Result<bool, ExportError> {
         let running = row::list_running(&mut self.db.read().await?, SELECTED_MAX).await?;
         errors.0.retain(|id, _| running.contains(id));
@@ -128,7 +128,7 @@ impl Exporter {
     }
 }
 
-/// Checks for errors after which the export can go on.
+/// Checks for errors after which the export can continue.
 fn is_of_storage(e: &ExportError) -> bool {
     matches!(
         e,

@@ -1,5 +1,5 @@
 //! Writes archives: entries from the pages of the contents, in pieces. Each piece is stored with the entries that it completes and the
-//! position after them, so an archive that was interrupted goes on there.
+//! position after them, so an archive that was interrupted continues there.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -27,7 +27,7 @@ use crate::{
 
 /// Version of our format.
 const VERSION: u32 = 1;
-/// Size of an entry above which its rows go on in another one. A reader needs memory for one entry.
+/// Size of an entry above which its rows continue in another one. A reader needs memory for one entry.
 const ENTRY_BYTES_MAX: u64 = 8 << 20;
 /// Size of a piece of an archive.
 const PIECE_BYTES: usize = 8 << 20;

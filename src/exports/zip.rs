@@ -1,7 +1,7 @@
 //! A zip file that is written from its beginning to its end: entries, then their directory. The sizes of an entry are known before its
 //! header is written, so nothing has to be changed later.
 //!
-//! The crate `zip` keeps the directory in memory and cannot go on with a file after a restart.
+//! The crate `zip` keeps the directory in memory and cannot continue a file after a restart.
 
 use std::io::{self, Write};
 

@@ -46,7 +46,7 @@ const CALLS: &[i64] = &[
 ];
 
 /// System calls that fail as if the kernel did not have them: libraries ask for processors and memory nodes, name memory, or start
-/// threads, and go on without.
+/// threads, and work without them.
 const REFUSED: &[i64] = &[
     libc::SYS_openat,
     libc::SYS_newfstatat,

@@ -38,7 +38,7 @@ pub(super) enum ReadError {
     Db(#[from] DbError),
 }
 
-/// Reads a file, and sends its parts in batches until nobody wants them anymore.
+/// Reads a file, and sends its parts in batches until the receiver is closed.
 pub(super) async fn read(
     program: &Path,
     name: &str,
@@ -119,7 +119,7 @@ async fn feed(mut stdin: ChildStdin, mut bytes: Bytestream) -> io::Result<()> {
     Ok(())
 }
 
-/// What the process has written.
+/// Output of the process.
 #[derive(Default)]
 struct Progress {
     parts: i64,

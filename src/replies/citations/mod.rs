@@ -78,7 +78,7 @@ struct Checked {
     files: HashMap<FileId, CitedFile>,
 }
 
-/// What a number cites: a message, or a passage of one of its files.
+/// Target of a citation: a message, or a passage of one of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CitedPlace {
     message: MessageId,

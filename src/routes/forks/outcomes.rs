@@ -190,7 +190,7 @@ async fn list_action_items(
                 page.limit + 1,
             )
             .await?;
-            // Whoever is hidden from the caller is known only from items that they can see.
+            // A hidden owner is known to the caller only from visible items.
             if let OwnedBy::Member(owner) = owner
                 && rows.is_empty()
                 && !auth::sees_person(c, &actor, owner).await?

@@ -51,7 +51,7 @@ pub(super) struct Readable {
     part: Option<ReadablePart>,
 }
 
-/// Whether the text of a file taints its task.
+/// Trust in the text of a file, which decides whether it taints the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileTaint {
     Untrusted,
