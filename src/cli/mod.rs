@@ -128,7 +128,7 @@ enum Command {
     },
     /// Print the `OpenAPI` document
     Openapi,
-    /// Read a file on the standard input and print its text as JSON lines; the server runs this for each upload
+    /// Read a file from the standard input and print its text as JSON lines; the server runs this for each upload
     #[command(hide = true)]
     Extract {
         /// End of the file's name, such as `md`
@@ -137,7 +137,7 @@ enum Command {
     },
     /// Print the licenses of this program and of everything in it
     Licenses,
-    /// Give the disk space of deleted data back to the system, while the server is stopped
+    /// Return the disk space of deleted data to the system, while the server is stopped
     Compact,
     /// Manage the epoch of the database
     Epoch {
@@ -154,7 +154,7 @@ enum Command {
     Post(PostCommand),
     /// Import an archive of another product into a running server; ends with status 3 if there were problems
     Import(ImportCommand),
-    /// Write everything of a workspace to a file on the server's machine, also private channels, while the server runs
+    /// Export a whole workspace, with its private channels, to a file on the server's machine; works while the server runs
     Export(ExportCommand),
     /// Manage accounts on the server's machine
     User {

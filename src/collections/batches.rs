@@ -76,7 +76,7 @@ impl BatchForm {
             _ => return invalid("send either file_ids or files", "file_ids"),
         };
         if all.is_empty() || all.len() > FILES_MAX {
-            return invalid("a batch has 1 to 500 files", "file_ids");
+            return invalid("a batch must have 1 to 500 files", "file_ids");
         }
         Ok(all)
     }

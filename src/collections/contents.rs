@@ -116,7 +116,7 @@ pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), Collection
             }
     };
     if attributes.len() > ATTRIBUTES_MAX || attributes.iter().any(is_wrong) {
-        let text = "attributes has at most 16 keys of 64 characters with strings of 512 characters, numbers, or booleans";
+        let text = "attributes can have at most 16 keys of 64 characters, with strings of 512 characters, numbers, or booleans";
         return Err(CollectionError::Invalid(text.to_owned(), "attributes"));
     }
     Ok(())

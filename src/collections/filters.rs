@@ -70,7 +70,7 @@ impl AttributeFilter {
             "nin" => Comparison::NotIn,
             _ => {
                 return Err(invalid(
-                    "the `type` of a filter is eq, ne, gt, gte, lt, lte, in, nin, and, or or",
+                    "the `type` of a filter must be eq, ne, gt, gte, lt, lte, in, nin, `and`, or `or`",
                 ));
             }
         };
@@ -81,7 +81,7 @@ impl AttributeFilter {
         let is_list = matches!(comparison, Comparison::In | Comparison::NotIn);
         if compared.is_array() != is_list || compared.is_object() || compared.is_null() {
             return Err(invalid(
-                "the `value` of a filter is a string, number, or boolean; a list for in and nin",
+                "the `value` of a filter must be a string, number, or boolean; for in and nin, a list",
             ));
         }
         Ok(Self::Compare {

@@ -394,7 +394,7 @@ fn check_text(text: &str, max: usize, param: &'static str) -> Result<(), Collect
 fn check_handle(handle: &str) -> Result<(), CollectionError> {
     let looks_like_id = VectorStoreId::parse(&format!("vs_{handle}")).is_ok();
     if !is_handle(handle) || looks_like_id {
-        let text = "a handle has at most 64 lowercase letters, digits, `_`, and `-`, and does not look like an ID";
+        let text = "a handle can have at most 64 lowercase letters, digits, `_`, and `-`, and must not look like an ID";
         return Err(invalid(text, "handle"));
     }
     Ok(())
@@ -406,7 +406,8 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), CollectionE
             || value.chars().count() > METADATA_VALUE_CHARS_MAX
     };
     if metadata.len() > METADATA_MAX || metadata.iter().any(is_long) {
-        let text = "metadata has at most 16 keys of 64 characters with values of 512 characters";
+        let text =
+            "metadata can have at most 16 keys of 64 characters, with values of 512 characters";
         return Err(invalid(text, "metadata"));
     }
     Ok(())
@@ -415,7 +416,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), CollectionE
 fn check_expiry(expires_after: Option<ExpiresAfter>) -> Result<(), CollectionError> {
     if expires_after.is_some_and(|after| !(1..=EXPIRES_DAYS_MAX).contains(&after.days)) {
         return Err(invalid(
-            "expires_after.days is from 1 to 365",
+            "expires_after.days must be from 1 to 365",
             "expires_after",
         ));
     }

@@ -29,14 +29,14 @@ pub(super) fn check_commands(commands: &[BotCommand]) -> Result<(), HookError> {
         .map(|command| command.name.as_str())
         .collect();
     if names.len() < commands.len() {
-        return invalid("each command needs another name".to_owned());
+        return invalid("two commands have the same name: rename one".to_owned());
     }
     for command in commands {
         let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
         let name = &command.name;
         if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_part) {
             return invalid(format!(
-                "a command's name has 1 to {NAME_BYTES_MAX} lowercase letters, digits, - or _, without a slash"
+                "a command's name must have 1 to {NAME_BYTES_MAX} lowercase letters, digits, - or _, without a slash"
             ));
         }
         let units = |text: &str| text.encode_utf16().count();
@@ -46,7 +46,7 @@ pub(super) fn check_commands(commands: &[BotCommand]) -> Result<(), HookError> {
             || texts.iter().any(|text| text.contains('\0'))
         {
             return invalid(format!(
-                "a description has at most {DESCRIPTION_UNITS_MAX} characters, and a usage {USAGE_UNITS_MAX}"
+                "a description can have at most {DESCRIPTION_UNITS_MAX} characters, and a usage {USAGE_UNITS_MAX}"
             ));
         }
     }

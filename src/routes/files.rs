@@ -239,7 +239,7 @@ async fn upload(
 fn parse_purpose(text: Option<&str>) -> Result<Option<FilePurpose>, ApiError> {
     let Some(text) = text else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
-        let text = "purpose is assistants, user_data, or vision".to_owned();
+        let text = "purpose must be assistants, user_data, or vision".to_owned();
         ApiError::invalid(ErrorCode::InvalidValue, text, "purpose")
     })
 }

@@ -409,12 +409,15 @@ async fn search_store(
         ApiError::invalid(ErrorCode::InvalidQuery, text.to_owned(), param)
     };
     if query.trim().is_empty() || query.chars().count() > QUERY_CHARS_MAX {
-        return Err(invalid("the query has 1 to 4,096 characters", "query"));
+        return Err(invalid(
+            "the query must have 1 to 4,096 characters",
+            "query",
+        ));
     }
     let limit = form.max_num_results.unwrap_or(RESULTS_DEFAULT);
     if !(1..=RESULTS_MAX).contains(&limit) {
         return Err(invalid(
-            "max_num_results is from 1 to 50",
+            "max_num_results must be from 1 to 50",
             "max_num_results",
         ));
     }
@@ -422,7 +425,7 @@ async fn search_store(
     let score_min = ranking.score_threshold.unwrap_or(0.0);
     if !(0.0..=1.0).contains(&score_min) {
         return Err(invalid(
-            "score_threshold is from 0 to 1",
+            "score_threshold must be from 0 to 1",
             "ranking_options.score_threshold",
         ));
     }

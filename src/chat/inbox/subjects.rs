@@ -146,7 +146,7 @@ pub(super) async fn load(c: &mut Conn, rows: &[Row]) -> Result<SubjectTexts, DbE
             }
             (_, InboxSubjectKind::Server) => {
                 let texts = server_alerts::texts(c).await?;
-                let solved = || "This is over.".to_owned();
+                let solved = || "This problem is solved.".to_owned();
                 ids.into_iter()
                     .map(|id| {
                         let text = texts.get(&id).cloned().unwrap_or_else(solved);
