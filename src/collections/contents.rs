@@ -25,7 +25,7 @@ const ATTRIBUTE_VALUE_CHARS_MAX: usize = 512;
 pub type Attributes = BTreeMap<String, serde_json::Value>;
 
 text_enum! {
-    /// What was read of a file, in the words of the `OpenAI` API.
+    /// Result of reading a file, in the words of the `OpenAI` API.
     pub enum StoreFileState {
         InProgress = "in_progress",
         Completed = "completed",

@@ -19,9 +19,9 @@ text_enum! {
 text_enum! {
     /// Format of an export.
     pub enum ExportFormat {
-        /// That of docs/export-format.md.
+        /// The format that docs/export-format.md describes.
         OpenVibe = "openvibe",
-        /// That of Slack's exports.
+        /// The layout of Slack's exports.
         Slack = "slack",
     }
 }

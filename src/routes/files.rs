@@ -72,7 +72,7 @@ struct UploadForm {
 }
 
 text_enum! {
-    /// What was read of a file, in the words of the `OpenAI` API.
+    /// Result of reading a file, in the words of the `OpenAI` API.
     enum OpenAiFileStatus {
         Uploaded = "uploaded",
         Processed = "processed",
@@ -469,7 +469,7 @@ struct FileText {
 
 /// Get the text that was read of a file, one part at a time
 ///
-/// Parts are pages, slides, sheets, sections between headings, or 200 lines. `state` and `reason` tell what was read.
+/// Parts are pages, slides, sheets, sections between headings, or 200 lines. `state` and `reason` are the result of reading the file.
 #[utoipa::path(get, path = "/v1/files/{id}/text", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = FileId, Path), TextQuery),

@@ -55,7 +55,7 @@ text_enum! {
     }
 }
 
-/// What was read of a file.
+/// Result of reading a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DocumentStatus {
     pub state: DocumentState,
