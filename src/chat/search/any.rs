@@ -149,11 +149,7 @@ impl Searched<'_> {
                 found,
             } => {
                 let older = Scope { below, ..**scope };
-                let what = Match {
-                    all: [&*condition.all, &*what.all].concat(),
-                    none: condition.none.clone(),
-                    ..what
-                };
+                let what = joined(condition, what);
                 let next = store::find_documents(c, &older, &what, FOUND_MAX).await?;
                 found.extend(next.iter().map(|next| (next.seq, *next)));
                 Ok(next.into_iter().map(|next| next.seq).collect())
@@ -168,11 +164,7 @@ impl Searched<'_> {
                 found,
             } => {
                 let older = PassageScope { below, ..**scope };
-                let what = Match {
-                    all: [&*condition.all, &*what.all].concat(),
-                    none: condition.none.clone(),
-                    ..what
-                };
+                let what = joined(condition, what);
                 let next = store::find_passages(c, &older, &what, FOUND_MAX).await?;
                 found.extend(next.iter().map(|next| {
                     let of_file = Found {
@@ -188,6 +180,15 @@ impl Searched<'_> {
     }
 }
 
+/// Condition of a search together with that of a word.
+fn joined(condition: &Match, word: Match) -> Match {
+    Match {
+        all: [&*condition.all, &*word.all].concat(),
+        none: condition.none.clone(),
+        ..word
+    }
+}
+
 /// Ranks the messages that match `what` and contain any of the words of a text.
 pub(super) async fn rank(
     c: &mut Conn,
@@ -197,18 +198,12 @@ pub(super) async fn rank(
     now: Timestamp,
 ) -> Result<Ranking, DbError> {
     let scope = bounded(c, scope).await?;
-    let query = query_words(text).into_iter();
-    let query: Vec<Wanted> = query.map(|word| Wanted { word, weight: 1.0 }).collect();
-    let mut searched = Searched::Readable {
+    let searched = Searched::Readable {
         scope: &scope,
         what,
         found: HashMap::new(),
     };
-    let hits = hits(c, &mut searched, &query).await?;
-    Ok(Ranking {
-        best: ranked(c, searched, &hits, now).await?,
-        below: scope.below,
-    })
+    rank_searched(c, searched, text, now).await
 }
 
 /// Ranks the passages that match `what` and contain any of the words of a text.
@@ -219,26 +214,33 @@ pub(super) async fn rank_passages(
     text: &str,
     now: Timestamp,
 ) -> Result<Ranking, DbError> {
-    let newest: Option<i64> = c
-        .q("select max(no) from passages where workspace_id = $1")
-        .bind(scope.workspace)
-        .value()
-        .await?;
+    let newest = store::newest_passage(c, scope.workspace).await?;
     let scope = PassageScope {
-        below: scope.below.min(newest.unwrap_or(0) + 1),
+        below: scope.below.min(newest + 1),
         ..*scope
     };
-    let query = query_words(text).into_iter();
-    let query: Vec<Wanted> = query.map(|word| Wanted { word, weight: 1.0 }).collect();
-    let mut searched = Searched::Passages {
+    let searched = Searched::Passages {
         scope: &scope,
         what,
         found: HashMap::new(),
     };
+    rank_searched(c, searched, text, now).await
+}
+
+/// Ranks what contains any of the words of a text.
+async fn rank_searched(
+    c: &mut Conn,
+    mut searched: Searched<'_>,
+    text: &str,
+    now: Timestamp,
+) -> Result<Ranking, DbError> {
+    let query = query_words(text).into_iter();
+    let query: Vec<Wanted> = query.map(|word| Wanted { word, weight: 1.0 }).collect();
+    let below = searched.below();
     let hits = hits(c, &mut searched, &query).await?;
     Ok(Ranking {
         best: ranked(c, searched, &hits, now).await?,
-        below: scope.below,
+        below,
     })
 }
 
@@ -492,18 +494,18 @@ async fn hits(
     if query.is_empty() {
         return Ok(hits);
     }
-    // Files have no author whose name counts.
-    let names_max = match searched {
-        Searched::Passages { .. } => 0,
-        Searched::Readable { .. } | Searched::Conversation(_) => NAMES_MAX,
+    let names: Vec<(Uuid, String)> = match searched {
+        // Files have no author whose name counts.
+        Searched::Passages { .. } => Vec::new(),
+        Searched::Readable { .. } | Searched::Conversation(_) => {
+            c.q("select u.id, u.name from members m join users u on u.id = m.user_id where m.workspace_id = $1 \
+                 union all select a.id, a.name from agents a where a.workspace_id = $1 limit $2")
+                .bind(searched.workspace())
+                .bind(NAMES_MAX)
+                .all()
+                .await?
+        }
     };
-    let names: Vec<(Uuid, String)> = c
-        .q("select u.id, u.name from members m join users u on u.id = m.user_id where m.workspace_id = $1 \
-            union all select a.id, a.name from agents a where a.workspace_id = $1 limit $2")
-        .bind(searched.workspace())
-        .bind(names_max)
-        .all()
-        .await?;
     let names: Vec<(Phrase, BTreeSet<String>)> = names
         .into_iter()
         .map(|(id, name)| {
@@ -680,9 +682,6 @@ async fn neighbors(
     seqs: Vec<i64>,
 ) -> Result<HashMap<i64, [[Option<i64>; 2]; 2]>, DbError> {
     type Row = (i64, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
-    if let Searched::Passages { found, .. } = searched {
-        return Ok(neighboring_passages(found, seqs));
-    }
     let (sql, of) = match searched {
         Searched::Readable { scope, .. } => (
             sql_with_seqs!(
@@ -706,7 +705,7 @@ async fn neighbors(
             ),
             scope.conversation,
         ),
-        Searched::Passages { .. } => return Ok(HashMap::new()),
+        Searched::Passages { found, .. } => return Ok(neighboring_passages(found, seqs)),
     };
     let rows: Vec<Row> = c
         .q(sql)

@@ -546,6 +546,16 @@ pub async fn remove_passage(c: &mut Conn, workspace: Uuid, no: i64) -> Result<()
     Ok(())
 }
 
+/// Number of the newest passage of a workspace; 0 if there are none.
+pub async fn newest_passage(c: &mut Conn, workspace: Uuid) -> Result<i64, DbError> {
+    let newest: Option<i64> = c
+        .q("select max(no) from passages where workspace_id = $1")
+        .bind(workspace)
+        .value()
+        .await?;
+    Ok(newest.unwrap_or(0))
+}
+
 /// Scope of a search of passages.
 #[derive(Debug, Clone, Copy)]
 pub struct PassageScope {

@@ -67,13 +67,9 @@ pub async fn index_next(db: &Db) -> Result<bool, DbError> {
         .bind(set.parts_done)
         .value()
         .await?;
-    let newest: Option<i64> = c
-        .q("select max(no) from passages where workspace_id = $1")
-        .bind(set.workspace_id)
-        .value()
-        .await?;
+    let newest = store::newest_passage(&mut c, set.workspace_id.0).await?;
     drop(c);
-    if newest.unwrap_or(0) >= PASSAGES_MAX {
+    if newest >= PASSAGES_MAX {
         tracing::warn!(file = %set.file_id, "the workspace has too many passages: the file is not searched as a whole");
         finish(db, &set, None).await?;
         return Ok(true);
@@ -197,12 +193,7 @@ async fn put(db: &Db, set: &OpenSet, batch: Vec<NewPassage>) -> Result<bool, DbE
         if !is_current(c, &of).await? {
             return Ok(false);
         }
-        let last: Option<i64> = c
-            .q("select max(no) from passages where workspace_id = $1")
-            .bind(of.workspace_id)
-            .value()
-            .await?;
-        let mut no = last.unwrap_or(0);
+        let mut no = store::newest_passage(c, of.workspace_id.0).await?;
         for passage in &batch {
             no += 1;
             c.q("insert into passages (workspace_id, no, set_id, part, from_byte, to_byte) values ($1, $2, $3, $4, $5, $6)")
