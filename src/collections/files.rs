@@ -7,10 +7,11 @@ use uuid::Uuid;
 use super::{
     CollectionError,
     contents::{Attributes, StoreFileState, add_files, check_attributes, forget_texts, state},
-    stores::{StoreReader, StoreRef, find, find_to_change},
+    stores::{StoreRef, find, find_to_change},
 };
 use crate::{
     auth::{Actor, AuthError, Caller},
+    chat::search::passages::find::FileReader,
     db::{Conn, DbError, is_readable_store},
     files::documents::{DocumentReason, DocumentState},
     ids::{FileId, VectorStoreId, WorkspaceId},
@@ -290,11 +291,7 @@ pub async fn find_reader<'a>(
         Err(AuthError::WorkspaceNotFound) => return Ok(None),
         Err(e) => return Err(e.into()),
     };
-    let reader = StoreReader {
-        workspace,
-        user: caller.user,
-        shared_in: None,
-    };
+    let reader = FileReader::from(&actor);
     Ok(can_read_file(c, reader, file).await?.then_some(actor))
 }
 
@@ -304,7 +301,7 @@ pub async fn find_reader<'a>(
 /// Only database errors.
 pub async fn can_read_file(
     c: &mut Conn,
-    reader: StoreReader,
+    reader: FileReader,
     file: FileId,
 ) -> Result<bool, DbError> {
     let found: Option<(VectorStoreId,)> = c

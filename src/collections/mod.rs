@@ -21,6 +21,6 @@ pub use files::{
 };
 pub use search::{StoreHit, StoreHits, StoreSearch, StoreUse, note_use, search};
 pub use stores::{
-    SearchedFiles, StoreEditors, StoreForm, StorePatch, StoreReader, StoreRef, VectorStore, create,
-    delete, find_for, get, list, update,
+    SearchedFiles, StoreEditors, StoreForm, StorePatch, StoreRef, VectorStore, create, delete,
+    find_for, get, list, update,
 };

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     auth::Actor,
-    chat::search::passages::find::{FoundText, PassageReader, find_any},
+    chat::search::passages::find::{FoundText, find_any},
     db::{Conn, DbError, now},
     ids::{FileId, VectorStoreId},
     time::Timestamp,
@@ -76,12 +76,7 @@ pub async fn search(
         };
         (SearchedFiles::OfStore(row.id).filter(), Some(last_use))
     };
-    let reader = PassageReader {
-        workspace: actor.workspace,
-        user: actor.user.0,
-        shared_in: None,
-    };
-    let found = find_any(c, reader, of, search.query, FOUND_MAX).await?;
+    let found = find_any(c, actor.into(), of, search.query, FOUND_MAX).await?;
     let attributes = match of.store {
         Some(store) => attributes(c, store).await?,
         None => HashMap::new(),

@@ -11,9 +11,12 @@ use super::{
 };
 use crate::{
     auth::{Actor, AuditAction, Caller, Role, Scope, record_audit},
-    chat::{access, search::passages::find::PassageFilter},
+    chat::{
+        access,
+        search::passages::find::{FileReader, PassageFilter},
+    },
     db::{Conn, DbError, is_readable_store, is_shared_channel, now},
-    ids::{ChannelId, FileId, UserId, VectorStoreId, WorkspaceId},
+    ids::{ChannelId, FileId, UserId, VectorStoreId},
     text_enum::{constant, text_enum},
     time::Timestamp,
 };
@@ -267,24 +270,6 @@ impl StoreRow {
     }
 }
 
-/// Reader of vector stores, and a channel whose readers must be able to read them, too.
-#[derive(Debug, Clone, Copy)]
-pub struct StoreReader {
-    pub workspace: WorkspaceId,
-    pub user: UserId,
-    pub shared_in: Option<uuid::Uuid>,
-}
-
-impl From<&Actor<'_>> for StoreReader {
-    fn from(actor: &Actor<'_>) -> Self {
-        Self {
-            workspace: actor.workspace,
-            user: actor.user,
-            shared_in: None,
-        }
-    }
-}
-
 /// Finds a vector store that the person can read.
 ///
 /// # Errors
@@ -300,7 +285,7 @@ pub(super) async fn find(
 
 async fn find_readable(
     c: &mut Conn,
-    reader: StoreReader,
+    reader: FileReader,
     named: &StoreRef,
 ) -> Result<Option<StoreRow>, DbError> {
     let (id, handle) = match named {
@@ -328,7 +313,7 @@ async fn find_readable(
 /// Only database errors.
 pub async fn find_for(
     c: &mut Conn,
-    reader: StoreReader,
+    reader: FileReader,
     named: &StoreRef,
 ) -> Result<Option<SearchedFiles>, DbError> {
     if let StoreRef::Channel(channel) = named {

@@ -8,7 +8,7 @@ use super::prompt::TextFile;
 use crate::{
     chat::search::passages::{
         self,
-        find::{PassageFilter, PassageReader},
+        find::{FileReader, PassageFilter},
     },
     db::{Conn, Db, DbError},
     files::{
@@ -85,7 +85,7 @@ pub async fn readable(
 /// The question whose files are read, and its reader.
 #[derive(Debug, Clone, Copy)]
 pub struct FileQuestion<'a> {
-    pub reader: PassageReader,
+    pub reader: FileReader,
     pub question: &'a str,
 }
 

@@ -16,7 +16,7 @@ use crate::{
         collaboration::{Turn, find_collaboration},
         forks::ForkContext,
         messages::{AuthorKind, MessageMetadata},
-        search::{any::OldMatch, highlight, passages::find::PassageReader, shared::Readers},
+        search::{any::OldMatch, highlight, passages::find::FileReader, shared::Readers},
         variants::{VariantBase, find_base},
     },
     db::{Conn, DbError, Json, now},
@@ -743,9 +743,9 @@ async fn load_before(
     let old_messages = with_next(c, conversation, old, trigger.seq, &shown).await?;
     let around = Surroundings::load(c, of, agent, &trigger).await?;
     let asked = FileQuestion {
-        reader: PassageReader {
+        reader: FileReader {
             workspace: of.workspace,
-            user: of.requester.0,
+            user: of.requester,
             shared_in: None,
         },
         question: &trigger.content,

@@ -5,12 +5,11 @@ use super::prompt::KnowledgePassage;
 use crate::{
     agents::profiles::{Resolved, Tool},
     chat::search::{
-        passages::find::{FoundText, PassageReader, find_any},
+        passages::find::{FileReader, FoundText, find_any},
         shared::{self, Readers},
     },
-    collections::{self, StoreReader, StoreRef},
+    collections::{self, StoreRef},
     db::{Conn, DbError},
-    ids::UserId,
 };
 
 /// Maximum number of passages in a prompt; together at most about 2,000 tokens.
@@ -46,22 +45,17 @@ pub(super) async fn find(
     let Some(is_alone) = shared::is_alone(c, readers).await? else {
         return Ok(Vec::new());
     };
-    let of_store = StoreReader {
+    let reader = FileReader {
         workspace: readers.workspace,
         user: readers.requester,
         shared_in: (!is_alone).then_some(readers.channel.0),
     };
-    let of_passages = PassageReader {
-        workspace: readers.workspace,
-        user: readers.requester.0,
-        shared_in: of_store.shared_in,
-    };
     let mut best: Vec<FoundText> = Vec::new();
     for named in &stores {
-        let Some(files) = collections::find_for(c, of_store, named).await? else {
+        let Some(files) = collections::find_for(c, reader, named).await? else {
             continue;
         };
-        let found = find_any(c, of_passages, files.filter(), question, PASSAGES_MAX).await?;
+        let found = find_any(c, reader, files.filter(), question, PASSAGES_MAX).await?;
         for passage in found {
             let place = |of: &FoundText| (of.file, of.part, of.from);
             let is_known = best.iter().any(|known| place(known) == place(&passage));
@@ -83,7 +77,7 @@ impl From<FoundText> for KnowledgePassage {
         };
         Self {
             file: found.file,
-            uploader: UserId(found.created_by),
+            uploader: found.created_by,
             name: found.name,
             label: found.label,
             text,

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use super::{options::Options, places};
 use crate::{
     agents::derived::SourceId,
-    collections::{self, StoreReader},
+    chat::search::passages::find::FileReader,
+    collections,
     db::{Conn, DbError, is_shared_channel, is_trusted_file},
     files::{
         self, Blobs, Stored,
@@ -123,7 +124,7 @@ async fn can_read(
     {
         return Ok(true);
     }
-    let reader = StoreReader {
+    let reader = FileReader {
         workspace: file.workspace_id,
         user: rights.requester,
         shared_in: rights.shared_in,

@@ -7,11 +7,11 @@ use crate::{
     agents::derived::SourceId,
     chat::search::passages::{
         self,
-        find::{FoundText, PassageFilter, PassageReader},
+        find::{FileReader, FoundText, PassageFilter},
     },
-    collections::{self, StoreReader, StoreRef},
+    collections::{self, StoreRef},
     db::Conn,
-    ids::{ChannelId, UserId},
+    ids::ChannelId,
     tasks::actions::{ActionSource, TaintKind},
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
@@ -51,24 +51,19 @@ pub(super) async fn search(
         Some(named) => Some(files::find_id(c, of, named).await?),
         None => None,
     };
+    let reader = FileReader {
+        workspace: of.workspace,
+        user: rights.requester,
+        shared_in: rights.shared_in,
+    };
     let searched = match arguments.text("collection")? {
         Some(named) => {
-            let reader = StoreReader {
-                workspace: of.workspace,
-                user: rights.requester,
-                shared_in: rights.shared_in,
-            };
             let missing = || places::missing("no such collection");
             let named = StoreRef::parse(named).ok_or_else(missing)?;
             let found = collections::find_for(c, reader, &named).await?;
             found.ok_or_else(missing)?.filter()
         }
         None => PassageFilter::default(),
-    };
-    let reader = PassageReader {
-        workspace: of.workspace,
-        user: rights.requester.0,
-        shared_in: rights.shared_in,
     };
     let only_channel = match channels.as_deref() {
         Some([channel]) => Some(*channel),
@@ -127,7 +122,7 @@ fn show(found: &[FoundText]) -> ToolOutput {
         output.data(quoted(text.trim_start()));
         output.messages.extend(passage.message);
         output.cites.extend([
-            SourceId::User(UserId(passage.created_by)),
+            SourceId::User(passage.created_by),
             SourceId::File(passage.file),
         ]);
         let source = ActionSource::new(TaintKind::File, passage.file.0, passage.name.clone());

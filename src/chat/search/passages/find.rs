@@ -22,7 +22,7 @@ use crate::{
         is_trusted_file, now,
     },
     http::page::ListObject,
-    ids::{ChannelId, FileId, MessageId, VectorStoreId, WorkspaceId},
+    ids::{ChannelId, FileId, MessageId, UserId, VectorStoreId, WorkspaceId},
     text_enum::constant,
     time::Timestamp,
 };
@@ -107,7 +107,7 @@ pub struct FoundText {
     pub text: String,
     pub message: Option<MessageId>,
     pub channel: Option<ChannelId>,
-    pub created_by: Uuid,
+    pub created_by: UserId,
     pub created_at: Timestamp,
     /// True if a vector store whose texts do not taint has the file.
     pub is_trusted: bool,
@@ -132,19 +132,29 @@ pub struct PassageFilter {
     pub store: Option<VectorStoreId>,
 }
 
-/// Reader of passages, and a channel whose readers must be able to read them, too.
+/// Reader of files, and a channel whose readers must be able to read them, too.
 #[derive(Debug, Clone, Copy)]
-pub struct PassageReader {
+pub struct FileReader {
     pub workspace: WorkspaceId,
-    pub user: Uuid,
+    pub user: UserId,
     pub shared_in: Option<Uuid>,
 }
 
-impl PassageReader {
+impl From<&Actor<'_>> for FileReader {
+    fn from(actor: &Actor<'_>) -> Self {
+        Self {
+            workspace: actor.workspace,
+            user: actor.user,
+            shared_in: None,
+        }
+    }
+}
+
+impl FileReader {
     fn scope(self, filter: PassageFilter) -> PassageScope {
         PassageScope {
             workspace: self.workspace.0,
-            user: self.user,
+            user: self.user.0,
             shared_in: self.shared_in,
             channel: filter.channel.map(|id| id.0),
             file: filter.file.map(|id| id.0),
@@ -173,7 +183,7 @@ fn condition(filter: PassageFilter) -> Match {
 /// Only database errors.
 pub async fn find_any(
     c: &mut Conn,
-    reader: PassageReader,
+    reader: FileReader,
     filter: PassageFilter,
     text: &str,
     limit: usize,
@@ -194,7 +204,7 @@ struct Row {
     file_id: FileId,
     name: String,
     content_type: String,
-    created_by: Uuid,
+    created_by: UserId,
     created_at: Timestamp,
     message_id: Option<MessageId>,
     channel_id: Option<ChannelId>,
@@ -303,11 +313,6 @@ pub async fn find(
     start: PassageStart<'_>,
 ) -> Result<PassagePage, ChatError> {
     let PassageStart { cursor, limit } = start;
-    let reader = PassageReader {
-        workspace: actor.workspace,
-        user: actor.user.0,
-        shared_in: None,
-    };
     let mut what = condition(filter);
     if !search.is_any {
         what.all.extend(search.question.with.iter().cloned());
@@ -332,7 +337,7 @@ pub async fn find(
             "cursor",
         )
     };
-    let scope = reader.scope(filter);
+    let scope = FileReader::from(actor).scope(filter);
     let (numbers, next_cursor) = match order.unwrap_or(SearchOrder::Newest) {
         SearchOrder::Relevance => {
             let [below, skip] = match cursor {
