@@ -47,17 +47,10 @@ pub(super) async fn find_id(c: &mut Conn, of: &ToolTask, named: &str) -> Result<
 /// A file that the task may read, and the position from which to read.
 pub(super) struct Readable {
     stored: Stored,
-    taint: FileTaint,
+    /// True if a vector store whose texts do not taint has the file.
+    is_trusted: bool,
     offset: u64,
     part: Option<ReadablePart>,
-}
-
-/// Trust in the text of a file, which decides whether it taints the task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FileTaint {
-    Untrusted,
-    /// A vector store with `trusted_reads` has the file.
-    Trusted,
 }
 
 /// A part of a document, read from an offset in its text.
@@ -102,11 +95,7 @@ pub(super) async fn find(
         .await?;
     Ok(Readable {
         stored,
-        taint: if is_trusted {
-            FileTaint::Trusted
-        } else {
-            FileTaint::Untrusted
-        },
+        is_trusted,
         offset: u64::try_from(offset).unwrap_or_default(),
         part,
     })
@@ -154,7 +143,7 @@ async fn can_read_message(
 }
 
 /// # Errors
-/// `unreadable` with what was read of the file, `not_found`.
+/// `unreadable` with the reason, `not_found`.
 async fn find_part(c: &mut Conn, file: &Stored, n: i64) -> Result<ReadablePart, CallError> {
     let name = one_line(&file.about.name);
     let unreadable = |text| ToolFault::new(ToolErrorCode::Unreadable, text);
@@ -280,7 +269,7 @@ fn note_source(output: &mut ToolOutput, file: &Readable) {
     output
         .cites
         .extend([SourceId::User(about.created_by), SourceId::File(about.id)]);
-    if file.taint == FileTaint::Untrusted {
+    if !file.is_trusted {
         let source = ActionSource::new(TaintKind::File, about.id.0, about.name.clone());
         output.taints.push(source);
     }
