@@ -3,7 +3,7 @@
 
 use super::prompt::KnowledgePassage;
 use crate::{
-    agents::profiles::{Resolved, Tool},
+    agents::profiles::{Resolved, attached_stores},
     chat::search::{
         passages::find::{FileReader, FoundText, find_any},
         shared::{self, Readers},
@@ -17,19 +17,6 @@ const PASSAGES_MAX: usize = 6;
 /// Minimum share of the score of the best passage of the same store.
 const SCORE_SHARE_MIN: f64 = 0.5;
 
-/// Vector stores that are attached to an agent.
-fn attached(agent: &Resolved) -> Vec<StoreRef> {
-    let tools = agent.profile.tools.iter();
-    let named = tools.filter_map(|tool| match tool {
-        Tool::FileSearch(tool) => Some(&tool.vector_store_ids),
-        _ => None,
-    });
-    named
-        .flatten()
-        .filter_map(|name| StoreRef::parse(name))
-        .collect()
-}
-
 /// Finds the passages of an agent's stores that match a question, best first. Stores that not all readers of the answer can read are
 /// left out.
 pub(super) async fn find(
@@ -38,7 +25,8 @@ pub(super) async fn find(
     readers: &Readers,
     question: &str,
 ) -> Result<Vec<KnowledgePassage>, DbError> {
-    let stores = attached(agent);
+    let stores = attached_stores(&agent.profile.tools).into_iter();
+    let stores: Vec<StoreRef> = stores.filter_map(StoreRef::parse).collect();
     if stores.is_empty() {
         return Ok(Vec::new());
     }

@@ -12,8 +12,11 @@ use uuid::Uuid;
 
 use super::{
     AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Reflection, Row,
-    Sentiment, Subject, Tool, Trust, adaptation::Violation, parts::AgentStatus,
-    tools::IgnoredField, trust::check_new_trust,
+    Sentiment, Subject, Tool, Trust,
+    adaptation::Violation,
+    parts::AgentStatus,
+    tools::{IgnoredField, attached_stores},
+    trust::check_new_trust,
 };
 use crate::{
     agents::{
@@ -666,8 +669,8 @@ async fn check_stores(
     profile: &Profile,
     before: Option<&Profile>,
 ) -> Result<(), AgentError> {
-    let stored = before.map(attached_stores).unwrap_or_default();
-    for name in attached_stores(profile) {
+    let stored = before.map_or_else(Vec::new, |before| attached_stores(&before.tools));
+    for name in attached_stores(&profile.tools) {
         if stored.contains(&name) {
             continue;
         }
@@ -699,14 +702,6 @@ async fn check_stores(
         }
     }
     Ok(())
-}
-
-fn attached_stores(profile: &Profile) -> Vec<&str> {
-    let named = profile.tools.iter().filter_map(|tool| match tool {
-        Tool::FileSearch(tool) => Some(&tool.vector_store_ids),
-        _ => None,
-    });
-    named.flatten().map(String::as_str).collect()
 }
 
 fn searched_channels(profile: &Profile) -> Vec<ChannelId> {

@@ -116,7 +116,7 @@ pub use parts::{
 pub(in crate::agents) use preset::unset_presets;
 pub use remove::{Archived, archive_agent, delete_agent, delete_history};
 pub use store::{FirstVersion, insert_agent};
-pub use tools::{Tool, ToolKind};
+pub use tools::{Tool, ToolKind, attached_stores};
 pub use trust::ActionName;
 pub(in crate::agents) use trust::check_new_rules;
 pub use versions::{

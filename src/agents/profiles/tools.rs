@@ -242,14 +242,9 @@ impl NamedTools {
         if tools.iter().any(|tool| tool.registry_id().is_some()) {
             named.registered = registry::list_usable(c, workspace).await?;
         }
-        let stores = tools.iter().filter_map(|tool| match tool {
-            Tool::FileSearch(tool) => Some(&tool.vector_store_ids),
-            _ => None,
-        });
-        let stores: Vec<&String> = stores.flatten().collect();
-        for name in stores {
+        for name in attached_stores(tools) {
             if !has_store(c, workspace, name).await? {
-                named.missing_stores.insert(name.clone());
+                named.missing_stores.insert(name.to_owned());
             }
         }
         Ok(named)
@@ -283,6 +278,15 @@ impl NamedTools {
         let has_function = server.accepted.iter().any(is_allowed);
         (!has_function).then_some(UnavailableBecause::NotAccepted)
     }
+}
+
+/// Names of the vector stores that tools attach to their agent.
+pub fn attached_stores(tools: &[Tool]) -> Vec<&str> {
+    let named = tools.iter().filter_map(|tool| match tool {
+        Tool::FileSearch(tool) => Some(&tool.vector_store_ids),
+        _ => None,
+    });
+    named.flatten().map(String::as_str).collect()
 }
 
 /// Checks whether a workspace has a vector store, or a channel, with this name.
