@@ -222,10 +222,10 @@ async fn upload(
     let permit = upload_bytes.permit(&state.db, caller.user, workspace);
     let received = files::receive(&state.blobs, permit, content_type, body, bounds).await?;
     let client_id = post::parse_client_id(received.client_id.clone())?;
-    let purpose = parse_purpose(received.purpose.as_deref())?;
+    let has_purpose = received.purpose.is_some();
     let id = FileId::new();
     let (status, file) = store(&state, caller, workspace, received, client_id, id).await?;
-    if purpose.is_none() {
+    if !has_purpose {
         return Ok((status, Json(UploadAnswer::Upload(file))).into_response());
     }
     let mut c = state.db.read().await?;
@@ -489,14 +489,13 @@ async fn file_text(
     }
     let mut c = state.db.read().await?;
     let row = documents::find_document(&mut c, &stored.blob.hash).await?;
-    let mut matches = Vec::new();
-    if let (Some(q), Some(row)) = (wanted, row.as_ref().filter(|row| row.has_text())) {
-        matches = find_in(&mut c, &row.hash, q).await?;
-    }
-    let first = matches.first().map_or(1, |found: &TextMatch| found.part);
-    let n = query.part.map_or(first, i64::from);
-    let mut part = None;
+    let (mut matches, mut part) = (Vec::new(), None);
     if let Some(row) = row.as_ref().filter(|row| row.has_text()) {
+        if let Some(q) = wanted {
+            matches = find_in(&mut c, &row.hash, q).await?;
+        }
+        let first = matches.first().map_or(1, |found: &TextMatch| found.part);
+        let n = query.part.map_or(first, i64::from);
         part = documents::find_part(&mut c, &row.hash, n).await?;
     }
     if part.is_none() && query.part.is_some() {

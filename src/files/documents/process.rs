@@ -38,7 +38,7 @@ pub(super) enum ReadError {
     Db(#[from] DbError),
 }
 
-/// Reads a file, and sends its parts in batches until the receiver is closed.
+/// Reads a file, and sends its parts in batches; `None` if the receiver was closed before the end.
 pub(super) async fn read(
     program: &Path,
     name: &str,
@@ -119,7 +119,7 @@ async fn feed(mut stdin: ChildStdin, mut bytes: Bytestream) -> io::Result<()> {
     Ok(())
 }
 
-/// Output of the process.
+/// Output of the process so far.
 #[derive(Default)]
 struct Progress {
     parts: i64,

@@ -38,6 +38,13 @@ text_enum! {
     }
 }
 
+impl DocumentState {
+    /// Checks whether there is text.
+    pub fn has_text(self) -> bool {
+        matches!(self, Self::Ready | Self::Partial)
+    }
+}
+
 text_enum! {
     /// Reason why a file was not read as a whole.
     pub enum DocumentReason {
@@ -91,7 +98,7 @@ impl DocumentRow {
 
     /// Checks whether there is text.
     pub fn has_text(&self) -> bool {
-        matches!(self.state, DocumentState::Ready | DocumentState::Partial)
+        self.state.has_text()
     }
 }
 
@@ -324,7 +331,7 @@ pub(super) async fn finish(
         .bind(claimed.hash.clone())
         .run()
         .await?;
-    if !matches!(outcome.state, DocumentState::Ready | DocumentState::Partial) {
+    if !outcome.state.has_text() {
         return Ok(());
     }
     let files: Vec<(FileId, WorkspaceId)> = c
