@@ -1,6 +1,6 @@
-//! Contents of a collection: its files, and how far they were read.
+//! Contents of a collection: its files, with their states and attributes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,7 +12,7 @@ use crate::{
     auth::Actor,
     db::{Conn, DbError, now},
     files::{self, FileError, documents::DocumentState},
-    ids::{FileId, VectorStoreId},
+    ids::{FileId, VectorStoreId, WorkspaceId},
     text_enum::text_enum,
 };
 
@@ -59,50 +59,92 @@ pub(super) fn state(state: Option<DocumentState>, is_indexed: bool) -> StoreFile
 }
 
 /// Numbers of files and size of their texts.
+#[derive(Default)]
 pub(super) struct Counts {
     pub(super) files: FileCounts,
     pub(super) bytes: i64,
 }
 
-fn counted(rows: Vec<(Option<DocumentState>, bool, i64, i64)>) -> Counts {
-    let mut counts = Counts {
-        files: FileCounts::default(),
-        bytes: 0,
+/// Files of a vector store with the same state.
+#[derive(sqlx::FromRow)]
+struct CountRow {
+    store_id: VectorStoreId,
+    state: Option<DocumentState>,
+    is_indexed: bool,
+    files: i64,
+    chars: i64,
+}
+
+macro_rules! counts_sql {
+    ($condition:literal) => {
+        concat!(
+            "select vf.store_id, d.state, coalesce(s.is_complete, FALSE) as is_indexed, count(*) as files, \
+             cast(coalesce(sum(d.chars), 0) as bigint) as chars from vector_store_files vf \
+             join files f on f.id = vf.file_id left join documents d on d.hash = f.hash \
+             left join passage_sets s on s.file_id = f.id where ",
+            $condition,
+            " group by vf.store_id, d.state, coalesce(s.is_complete, FALSE)"
+        )
     };
-    for (of, is_indexed, files, chars) in rows {
-        let to = match state(of, is_indexed) {
-            StoreFileState::InProgress => &mut counts.files.in_progress,
-            StoreFileState::Completed => &mut counts.files.completed,
-            StoreFileState::Failed => &mut counts.files.failed,
-            StoreFileState::Cancelled => &mut counts.files.cancelled,
+}
+
+impl Counts {
+    fn add(&mut self, row: &CountRow) {
+        let to = match state(row.state, row.is_indexed) {
+            StoreFileState::InProgress => &mut self.files.in_progress,
+            StoreFileState::Completed => &mut self.files.completed,
+            StoreFileState::Failed => &mut self.files.failed,
+            StoreFileState::Cancelled => &mut self.files.cancelled,
         };
-        *to += files;
-        counts.files.total += files;
-        counts.bytes += chars;
+        *to += row.files;
+        self.files.total += row.files;
+        self.bytes += row.chars;
     }
-    counts
+
+    fn of(rows: &[CountRow]) -> Self {
+        let mut counts = Self::default();
+        for row in rows {
+            counts.add(row);
+        }
+        counts
+    }
 }
 
 pub(super) async fn count(c: &mut Conn, store: VectorStoreId) -> Result<Counts, DbError> {
-    let rows = c
-        .q("select d.state, coalesce(s.is_complete, FALSE), count(*), cast(coalesce(sum(d.chars), 0) as bigint) from vector_store_files vf \
-            join files f on f.id = vf.file_id left join documents d on d.hash = f.hash \
-            left join passage_sets s on s.file_id = f.id where vf.store_id = $1 group by d.state, coalesce(s.is_complete, FALSE)")
+    let rows: Vec<CountRow> = c
+        .q(counts_sql!("vf.store_id = $1"))
         .bind(store)
         .all()
         .await?;
-    Ok(counted(rows))
+    Ok(Counts::of(&rows))
+}
+
+/// Counts of all vector stores of a workspace that have files.
+pub(super) async fn count_all(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+) -> Result<HashMap<VectorStoreId, Counts>, DbError> {
+    let rows: Vec<CountRow> = c
+        .q(counts_sql!(
+            "vf.store_id in (select v.id from vector_stores v where v.workspace_id = $1)"
+        ))
+        .bind(workspace)
+        .all()
+        .await?;
+    let mut all: HashMap<VectorStoreId, Counts> = HashMap::new();
+    for row in &rows {
+        all.entry(row.store_id).or_default().add(row);
+    }
+    Ok(all)
 }
 
 pub(super) async fn count_batch(c: &mut Conn, batch: Uuid) -> Result<FileCounts, DbError> {
-    let rows = c
-        .q("select d.state, coalesce(s.is_complete, FALSE), count(*), cast(coalesce(sum(d.chars), 0) as bigint) from vector_store_files vf \
-            join files f on f.id = vf.file_id left join documents d on d.hash = f.hash \
-            left join passage_sets s on s.file_id = f.id where vf.batch_id = $1 group by d.state, coalesce(s.is_complete, FALSE)")
+    let rows: Vec<CountRow> = c
+        .q(counts_sql!("vf.batch_id = $1"))
         .bind(batch)
         .all()
         .await?;
-    Ok(counted(rows).files)
+    Ok(Counts::of(&rows).files)
 }
 
 pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), CollectionError> {

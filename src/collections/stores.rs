@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::{
     CollectionError,
-    contents::{self, FileCounts, add_files},
+    contents::{self, Counts, FileCounts, add_files},
 };
 use crate::{
     auth::{Actor, AuditAction, Caller, Role, Scope, record_audit},
@@ -235,8 +235,7 @@ impl StoreRow {
         self.expires_at().is_some_and(|at| at <= now())
     }
 
-    async fn object(self, c: &mut Conn) -> Result<VectorStore, DbError> {
-        let counts = contents::count(c, self.id).await?;
+    fn object(self, counts: Counts) -> VectorStore {
         let status = if self.is_expired() {
             StoreStatus::Expired
         } else if counts.files.in_progress > 0 {
@@ -244,7 +243,7 @@ impl StoreRow {
         } else {
             StoreStatus::Completed
         };
-        Ok(VectorStore {
+        VectorStore {
             object: VectorStoreObject,
             expires_at: self.expires_at().map(Timestamp::unix_s),
             expires_after: self.expires_after_days.map(|days| ExpiresAfter {
@@ -266,7 +265,7 @@ impl StoreRow {
             created_by: self.created_by,
             created_at: self.created_at.unix_s(),
             version: self.version,
-        })
+        }
     }
 }
 
@@ -540,7 +539,8 @@ pub async fn get(
     named: &StoreRef,
 ) -> Result<VectorStore, CollectionError> {
     let row = find(c, actor, named).await?;
-    Ok(row.object(c).await?)
+    let counts = contents::count(c, row.id).await?;
+    Ok(row.object(counts))
 }
 
 /// Vector stores that the person can read, oldest first.
@@ -559,11 +559,12 @@ pub async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<VectorStore>, C
         .bind(None::<uuid::Uuid>)
         .all()
         .await?;
-    let mut all = Vec::with_capacity(rows.len());
-    for row in rows {
-        all.push(row.object(c).await?);
-    }
-    Ok(all)
+    let mut counts = contents::count_all(c, actor.workspace).await?;
+    let stores = rows.into_iter().map(|row| {
+        let counts = counts.remove(&row.id).unwrap_or_default();
+        row.object(counts)
+    });
+    Ok(stores.collect())
 }
 
 /// # Errors
