@@ -169,7 +169,7 @@ pub async fn cancel_batch(
     id: StoreBatchId,
 ) -> Result<FileBatch, CollectionError> {
     let store = find_to_change(c, actor, named).await?.id;
-    let row = find_row(c, store, id).await?;
+    let mut row = find_row(c, store, id).await?;
     if count_batch(c, id.0).await?.in_progress > 0 {
         c.q("update vector_store_batches set is_cancelled = TRUE where id = $1")
             .bind(id)
@@ -180,8 +180,7 @@ pub async fn cancel_batch(
             .bind(id)
             .run()
             .await?;
-        let row = find_row(c, store, id).await?;
-        return object(c, row).await;
+        row.is_cancelled = true;
     }
     object(c, row).await
 }

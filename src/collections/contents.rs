@@ -147,6 +147,11 @@ pub(super) async fn count_batch(c: &mut Conn, batch: Uuid) -> Result<FileCounts,
     Ok(Counts::of(&rows).files)
 }
 
+/// Text of a JSON object, as it is stored.
+pub(super) fn json_text(object: &impl Serialize) -> String {
+    serde_json::to_string(object).unwrap_or_else(|_| "{}".to_owned())
+}
+
 pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), CollectionError> {
     let is_wrong = |(key, value): (&String, &serde_json::Value)| {
         key.is_empty()
@@ -221,7 +226,7 @@ pub(super) async fn add_files(
              on conflict (store_id, file_id) do update set attributes = excluded.attributes, batch_id = excluded.batch_id")
             .bind(store)
             .bind(file)
-            .bind(serde_json::to_string(&attributes).unwrap_or_else(|_| "{}".to_owned()))
+            .bind(json_text(&attributes))
             .bind(batch)
             .bind(now())
             .run()

@@ -6,7 +6,9 @@ use uuid::Uuid;
 
 use super::{
     CollectionError,
-    contents::{Attributes, StoreFileState, add_files, check_attributes, forget_texts, state},
+    contents::{
+        Attributes, StoreFileState, add_files, check_attributes, forget_texts, json_text, state,
+    },
     stores::{StoreRef, find, find_to_change},
 };
 use crate::{
@@ -79,7 +81,7 @@ pub struct StoreFileForm {
 }
 
 #[derive(sqlx::FromRow)]
-pub(super) struct FileRow {
+struct StoreFileRow {
     file_id: FileId,
     store_id: VectorStoreId,
     attributes: String,
@@ -136,8 +138,8 @@ fn last_error(
     })
 }
 
-impl From<FileRow> for StoreFile {
-    fn from(row: FileRow) -> Self {
+impl From<StoreFileRow> for StoreFile {
+    fn from(row: StoreFileRow) -> Self {
         Self {
             id: row.file_id,
             object: StoreFileObject,
@@ -174,7 +176,7 @@ pub(super) async fn find_in(
     store: VectorStoreId,
     file: FileId,
 ) -> Result<StoreFile, CollectionError> {
-    let row: Option<FileRow> = c
+    let row: Option<StoreFileRow> = c
         .q(store_file_sql!(
             "where vf.store_id = $1 and vf.file_id = $2"
         ))
@@ -208,7 +210,7 @@ pub async fn list_files(
     named: &StoreRef,
 ) -> Result<Vec<StoreFile>, CollectionError> {
     let store = find(c, actor, named).await?.id;
-    let rows: Vec<FileRow> = c
+    let rows: Vec<StoreFileRow> = c
         .q(store_file_sql!(
             "where vf.store_id = $1 order by vf.created_at, vf.file_id"
         ))
@@ -219,7 +221,7 @@ pub async fn list_files(
 }
 
 pub(super) async fn list_of_batch(c: &mut Conn, batch: Uuid) -> Result<Vec<StoreFile>, DbError> {
-    let rows: Vec<FileRow> = c
+    let rows: Vec<StoreFileRow> = c
         .q(store_file_sql!(
             "where vf.batch_id = $1 order by vf.created_at, vf.file_id"
         ))
@@ -243,7 +245,7 @@ pub async fn set_attributes(
     c.q("update vector_store_files set attributes = $3 where store_id = $1 and file_id = $2")
         .bind(store)
         .bind(file)
-        .bind(serde_json::to_string(attributes).unwrap_or_else(|_| "{}".to_owned()))
+        .bind(json_text(attributes))
         .run()
         .await?;
     find_in(c, store, file).await

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::{
     CollectionError,
-    contents::{self, Counts, FileCounts, add_files},
+    contents::{self, Counts, FileCounts, add_files, json_text},
 };
 use crate::{
     auth::{Actor, AuditAction, Caller, Role, Scope, record_audit},
@@ -525,10 +525,6 @@ pub async fn create(
     let files = files.into_iter().map(|file| (file, BTreeMap::new()));
     add_files(c, actor, id, files.collect(), None).await?;
     get(c, actor, &named).await
-}
-
-fn json_text(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned())
 }
 
 /// # Errors
