@@ -21,7 +21,7 @@ const STACK_BYTES: usize = 64 << 20;
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Limits this process, then reads a document from the standard input and writes its parts to the standard output. `ending` is the
-/// end of the file's name, which tells kinds of text apart.
+/// end of the file's name, which distinguishes kinds of text.
 pub fn run(ending: &str) -> ExitCode {
     // A panic is the result of a page; its text could contain the document's.
     std::panic::set_hook(Box::new(|_| {}));

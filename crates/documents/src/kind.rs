@@ -1,4 +1,4 @@
-//! Kind of a document, from its bytes. The name only tells kinds of text apart.
+//! Kind of a document, from its bytes. The name only distinguishes kinds of text.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
@@ -93,11 +93,10 @@ fn archive(bytes: &[u8]) -> Option<Kind> {
     };
     // `OpenDocument` and EPUB name their type in the first entry.
     let named = package.text("mimetype").ok().flatten().unwrap_or_default();
-    let open = |kind| {
-        let is_encrypted = |manifest: &String| manifest.contains("encryption-data");
-        let mut package = Package::open(bytes).ok()?;
+    let mut open = |kind| {
         let manifest = package.text("META-INF/manifest.xml").ok().flatten();
-        Some(if manifest.as_ref().is_some_and(is_encrypted) {
+        let is_encrypted = manifest.is_some_and(|text| text.contains("encryption-data"));
+        Some(if is_encrypted {
             Kind::Unreadable(Reason::Encrypted)
         } else {
             kind

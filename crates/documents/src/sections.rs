@@ -85,8 +85,8 @@ impl<'s, 'w> Sections<'s, 'w> {
         if text.trim().is_empty() {
             return Ok(());
         }
-        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
-        let path: Vec<&str> = path.into_iter().filter(|part| !part.is_empty()).collect();
+        let path = self.path.iter().map(String::as_str);
+        let path: Vec<&str> = path.filter(|part| !part.is_empty()).collect();
         self.sink.part(Draft {
             label: path.join(SEPARATOR),
             heading: path.last().map(|heading| (*heading).to_owned()),

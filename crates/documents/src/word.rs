@@ -64,11 +64,8 @@ fn levels(styles: &str) -> Result<Levels, Stop> {
                 }
             }
             "outlineLvl" => {
-                let level = element
-                    .attribute("val")
-                    .and_then(|level| level.parse().ok());
-                if let Some(level) = level.filter(|level: &usize| *level < 9) {
-                    levels.insert(style.clone(), level + 1);
+                if let Some(level) = outline_level(&element) {
+                    levels.insert(style.clone(), level);
                 }
             }
             _ => {}
@@ -80,6 +77,14 @@ fn levels(styles: &str) -> Result<Levels, Stop> {
         }
     }
     Ok(levels)
+}
+
+/// Level of an `outlineLvl`, starting at 1; `None` for text.
+fn outline_level(element: &Element<'_>) -> Option<usize> {
+    let level: usize = element.attribute("val")?.parse().ok()?;
+    Some(level)
+        .filter(|level| *level < 9)
+        .map(|level| level + 1)
 }
 
 /// State of the paragraph and the table that are being read.
@@ -139,12 +144,7 @@ impl Body {
                 self.level = levels.get(&style).copied();
             }
             "outlineLvl" if self.is_in_properties => {
-                let level = element
-                    .attribute("val")
-                    .and_then(|level| level.parse().ok());
-                self.level = level
-                    .filter(|level: &usize| *level < 9)
-                    .map(|level| level + 1);
+                self.level = outline_level(element);
             }
             "r" => self.is_hidden = false,
             "vanish" | "webHidden" if !self.is_in_properties => {
