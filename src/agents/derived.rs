@@ -38,7 +38,7 @@ pub enum SourceId {
     Compaction(CompactionId),
     /// Arguments or result of an action, which are deleted together with their sources.
     Action(ActionId),
-    /// A file, of which the text contains passages.
+    /// A file whose text is quoted.
     File(FileId),
 }
 

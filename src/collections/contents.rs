@@ -25,7 +25,7 @@ const ATTRIBUTE_VALUE_CHARS_MAX: usize = 512;
 pub type Attributes = BTreeMap<String, serde_json::Value>;
 
 text_enum! {
-    /// Result of reading a file, in the words of the `OpenAI` API.
+    /// State of the text of a file, in the terms of the `OpenAI` API.
     pub enum StoreFileState {
         InProgress = "in_progress",
         Completed = "completed",
@@ -169,7 +169,7 @@ pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), Collection
     Ok(())
 }
 
-/// Forgets what prompts contain of the files of a vector store, or of one of them, before it leaves the store.
+/// Deletes stored quotations of a vector store's files, or of one of them, before they leave the store.
 pub(super) async fn forget_texts(
     c: &mut Conn,
     store: VectorStoreId,

@@ -40,7 +40,7 @@ pub struct StoreFileError {
     pub message: String,
 }
 
-/// This server chooses how files are cut.
+/// Division of files into passages, which this server chooses.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ChunkingStrategy {
     #[schema(inline)]
@@ -111,7 +111,7 @@ fn last_error(
     use StoreFileErrorCode as C;
     let (code, message) = match (state, reason) {
         (Some(DocumentState::Ready | DocumentState::Waiting), _) => return None,
-        (Some(DocumentState::Off), _) => (C::ServerError, "This server reads no files."),
+        (Some(DocumentState::Off), _) => (C::ServerError, "This server does not read files."),
         (_, Some(DocumentReason::Scanned)) => (
             C::UnsupportedFile,
             "Pages are pictures without text: run ocrmypdf on the file.",
@@ -278,7 +278,7 @@ pub async fn remove_file(
 /// Enters the workspace of a file as a reader of one of its vector stores; `None` if the caller reads none.
 ///
 /// # Errors
-/// Those of entering the workspace, except that the caller is not in it.
+/// Those of entering the workspace, except `WorkspaceNotFound`.
 pub async fn find_reader<'a>(
     c: &mut Conn,
     caller: &'a Caller,

@@ -1,4 +1,4 @@
-//! Passages of the vector stores that are attached to an agent: found again for each question, with the rights of those who can read the
+//! Passages of the vector stores that are attached to an agent: found for each question with the rights of everyone who can read the
 //! answer.
 
 use super::prompt::KnowledgePassage;

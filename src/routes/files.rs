@@ -72,7 +72,7 @@ struct UploadForm {
 }
 
 text_enum! {
-    /// Result of reading a file, in the words of the `OpenAI` API.
+    /// State of the text of a file, in the terms of the `OpenAI` API.
     enum OpenAiFileStatus {
         Uploaded = "uploaded",
         Processed = "processed",
@@ -142,7 +142,7 @@ enum UploadAnswer {
     Kept(OpenAiFile),
 }
 
-/// Checks whether the client accepts nothing but JSON, as the clients of the `OpenAI` API.
+/// Checks whether the client accepts only JSON, as clients of the `OpenAI` API do.
 fn wants_json(headers: &HeaderMap) -> bool {
     headers
         .get(header::ACCEPT)
@@ -415,7 +415,7 @@ pub(super) async fn check_visible(
 
 /// Get the metadata of a file
 ///
-/// Until the file is attached to a message, only its uploader can access it.
+/// Until the file is attached to a message or is in a vector store, only its uploader can access it.
 #[utoipa::path(get, path = "/v1/files/{id}/metadata", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = FileId, Path)), responses((status = 200, body = FileWithText)))]
@@ -467,9 +467,9 @@ struct FileText {
     matches: Vec<TextMatch>,
 }
 
-/// Get the text that was read of a file, one part at a time
+/// Get the text of a file, one part at a time
 ///
-/// Parts are pages, slides, sheets, sections between headings, or 200 lines. `state` and `reason` are the result of reading the file.
+/// Parts are pages, slides, sheets, sections between headings, or 200 lines. `state` and `reason` are the result of reading.
 #[utoipa::path(get, path = "/v1/files/{id}/text", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(("id" = FileId, Path), TextQuery),
@@ -655,7 +655,7 @@ async fn file_content(
     send(&state, stored, &query, &headers).await
 }
 
-/// Sends the bytes of a file, or what the client asked for.
+/// Sends the bytes of a file, or the requested range of them.
 async fn send(
     state: &State,
     stored: Stored,

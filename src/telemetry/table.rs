@@ -132,7 +132,7 @@ pub const METRICS: &[Metric] = &[
         &["state"],
         Kind::Counter,
         Unit::Count,
-        "files whose text was taken, by what was read of them",
+        "files whose text was read, by result",
     )
     .there_from_start(&[
         &["ready"],

@@ -1,4 +1,4 @@
-//! Texts of files: what is read, who sees it, and search in it.
+//! Texts of files: their parts, their readers, and search in them.
 
 use std::fmt::Write;
 
@@ -129,7 +129,7 @@ async fn every_page_of_a_pdf_is_a_part() {
         metadata["document"],
         json!({"state": "ready", "reason": null, "parts": 2})
     );
-    // Nobody else can read an upload that is not attached.
+    // Only the uploader can read an upload that is not attached.
     assert_eq!(
         t.bo.get(&format!("{path}/text")).await.refused(404),
         "file_not_found"
@@ -137,7 +137,7 @@ async fn every_page_of_a_pdf_is_a_part() {
 }
 
 #[tokio::test]
-async fn files_that_cannot_be_read_say_why() {
+async fn files_that_cannot_be_read_have_a_reason() {
     let t = unlimited_team().await;
     for (name, bytes, state, reason) in [
         (

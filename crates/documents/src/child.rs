@@ -23,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Limits this process, then reads a document from the standard input and writes its parts to the standard output. `ending` is the
 /// end of the file's name, which distinguishes kinds of text.
 pub fn run(ending: &str) -> ExitCode {
-    // A panic is the result of a page; its text could contain the document's.
+    // A panic becomes the result of a page. Its message could contain text of the document.
     std::panic::set_hook(Box::new(|_| {}));
     let ending = ending.to_ascii_lowercase();
     let reader = thread::Builder::new()

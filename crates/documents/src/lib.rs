@@ -62,7 +62,7 @@ pub enum State {
     Partial,
     /// Nothing was read.
     Failed,
-    /// The file has no text that is read, as pictures, sound, and archives.
+    /// The file has no text that can be read, like pictures, sound, and archives.
     None,
 }
 

@@ -102,7 +102,7 @@ impl<'b> Package<'b> {
         self.text(path)?.ok_or(Stop::Because(Reason::Damaged))
     }
 
-    /// Path of the main part of an Office document; empty for other archives.
+    /// Path of the main part of an Office document; empty if the archive is not one.
     pub(crate) fn main_part(&mut self) -> Result<String, Stop> {
         let relations = self.relations("")?;
         let main = relations

@@ -388,7 +388,7 @@ fn open_documents_and_books_are_read() {
 }
 
 #[test]
-fn texts_are_told_apart_by_their_content_and_name() {
+fn texts_are_distinguished_by_their_content_and_name() {
     let read = extract(
         "md",
         "# Top\n\n```\n# no heading\n```\n\n## Sub *x*\n\ntext\n".as_bytes(),

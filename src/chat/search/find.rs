@@ -408,7 +408,7 @@ async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result
         Author::Agent(id) => (id.0, id.to_string()),
     };
     let known: Option<(uuid::Uuid,)> = q.bind(actor.workspace).bind(id).opt().await?;
-    // A hidden author is known to the caller only from visible messages.
+    // People and agents that are hidden from the person are known only from messages that they can see.
     let is_hidden = match author {
         Author::Agent(agent) => crate::agents::profiles::is_hidden(c, actor, agent).await?,
         Author::User(user) => !auth::sees_person(c, actor, user).await?,

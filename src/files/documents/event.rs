@@ -1,4 +1,4 @@
-//! Files with what was read of them, and events about it.
+//! Files with the state of their text, and events about it.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ use crate::{
 /// Maximum number of files of a workspace with the same bytes for which an event is sent.
 const FILES_MAX: i64 = 100;
 
-/// A file with what was read of it.
+/// A file with the state of its text.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct FileWithText {
     #[serde(flatten)]
@@ -26,7 +26,7 @@ pub struct FileWithText {
 }
 
 impl Stored {
-    /// The file with what was read of it.
+    /// The file with the state of its text.
     ///
     /// # Errors
     /// Only database errors.
@@ -96,7 +96,7 @@ async fn append(
     let (uploader, message) = (stored.about.created_by, stored.message_id);
     let mut file = stored.with_text(c).await?;
     if message.is_none() {
-        // No deletion of a message would find the event, and take the name from it.
+        // Deletions of messages do not find the event, so they would not remove the name from it.
         file.file.name.clear();
     }
     let data = FileEvent { file: &file };

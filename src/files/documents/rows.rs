@@ -31,9 +31,9 @@ text_enum! {
         Partial = "partial",
         /// Nothing was read.
         Failed = "failed",
-        /// The file has no text that is read, as pictures, sound, and archives.
+        /// The file has no text that can be read, like pictures, sound, and archives.
         None = "none",
-        /// This server reads no files, because its system cannot restrict the process that would read them.
+        /// This server does not read files, because its system cannot restrict the process that would read them.
         Off = "off",
     }
 }
@@ -62,7 +62,7 @@ text_enum! {
     }
 }
 
-/// Result of reading a file.
+/// State of the text of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DocumentStatus {
     pub state: DocumentState,

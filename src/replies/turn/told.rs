@@ -90,7 +90,7 @@ async fn advance(
     Ok((advanced > 0).then_some(before))
 }
 
-/// Name of a person who is not in a channel; `None` for its members. Guests there do not see who that is.
+/// Name of a person who is not in a channel; `None` for its members. In a channel with guests, it is `Someone`.
 async fn find_outsider(
     c: &mut Conn,
     channel: ChannelId,

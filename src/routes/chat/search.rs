@@ -63,7 +63,8 @@ struct SearchQuery {
     /// Only by this user or agent: `user_…` or `agent_…`.
     author_id: Option<String>,
     /// `text`, `resolution` (resolution messages), `thread` (root messages, which also match by
-    /// the title of the thread), or `file`: passages of files, of which `q`, `match`, `channel_id`, `file_id`, and `order` select some.
+    /// the title of the thread), or `file`: passages of files, selected by `q`, `match`, `channel_id`,
+    /// `file_id`, and `vector_store_id`, and sorted by `order`.
     #[param(inline)]
     kind: Option<find::Kind>,
     /// Only passages of this file; requires `kind=file`.

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { documentText } from './document';
 
-test('what was read of a file is told in words', () => {
+test('the state of the text of a file is described', () => {
   const pdf = 'application/pdf';
   expect(documentText({ state: 'waiting', reason: null, parts: 0 }, pdf)).toBe('Reading…');
   expect(documentText({ state: 'ready', reason: null, parts: 12 }, pdf)).toBe(
