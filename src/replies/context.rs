@@ -45,8 +45,8 @@ use crate::{
         preset::ReplyPreset,
         prompt::{
             About, Ask, AskedTurn, Author, BriefSender, Context, Delegated, ForkHeader, Gap,
-            HISTORY_MAX, HistoryMessage, Memory, Notes, OldMessage, PARTICIPANTS_MAX, Participant,
-            Setting, fork_quote,
+            HISTORY_MAX, HistoryMessage, KnowledgePassage, Memory, Notes, OldMessage,
+            PARTICIPANTS_MAX, Participant, Setting, fork_quote,
         },
         requester::{Requester, find_requester},
         sources::{Because, Reasons, SourceName},
@@ -65,7 +65,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub context: Context,
-    /// Text files of the trigger message that are small enough for the context.
+    /// Files of the trigger message whose text is in the context.
     pub readable: Vec<ReadableFile>,
     pub left_out: Vec<LeftOut>,
     pub memories: Recalled,
@@ -596,6 +596,7 @@ struct Surroundings {
     workspace: Option<WorkspaceContext>,
     about: Option<About>,
     notes: Option<AuthoredFile>,
+    knowledge: Vec<KnowledgePassage>,
     reasons: Reasons,
 }
 
@@ -654,6 +655,7 @@ impl Surroundings {
             workspace: workspace::load(c, &place).await?,
             about: about_of(about, of.requester),
             notes,
+            knowledge: knowledge::find(c, agent, &readers, &trigger.content).await?,
             adapting,
             reasons,
         })
@@ -751,14 +753,6 @@ async fn load_before(
         question: &trigger.content,
     };
     let readable = attached::readable(c, &asked, &trigger.attachments.0).await?;
-    let readers = Readers {
-        workspace: of.workspace,
-        requester: of.requester,
-        api_key: trigger.metadata.0.api_key_id,
-        channel: of.target.channel,
-        question: trigger.id,
-    };
-    let knowledge = knowledge::find(c, agent, &readers, &trigger.content).await?;
     let left_out = sent.older();
     let (trigger_seq, api_key) = (trigger.seq, trigger.metadata.0.api_key_id);
     let typed = trigger.typed();
@@ -807,7 +801,7 @@ async fn load_before(
         }),
         memories: recalled.used.iter().map(remembered).collect(),
         old_messages,
-        knowledge,
+        knowledge: around.knowledge,
         ask: ask_of(trigger, order, requester),
     };
     Ok(Loaded {

@@ -367,15 +367,6 @@ impl Found {
             names.join("\n"),
             file.unwrap_or_default()
         );
-        let (author, channel) = (
-            message.author_name.as_deref(),
-            message.channel_name.as_deref(),
-        );
-        let place = format!(
-            "{} {}",
-            author.unwrap_or_default(),
-            channel.unwrap_or_default()
-        );
         let mut numbers = numbers(&text);
         // A sentence may mention the date of the message.
         numbers.extend(openvibe_extract::numbers(
@@ -387,19 +378,14 @@ impl Found {
                 passage: None,
             },
             words: keywords(&text),
-            names: keywords(&place),
+            names: names_of(message),
             numbers,
         }
     }
 
     /// Passages of a file as sources, in their order.
     fn passages(message: &TaskMessage, file: &Stored, text: &CitedFile) -> Vec<Source> {
-        let place = format!(
-            "{} {}",
-            message.author_name.as_deref().unwrap_or_default(),
-            message.channel_name.as_deref().unwrap_or_default()
-        );
-        let names = keywords(&place);
+        let names = names_of(message);
         let passages = text.passages.iter().enumerate();
         let sources = passages.map(|(at, passage)| {
             let text = format!("{}\n{}\n{}", file.about.name, passage.label, passage.text);
@@ -456,6 +442,19 @@ impl Found {
         });
         supported.collect()
     }
+}
+
+/// Content words of the names of a message's author and channel.
+fn names_of(message: &TaskMessage) -> BTreeSet<String> {
+    let (author, channel) = (
+        message.author_name.as_deref(),
+        message.channel_name.as_deref(),
+    );
+    keywords(&format!(
+        "{} {}",
+        author.unwrap_or_default(),
+        channel.unwrap_or_default()
+    ))
 }
 
 /// Reads the text that was taken from a file, as far as it fits; `None` if none was taken.
