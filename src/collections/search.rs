@@ -76,7 +76,12 @@ pub async fn search(
         };
         (SearchedFiles::OfStore(row.id).filter(), Some(last_use))
     };
-    let found = find_any(c, actor.into(), of, search.query, FOUND_MAX).await?;
+    let count = if filter.is_some() {
+        FOUND_MAX
+    } else {
+        search.limit
+    };
+    let found = find_any(c, actor.into(), of, search.query, count).await?;
     let attributes = match of.store {
         Some(store) => attributes(c, store).await?,
         None => HashMap::new(),

@@ -78,7 +78,12 @@ pub(super) async fn search(
         file,
         store: searched.store,
     };
-    let mut found = passages::find::find_any(c, reader, filter, query, FOUND_MAX).await?;
+    let count = if options.permits_all() {
+        limit
+    } else {
+        FOUND_MAX
+    };
+    let mut found = passages::find::find_any(c, reader, filter, query, count).await?;
     found.retain(|passage| {
         let is_permitted = match passage.channel {
             Some(channel) => options.permit(channel),
