@@ -59,7 +59,7 @@ pub(super) fn state(state: Option<DocumentState>, is_indexed: bool) -> StoreFile
 }
 
 /// Numbers of files and size of their texts.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) files: FileCounts,
     pub(super) bytes: i64,

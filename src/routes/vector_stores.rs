@@ -20,7 +20,7 @@ use crate::{
     http::{
         ApiError, ErrorCode,
         extract::{Body, Path, Query},
-        page::{LIMIT_MAX, Limit, List, Page},
+        page::{Limit, List, Page},
     },
     ids::{FileId, StoreBatchId, VectorStoreId},
     server::State,
@@ -117,7 +117,7 @@ impl StoreListQuery {
             }),
         };
         let page = Page {
-            limit: Limit::or(self.limit, LIST_DEFAULT).min(LIMIT_MAX),
+            limit: Limit::or(self.limit, LIST_DEFAULT),
             after: named(self.after.as_deref(), "after")?,
             before: named(self.before.as_deref(), "before")?,
         };

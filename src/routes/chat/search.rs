@@ -114,7 +114,7 @@ async fn search(
                 ("file_id", query.file_id.is_some()),
                 ("vector_store_id", query.vector_store_id.is_some()),
             ];
-            if let Some((name, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
+            if let Some(name) = first_given(&others) {
                 let text = format!("{name} needs kind=file: add it");
                 return Err(ApiError::invalid(ErrorCode::InvalidQuery, text, name));
             }
@@ -125,6 +125,12 @@ async fn search(
         .boxed()
     });
     Ok(Json(read.await?))
+}
+
+/// Name of the first parameter that the client sent.
+fn first_given(parameters: &[(&'static str, bool)]) -> Option<&'static str> {
+    let first = parameters.iter().find(|(_, is_given)| *is_given);
+    first.map(|(name, _)| *name)
 }
 
 /// Hits: messages, or passages with `kind=file`.
@@ -171,7 +177,7 @@ async fn find_files(
         ("before", query.before.is_some()),
         ("after", query.after.is_some()),
     ];
-    if let Some((name, _)) = other.into_iter().find(|(_, is_given)| *is_given) {
+    if let Some(name) = first_given(&other) {
         let text =
             format!("{name} does not apply to passages: leave it out, or leave out kind=file");
         return Err(ApiError::invalid(ErrorCode::InvalidQuery, text, name));
