@@ -173,10 +173,11 @@ fn unread_note(row: &DocumentRow) -> Option<String> {
     })
 }
 
-/// Waits until the files of a message have been read, or for a limited time.
+/// Waits until the files of a message have been read, or for a limited time. Text files that fit into the prompt are sent as they are,
+/// so it does not wait for them.
 pub async fn wait_for_texts(db: &Db, message: MessageId) -> Result<(), DbError> {
     let until = tokio::time::Instant::now() + READ_WITHIN;
-    while documents::is_any_waiting(&mut db.read().await?, message).await?
+    while documents::is_any_waiting(&mut db.read().await?, message, TEXT_BYTES_MAX).await?
         && tokio::time::Instant::now() < until
     {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -191,11 +191,18 @@ pub async fn list_parts(
         .await
 }
 
-/// Checks whether a file of the message, other than a text file, has not been read yet.
-pub async fn is_any_waiting(c: &mut Conn, message: MessageId) -> Result<bool, DbError> {
+/// Checks whether a file of the message has not been read yet. Text files count only if they have more than `text_bytes_max` bytes
+/// together.
+pub async fn is_any_waiting(
+    c: &mut Conn,
+    message: MessageId,
+    text_bytes_max: i64,
+) -> Result<bool, DbError> {
     c.q("select exists (select 1 from files f join documents d on d.hash = f.hash where f.message_id = $1 and d.state = 'waiting' \
-         and f.content_type not like 'text/plain%')")
+         and (f.content_type not like 'text/plain%' or (select cast(coalesce(sum(t.size_bytes), 0) as bigint) from files t \
+         where t.message_id = $1 and t.content_type like 'text/plain%') > $2))")
         .bind(message)
+        .bind(text_bytes_max)
         .value()
         .await
 }
