@@ -1,6 +1,6 @@
 //! Texts of files: their parts, their readers, and search in them.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,9 @@ use crate::{
     },
     tools_loop::reader,
 };
+
+/// Pause between two looks, which leaves the processor to the process that reads the file, and stays below the rate limit.
+pub const POLL: Duration = Duration::from_millis(50);
 
 /// A PDF with a page for each text.
 pub fn pdf(pages: &[&str]) -> Vec<u8> {
@@ -65,7 +68,7 @@ pub async fn read(person: &Person, file: &Value) -> Value {
             if found["state"] != "waiting" {
                 return found;
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(POLL).await;
         }
     };
     within("a file to be read", wait).await
@@ -87,7 +90,7 @@ pub async fn found(person: &Person, query: &str, count: usize) -> Vec<Value> {
             if hits.len() == count {
                 return hits;
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(POLL).await;
         }
     };
     within("passages to be found", wait).await

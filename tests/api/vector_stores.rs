@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    documents::{found, pdf, read},
+    documents::{POLL, found, pdf, read},
     support::{
         Answer, MULTIPART, Person, Reply, id, list, multipart, number, team, text, unknown_id,
         within,
@@ -49,7 +49,7 @@ async fn completed(person: &Person, store: &str) -> Value {
             if found["status"] == "completed" {
                 return found;
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(POLL).await;
         }
     };
     within("the files of a vector store", wait).await
