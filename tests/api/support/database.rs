@@ -292,28 +292,31 @@ impl TestDatabase {
              where t.schema = 'main' and t.name not like 'sqlite%' and t.type in ('table', 'virtual', 'shadow') \
              and lower(c.type) in ('text', 'jsonb', '')"
         };
-        let mut found = Vec::new();
-        for column in self.texts(columns).await {
+        let columns = self.texts(columns).await;
+        let sql = |column: &str| {
             let (table, name) = column.split_once(' ').unwrap();
-            let text = if self.postgres.is_some() {
-                format!("\"{name}\"::text")
-            } else {
-                format!("cast(\"{name}\" as text)")
-            };
-            let sql = format!("select {text} from \"{table}\" where \"{name}\" is not null");
-            let sql = sqlx::AssertSqlSafe(sql);
-            let texts: Vec<String> = if let Some(url) = &self.postgres {
-                let mut c = PgConnection::connect(url).await.unwrap();
-                sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
-            } else {
-                let mut c = self.sqlite().await;
+            let sql = format!(
+                "select cast(\"{name}\" as text) from \"{table}\" where \"{name}\" is not null"
+            );
+            sqlx::AssertSqlSafe(sql)
+        };
+        let mut found = Vec::new();
+        if let Some(url) = &self.postgres {
+            let mut c = PgConnection::connect(url).await.unwrap();
+            for column in columns {
+                let query = sqlx::query_scalar(sql(&column));
+                let texts: Vec<String> = query.fetch_all(&mut c).await.unwrap();
+                found.extend(texts.into_iter().map(|text| (column.clone(), text)));
+            }
+        } else {
+            let mut c = self.sqlite().await;
+            for column in columns {
+                let query = sqlx::query_scalar(sql(&column));
                 // Read as bytes, because a column may contain blobs.
-                let rows: Vec<Vec<u8>> = sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap();
-                rows.iter()
-                    .map(|row| String::from_utf8_lossy(row).into_owned())
-                    .collect()
-            };
-            found.extend(texts.into_iter().map(|text| (column.clone(), text)));
+                let rows: Vec<Vec<u8>> = query.fetch_all(&mut c).await.unwrap();
+                let texts = rows.iter().map(|row| String::from_utf8_lossy(row));
+                found.extend(texts.map(|text| (column.clone(), text.into_owned())));
+            }
         }
         found
     }
