@@ -118,22 +118,29 @@ async fn an_event_goes_to_a_socket_until_it_is_acknowledged() {
 async fn each_event_goes_to_one_of_several_sockets() {
     let r = robot().await;
     let (mut one, mut two) = (r.open().await, r.open().await);
-    for n in 0..10 {
-        r.t.bo.start(&r.t.general, &format!("Message {n}")).await;
-    }
-    let mut texts = Vec::new();
-    while texts.len() < 10 {
-        tokio::select! {
-            envelope = one.next() => {
-                one.acknowledge(&envelope).await;
-                texts.push(text(&envelope, "/payload/event/text"));
-            }
-            envelope = two.next() => {
-                two.acknowledge(&envelope).await;
-                texts.push(text(&envelope, "/payload/event/text"));
+    let posting = async {
+        for n in 0..10 {
+            r.t.bo.start(&r.t.general, &format!("Message {n}")).await;
+        }
+    };
+    // At the same time, because an event that is not acknowledged within five seconds is sent again.
+    let receiving = async {
+        let mut texts = Vec::new();
+        while texts.len() < 10 {
+            tokio::select! {
+                envelope = one.next() => {
+                    one.acknowledge(&envelope).await;
+                    texts.push(text(&envelope, "/payload/event/text"));
+                }
+                envelope = two.next() => {
+                    two.acknowledge(&envelope).await;
+                    texts.push(text(&envelope, "/payload/event/text"));
+                }
             }
         }
-    }
+        texts
+    };
+    let ((), texts) = tokio::join!(posting, receiving);
     let different: BTreeSet<&String> = texts.iter().collect();
     assert_eq!(different.len(), 10, "{texts:?}");
     r.until("the end", "bot_deliveries where state = 'sent'", 10)
