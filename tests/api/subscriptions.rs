@@ -82,6 +82,14 @@ impl Programs {
         self.t.app.place.count(what).await
     }
 
+    /// Waits until this number of deliveries has ended with a success, which is stored after the program has answered.
+    async fn until_sent(&self, n: i64) {
+        self.until("deliveries to end", async |p: &Self| {
+            p.count("bot_deliveries where state = 'sent'").await == n
+        })
+        .await;
+    }
+
     /// Makes all deliveries that wait due.
     async fn hurry(&self) {
         let act = async move |c: &mut Conn| {
@@ -213,10 +221,7 @@ async fn a_reaction_of_a_bot_is_no_edit_of_a_message_with_a_deep_dive() {
             "message.updated Hello all"
         ]
     );
-    p.until("the end", async |p: &Programs| {
-        p.count("bot_deliveries where state = 'sent'").await == 3
-    })
-    .await;
+    p.until_sent(3).await;
     assert_eq!(p.count("bot_deliveries").await, 3);
 }
 
@@ -333,21 +338,20 @@ async fn a_failed_event_is_sent_again_with_the_same_id() {
     assert_eq!(*ids[0], id(&waiting[0]));
     assert!(fits(&events[2], &new) && fits(&events[2], &secret));
     assert!(!fits(&events[0], &new));
-    p.until("a success", async |p: &Programs| {
-        p.count("bot_deliveries where state = 'sent'").await == 1
-    })
-    .await;
+    p.until_sent(1).await;
     // What was sent can be sent again: one event, or all since a time.
     let again = format!("{}/deliveries/{}/replay", Programs::path(&bot), ids[0]);
     p.t.ada.act(&again).await.is(200);
     let events = p.server.events("deploy", 4).await;
     assert_eq!(events[3].headers["webhook-id"], id(&waiting[0]));
+    p.until_sent(1).await;
     let replay = format!("{}/replay", Programs::path(&bot));
     let since = json!({"since": "2020-01-01T00:00:00.000Z"});
     p.t.ada.post(&replay, since).await.is(200);
     let events = p.server.events("deploy", 5).await;
     assert_ne!(events[4].headers["webhook-id"], id(&waiting[0]));
     assert_eq!(contents(&events[4..]), ["message.created Hello"]);
+    p.until_sent(1).await;
     // What still waits is not sent twice.
     p.server.answer("deploy", [ProgramAnswer::Status(500)]);
     p.t.bo.start(&p.t.general, "Waiting").await;
@@ -641,12 +645,19 @@ async fn slow_programs_of_a_workspace_leave_room_for_those_of_others() {
     }
     let received = || -> usize { slow.iter().map(|one| one.received("slow").len()).sum() };
     p.until("the slow requests", async |p: &Programs| {
-        received() == 48 && p.count("bot_deliveries").await == 64
+        received() >= 48 && p.count("bot_deliveries").await == 64
     })
     .await;
     zoe.start(&general, "Hello").await;
     p.server.events("other", 1).await;
-    assert_eq!(received(), 48, "64 wait");
+    let received = received();
+    // A request that has no answer after 10 seconds has failed, and leaves its place to one that waits.
+    let failed = p.count("bot_deliveries where attempt > 0").await;
+    let failed = usize::try_from(failed).unwrap();
+    assert!(
+        (48..=48 + failed).contains(&received),
+        "{received}, {failed} failed"
+    );
 }
 
 /// Reads wait for a connection for 10 seconds. A request for a delivery that is not polled would keep its connection for as long.
