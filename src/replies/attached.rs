@@ -144,10 +144,11 @@ async fn document_text(
         1 => " and 1 passage".to_owned(),
         count => format!(" and {count} passages"),
     };
-    let note = format!(
-        "({beginning}{passages} of {} parts; search_files finds more)",
-        row.parts
-    );
+    let parts = match row.parts {
+        1 => "1 part".to_owned(),
+        count => format!("{count} parts"),
+    };
+    let note = format!("({beginning}{passages} of {parts}; search_files finds more)");
     Ok(Some((text, Some(note))))
 }
 
