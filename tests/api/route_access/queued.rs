@@ -220,7 +220,10 @@ async fn check_area(name: &str) {
             key,
         ];
         for withdrawal in withdrawals.into_iter().flatten() {
-            wrong.extend(check(&w, &row, withdrawal).await);
+            // The queued command may have been that of a background job, while the call writes nothing. A wrong decision repeats.
+            if check(&w, &row, withdrawal).await.is_some() {
+                wrong.extend(check(&w, &row, withdrawal).await);
+            }
         }
     }
     assert!(
