@@ -207,7 +207,7 @@ impl AccessFixture {
         ]
         .map(str::to_owned);
         while self.app.place.numbers(&open).await != [0; 7] {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
