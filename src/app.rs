@@ -1370,6 +1370,10 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     revocations::delete_expired(&state.db).await?;
     auth::guest_ends::announce_ends(&state.db).await?;
     auth::guest_ends::suspend_ended(&state.db).await?;
+    auth::oidc::notices::close_settled(&state.db).await?;
+    if !state.config.is_quiet {
+        auth::oidc::outages::follow(&state.db, &state.oidc).await?;
+    }
     mail::queue::delete_old(&state.db).await?;
     Importer::delete_old(&state.db).await?;
     exports::delete_old(&state.db).await?;

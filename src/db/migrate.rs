@@ -114,6 +114,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_040_100, "create_collections"),
     per_engine!(20_261_129_040_200, "create_passage_index"),
     common!(20_261_129_050_000, "add_thread_variants"),
+    common!(20_261_129_060_100, "add_provider_failures"),
     common!(20_261_129_070_100, "add_checklist"),
 ];
 

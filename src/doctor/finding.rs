@@ -42,7 +42,7 @@ text_enum! {
         Mail = "mail",
         /// Conditions under which devices get notifications.
         Push = "push",
-        /// Addresses and keys that the identity providers publish.
+        /// Addresses and keys that the identity providers publish, and failures of sign-ins with them.
         SignIn = "sign_in",
         /// Age and test of the newest backup, and its place.
         Backup = "backup",

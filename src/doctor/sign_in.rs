@@ -1,4 +1,4 @@
-//! Check `sign_in`: addresses and keys that the identity providers publish.
+//! Check `sign_in`: what the identity providers publish, and whether people can sign in with them.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -9,9 +9,8 @@ use super::{finding::Finding, subject::CheckedServer};
 use crate::{
     auth::oidc::{
         ProviderClient, SignInFault,
-        provider::{ListedProvider, list_for_operator},
+        outages::{self, CheckedProvider, NOTICED_AFTER},
     },
-    db::{Db, DbError},
     outbound::{OwnServer, Rules},
 };
 
@@ -25,18 +24,6 @@ pub(super) async fn check(s: &CheckedServer) -> Finding {
         Ok(db) => db,
         Err(finding) => return finding,
     };
-    let providers = match enabled(db).await {
-        Ok(providers) => providers,
-        Err(e) => {
-            return Finding::failed(
-                format!("the database does not respond ({e})"),
-                "check the database",
-            );
-        }
-    };
-    if providers.is_empty() {
-        return Finding::skipped("no identity provider is in use");
-    }
     if let Err(finding) = s.require_outgoing() {
         return finding;
     }
@@ -45,36 +32,42 @@ pub(super) async fn check(s: &CheckedServer) -> Finding {
         own: OwnServer::new(s.address.unwrap_or(UNKNOWN), &s.public_url),
         ports: None,
     });
-    let looks = providers.iter().map(|provider| look(&client, provider));
-    let found = futures::future::join_all(looks).await;
-    let names: Vec<&str> = providers
-        .iter()
-        .map(|provider| provider.name.as_str())
-        .collect();
-    Finding::of(
-        found.into_iter().flatten().collect(),
-        format!("{} can sign people in", names.join(", ")),
-    )
+    match outages::check(db, &client, ANSWER_WITHIN).await {
+        Ok(providers) if providers.is_empty() => Finding::skipped("no identity provider is in use"),
+        Ok(providers) => found(&providers),
+        Err(e) => Finding::failed(
+            format!("the database does not respond ({e})"),
+            "check the database",
+        ),
+    }
 }
 
-async fn enabled(db: &Db) -> Result<Vec<ListedProvider>, DbError> {
-    let all = list_for_operator(&mut db.read().await?).await?;
-    Ok(all
-        .into_iter()
-        .filter(|provider| provider.enabled)
-        .collect())
+fn found(providers: &[CheckedProvider]) -> Finding {
+    let names: Vec<&str> = providers.iter().map(|p| p.name.as_str()).collect();
+    let problems = providers.iter().filter_map(problem).collect();
+    Finding::of(problems, format!("{} can sign people in", names.join(", ")))
 }
 
-/// The problem of a provider, if it has one.
-async fn look(client: &ProviderClient, provider: &ListedProvider) -> Option<Finding> {
-    let ListedProvider { name, issuer, .. } = provider;
-    let looked = tokio::time::timeout(ANSWER_WITHIN, client.look(issuer)).await;
-    let fault = match looked {
-        Ok(Ok(_)) => return None,
-        Ok(Err(fault)) => fault,
-        Err(_) => {
-            SignInFault::Unreachable(format!("no answer within {} s", ANSWER_WITHIN.as_secs()))
-        }
+/// The problem of a provider, if it has one: what it publishes now, or else the newest sign-ins.
+fn problem(provider: &CheckedProvider) -> Option<Finding> {
+    let CheckedProvider {
+        name,
+        issuer,
+        failure,
+        fault,
+    } = provider;
+    let Some(fault) = fault else {
+        let (cause, lasting) = failure.as_ref()?;
+        let text = format!(
+            "{name}: sign-ins have failed for {} minutes ({cause})",
+            lasting.as_secs() / 60
+        );
+        let hint = "press Try it in Settings › Server, and enter the client secret again if it is rejected";
+        return Some(if *lasting >= NOTICED_AFTER {
+            Finding::failed(text, hint)
+        } else {
+            Finding::warning(text, hint)
+        });
     };
     Some(match fault {
         SignInFault::Unreachable(cause) => Finding::failed(
@@ -94,4 +87,45 @@ async fn look(client: &ProviderClient, provider: &ListedProvider) -> Option<Find
             "see the log of the provider",
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::CheckState;
+
+    #[test]
+    fn a_failure_is_a_warning_for_an_hour() {
+        let provider = |minutes: Option<u64>, fault: Option<SignInFault>| CheckedProvider {
+            name: "Corp".to_owned(),
+            issuer: "https://corp.example".to_owned(),
+            failure: minutes.map(|n| ("invalid_client".to_owned(), Duration::from_mins(n))),
+            fault,
+        };
+        for (one, state, text) in [
+            (
+                provider(None, None),
+                CheckState::Ok,
+                "Corp can sign people in",
+            ),
+            (
+                provider(Some(59), None),
+                CheckState::Warning,
+                "Corp: sign-ins have failed for 59 minutes (invalid_client)",
+            ),
+            (
+                provider(Some(60), None),
+                CheckState::Failed,
+                "Corp: sign-ins have failed for 60 minutes (invalid_client)",
+            ),
+            (
+                provider(Some(5), Some(SignInFault::Unreachable("404".to_owned()))),
+                CheckState::Failed,
+                "Corp at https://corp.example does not answer (404)",
+            ),
+        ] {
+            let finding = found(&[one]);
+            assert_eq!((finding.state, finding.text.as_str()), (state, text));
+        }
+    }
 }

@@ -66,9 +66,15 @@ text_enum! {
         Budget = "budget",
         /// The bot's subscription is paused.
         Bot = "bot",
+        /// The guest leaves soon.
         Member = "member",
         /// A part of the server has a problem.
         Server = "server",
+        /// The person whose role a provider could not change.
+        Role = "role",
+        /// The person's connection with a provider, whose address another account has.
+        Identity = "identity",
+        IdentityProvider = "identity_provider",
     }
 }
 

@@ -52,7 +52,8 @@ macro_rules! open_sql {
              conversation_id, message_id, seq, changed_seq, state, until, is_quiet, created_at, changed_at) \
              select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $16, $13, null, $14, $15, $15 where ",
             $condition,
-            " on conflict (recipient_id, reason, subject_id) do update set state = excluded.state, until = null, seq = excluded.seq, \
+            " on conflict (recipient_id, reason, subject_id) do update set workspace_id = excluded.workspace_id, \
+             subject_type = excluded.subject_type, state = excluded.state, until = null, seq = excluded.seq, \
              changed_seq = excluded.changed_seq, actor_id = excluded.actor_id, message_id = excluded.message_id, \
              is_quiet = excluded.is_quiet, created_at = excluded.created_at, changed_at = excluded.changed_at where ",
             $which

@@ -124,6 +124,7 @@ mod post_command;
 mod postgres_faults;
 mod prompts;
 mod property;
+mod provider_notices;
 mod publish;
 mod push;
 mod questions;

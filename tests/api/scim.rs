@@ -660,4 +660,13 @@ async fn the_last_admin_and_other_workspaces_are_left_alone() {
             .any(|entry| entry["action"] == "member.not_suspended"),
         "{audit:?}"
     );
+    let inbox = cy.get("/v1/inbox").await.ok();
+    let about = |item: &Value| item["reason"] == "notice" && item["subject_id"] == user["id"];
+    assert_eq!(
+        list(&inbox, "/data")
+            .iter()
+            .filter(|item| about(item))
+            .count(),
+        1
+    );
 }

@@ -51,6 +51,8 @@ pub(crate) enum AccountChange {
     None,
     Connected,
     NewAddress,
+    /// Another account has the provider's new address, so the old one stays. Admins have to know.
+    AddressKept,
 }
 
 /// An account that a person can enter.
@@ -308,8 +310,12 @@ async fn enter(
     if let Some(email) = trusted {
         if email == user.email {
             confirm_email(c, user.id).await?;
+            forget_kept_address(c, user.id).await?;
         } else {
             change = take_address(c, user.id, email, device).await?;
+            if change == AccountChange::None && note_kept_address(c, known.id, email).await? {
+                change = AccountChange::AddressKept;
+            }
         }
     }
     Ok(Entered {
@@ -458,9 +464,56 @@ pub(crate) async fn take_address(
     .bind(now())
     .run()
     .await?;
+    forget_kept_address(c, user).await?;
     let changed = AuthEventKind::AddressChanged;
     events::record(c, user, changed, None, device).await?;
     Ok(AccountChange::NewAddress)
+}
+
+/// Stores that an account keeps its address, because another one has the provider's new address. Returns true if this is news.
+async fn note_kept_address(
+    c: &mut Conn,
+    identity: IdentityId,
+    email: &str,
+) -> Result<bool, AuthError> {
+    let noted = c
+        .q("update identities set noticed_email = $2, email = $2 where id = $1 and coalesce(noticed_email, '') <> $2")
+        .bind(identity)
+        .bind(email.to_owned())
+        .run()
+        .await?;
+    Ok(noted > 0)
+}
+
+/// Forgets the address that an account did not get, so that the next one is news.
+async fn forget_kept_address(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
+    c.q("update identities set noticed_email = null where user_id = $1 and noticed_email is not null")
+        .bind(user)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Like `note_kept_address`, for the identity of a person whose address a provider changes. Returns the identity if this is news.
+///
+/// # Errors
+/// Only database errors.
+pub(crate) async fn note_kept_address_of(
+    c: &mut Conn,
+    provider: IdentityProviderId,
+    user: UserId,
+    email: &str,
+) -> Result<Option<IdentityId>, AuthError> {
+    let row: Option<(IdentityId,)> = c
+        .q("select id from identities where provider_id = $1 and user_id = $2")
+        .bind(provider)
+        .bind(user)
+        .opt()
+        .await?;
+    match row {
+        Some((identity,)) if note_kept_address(c, identity, email).await? => Ok(Some(identity)),
+        _ => Ok(None),
+    }
 }
 
 /// A name for a new person, with a number if it would look like another one.

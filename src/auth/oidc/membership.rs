@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::provider::{ProviderJoin, ProviderWorkspace, StoredProvider};
+use super::{
+    notices,
+    provider::{ProviderJoin, ProviderWorkspace, StoredProvider},
+};
 use crate::{
     auth::{
         AuditAction, AuthError, Role, audit,
@@ -111,8 +114,11 @@ pub(crate) async fn update(
         .bind(user)
         .value()
         .await?;
-    if managed != Some(provider.id) || member.role == role || member.role == Role::Guest {
+    if managed != Some(provider.id) || member.role == Role::Guest {
         return Ok(());
+    }
+    if member.role == role {
+        return notices::role_settled(c, workspace, user).await;
     }
     if groups.is_none() {
         tracing::warn!(provider.id = %provider.id, user.id = %user, "the provider names no groups, so the role stays");
@@ -127,8 +133,9 @@ pub(crate) async fn update(
     if is_weaker && may_not {
         let action = AuditAction::MemberRoleKept;
         audit::record_provider(c, workspace, action, user.to_string(), data).await?;
-        return Ok(());
+        return notices::role_kept(c, workspace, user).await;
     }
+    notices::role_settled(c, workspace, user).await?;
     members::store_role(c, workspace, user, role).await?;
     let action = AuditAction::MemberRoleChanged;
     audit::record_provider(c, workspace, action, user.to_string(), data).await?;

@@ -6,8 +6,9 @@ use serde_json::json;
 use super::{SignInFault, client::Connection, discovery::parse_address};
 use crate::{
     auth::{Actor, AuditAction, AuthError, Role, Scope, audit, workspaces},
-    db::{Conn, DbError, Json, now},
+    db::{Conn, DbError, Json, dialect, now},
     ids::{IdentityProviderId, WorkspaceId},
+    inbox::notice,
     patch::present,
     secrets::{self, Keyring, Sealed},
     text_enum::{constant, text_enum},
@@ -138,6 +139,8 @@ pub(crate) struct StoredProvider {
     pub last_try: Option<Json<serde_json::Value>>,
     pub state: ProviderState,
     pub error: Option<String>,
+    /// When requests began to fail; `None` while they succeed.
+    pub failing_since: Option<Timestamp>,
     pub version: i64,
 }
 
@@ -410,7 +413,7 @@ pub(crate) fn redirect_uri(public_url: &str, id: IdentityProviderId) -> String {
 macro_rules! columns {
     ($tail:literal) => {
         concat!(
-            "select id, name, issuer, client_id, settings, enabled, tried_at, last_try, state, error, version from identity_providers ",
+            "select id, name, issuer, client_id, settings, enabled, tried_at, last_try, state, error, failing_since, version from identity_providers ",
             $tail
         )
     };
@@ -422,6 +425,17 @@ macro_rules! columns {
 /// Only database errors.
 pub(crate) async fn list(c: &mut Conn) -> Result<Vec<StoredProvider>, DbError> {
     c.q(columns!("order by id limit $1"))
+        .bind(PROVIDERS_MAX)
+        .all()
+        .await
+}
+
+/// The providers with which people can sign in, oldest first.
+///
+/// # Errors
+/// Only database errors.
+pub(super) async fn list_enabled(c: &mut Conn) -> Result<Vec<StoredProvider>, DbError> {
+    c.q(columns!("where enabled = TRUE order by id limit $1"))
         .bind(PROVIDERS_MAX)
         .all()
         .await
@@ -607,6 +621,8 @@ pub(crate) async fn delete(
     actor.require(Scope::WorkspaceAdmin)?;
     let provider = get(c, id).await?;
     check_version(&provider, expected)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    notice::close_notice(c, actor.workspace, id.0, None).await?;
     secrets::delete(c, &id.to_string()).await?;
     c.q("delete from identity_providers where id = $1")
         .bind(id)
@@ -729,10 +745,20 @@ pub(crate) async fn set_state(
     id: IdentityProviderId,
     seen: &SeenState,
 ) -> Result<(), DbError> {
-    c.q("update identity_providers set state = $2, error = $3 where id = $1 and (state <> $2 or coalesce(error, '') <> coalesce($3, ''))")
+    if seen.state == ProviderState::Ok {
+        c.q("update identity_providers set state = $2, error = null, failing_since = null where id = $1 and state <> $2")
+            .bind(id)
+            .bind(seen.state)
+            .run()
+            .await?;
+        return Ok(());
+    }
+    c.q("update identity_providers set state = $2, error = $3, failing_since = coalesce(failing_since, $4) \
+         where id = $1 and (state <> $2 or coalesce(error, '') <> coalesce($3, ''))")
         .bind(id)
         .bind(seen.state)
         .bind(seen.error.clone())
+        .bind(now())
         .run()
         .await?;
     Ok(())

@@ -22,7 +22,7 @@ use crate::{
         oidc::{
             SignInFault,
             account::{self, AccountChange, Linkable, NewPerson},
-            membership,
+            membership, notices,
             provider::StoredProvider,
         },
         suspensions,
@@ -437,6 +437,7 @@ async fn suspend(c: &mut Conn, provider: &StoredProvider, user: UserId) -> Resul
         };
         let data = json!({"provider": provider.name});
         let action = if is_server_admin || is_last {
+            notices::role_kept(c, workspace, user).await?;
             AuditAction::MemberNotSuspended
         } else {
             suspensions::suspend(c, workspace, user).await?;
@@ -542,7 +543,7 @@ async fn store(
         .run()
         .await?;
     if is_renamed {
-        move_address(c, user, &email, write_mail).await?;
+        move_address(c, provider, user, &email, write_mail).await?;
     }
     match (before.is_active(), doc.is_active()) {
         (true, false) => suspend(c, provider, user).await,
@@ -551,9 +552,10 @@ async fn store(
     }
 }
 
-/// Gives the account the new address if it is free, and tells the old one.
+/// Gives the account the new address if it is free, and tells the old one. Otherwise the admins of its workspaces get a notice.
 async fn move_address(
     c: &mut Conn,
+    provider: &StoredProvider,
     user: UserId,
     email: &str,
     write_mail: &WriteMail,
@@ -564,6 +566,12 @@ async fn move_address(
         address: None,
     };
     if account::take_address(c, user, email, &device).await? != AccountChange::NewAddress {
+        let kept = account::note_kept_address_of(c, provider.id, user, email).await?;
+        if let Some(identity) = kept.filter(|_| owner.email != email) {
+            for workspace in workspaces::ids_of(c, user).await? {
+                notices::address_kept(c, workspace, identity).await?;
+            }
+        }
         return Ok(());
     }
     let change = SecurityChange::Address;

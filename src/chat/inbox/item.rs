@@ -17,8 +17,8 @@ use crate::{
     },
     db::{Conn, DbError, dialect::hexadecimal_ids},
     ids::{
-        ActionId, ActionItemId, BotId, ChannelId, ForkId, InboxItemId, MessageId, RunId,
-        ScheduleId, ThreadId, ToolId, UserId, WorkflowId,
+        ActionId, ActionItemId, BotId, ChannelId, ForkId, IdentityId, IdentityProviderId,
+        InboxItemId, MessageId, RunId, ScheduleId, ThreadId, ToolId, UserId, WorkflowId,
     },
     inbox::{InboxReason, InboxState, InboxSubjectKind, server_alerts::ServerAlert},
     sql_with_ids,
@@ -50,8 +50,8 @@ pub struct InboxItem {
     /// The fork whose message the item is about; null for the main line of the thread.
     pub fork_id: Option<ForkId>,
     pub message_id: Option<MessageId>,
-    /// ID of the object that the item is about: a message, thread, fork, action item, action, run, schedule, workflow, tool, bot, or
-    /// member; `server_` and the name of a part of the server; null for a budget.
+    /// ID of the object that the item is about: a message, thread, fork, action item, action, run, schedule, workflow, tool, bot, member,
+    /// identity, or identity provider; `server_` and the name of a part of the server; null for a budget.
     pub subject_id: Option<String>,
     /// The person's level in the conversation, or else in the channel.
     pub level: Option<FollowLevel>,
@@ -278,7 +278,9 @@ fn subject_text(kind: InboxSubjectKind, id: Uuid) -> Option<String> {
         InboxSubjectKind::Tool => ToolId(id).to_string(),
         InboxSubjectKind::Bot => BotId(id).to_string(),
         InboxSubjectKind::Budget => return None,
-        InboxSubjectKind::Member => UserId(id).to_string(),
+        InboxSubjectKind::Member | InboxSubjectKind::Role => UserId(id).to_string(),
         InboxSubjectKind::Server => format!("server_{}", ServerAlert::of_subject(id)?),
+        InboxSubjectKind::Identity => IdentityId(id).to_string(),
+        InboxSubjectKind::IdentityProvider => IdentityProviderId(id).to_string(),
     })
 }

@@ -67,7 +67,8 @@ macro_rules! own_sql {
              where i.recipient_id = $1 and i.workspace_id = $2 and (i.channel_id is null or ",
             is_in_visible_channel!("i.channel_id", "$1"),
             ") and (i.reason <> 'notice' or exists (select 1 from members ma where ma.workspace_id = $2 and ma.user_id = $1 \
-               and (ma.role = 'admin' or ma.role <> 'guest' and i.subject_type not in ('tool', 'budget', 'workflow', 'schedule', 'member', 'server')))) ",
+               and (ma.role = 'admin' or ma.role <> 'guest' and i.subject_type not in ('tool', 'budget', 'workflow', 'schedule', 'member', 'server', \
+                 'role', 'identity', 'identity_provider')))) ",
             $tail
         )
     };

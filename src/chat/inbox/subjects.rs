@@ -154,6 +154,36 @@ pub(super) async fn load(c: &mut Conn, rows: &[Row]) -> Result<SubjectTexts, DbE
                     })
                     .collect()
             }
+            (_, InboxSubjectKind::Role) => {
+                let sql = sql_with_ids!(
+                    c,
+                    "select u.id, u.name, 'A provider cannot demote or suspend the last admin, or an admin of the server.' as text \
+                     from users u where u.id in",
+                    1,
+                    ""
+                );
+                read(c, sql, &ids).await?
+            }
+            (_, InboxSubjectKind::Identity) => {
+                let sql = sql_with_ids!(
+                    c,
+                    "select i.id, u.name, p.name || ' has a new address for this person, which another account has: the old one stays.' as text \
+                     from identities i join users u on u.id = i.user_id join identity_providers p on p.id = i.provider_id where i.id in",
+                    1,
+                    ""
+                );
+                read(c, sql, &ids).await?
+            }
+            (_, InboxSubjectKind::IdentityProvider) => {
+                let sql = sql_with_ids!(
+                    c,
+                    "select p.id, p.name, 'Nobody could sign in with it for an hour: ' || coalesce(p.error, 'see its state') || '.' as text \
+                     from identity_providers p where p.id in",
+                    1,
+                    ""
+                );
+                read(c, sql, &ids).await?
+            }
             _ => continue,
         };
         for (id, title, text) in found {

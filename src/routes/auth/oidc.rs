@@ -28,7 +28,7 @@ use crate::{
             answer::{self, Vouched},
             identity::{self, Identity},
             logout::Logout,
-            membership,
+            membership, notices,
             provider::{
                 self, PROVIDERS_MAX, ProviderState, SeenState, StoredProvider, redirect_uri,
             },
@@ -565,7 +565,7 @@ async fn admit(
 /// Queues an email about a change, to the address from before it.
 async fn tell(state: &State, c: &mut Conn, entered: &Entered) -> Result<(), AuthError> {
     let change = match entered.change {
-        AccountChange::None => return Ok(()),
+        AccountChange::None | AccountChange::AddressKept => return Ok(()),
         AccountChange::Connected => SecurityChange::IdentityAdded,
         AccountChange::NewAddress => SecurityChange::Address,
     };
@@ -594,14 +594,21 @@ async fn settle(
             tracing::warn!(workspace.id = %workspace, user.id = %user, %error, "a membership could not follow the provider");
         }
     }
-    if entered.change == AccountChange::NewAddress {
+    let (change, identity) = (entered.change, entered.identity);
+    if matches!(
+        change,
+        AccountChange::NewAddress | AccountChange::AddressKept
+    ) {
         let announced = async {
             let mine = workspaces::ids_of(&mut state.db.read().await?, user).await?;
             for workspace in mine {
                 state
                     .db
-                    .write(workspace.0, async move |c: &mut Conn| {
-                        account::announce_address(c, workspace, user).await
+                    .write(workspace.0, async move |c: &mut Conn| match change {
+                        AccountChange::AddressKept => {
+                            notices::address_kept(c, workspace, identity).await
+                        }
+                        _ => account::announce_address(c, workspace, user).await,
                     })
                     .await?;
             }

@@ -333,7 +333,7 @@ async fn a_quiet_copy_asks_no_other_server() {
     let ada = app.founder("Ada").await;
     app.restart(&[("QUIET", "on")]).await;
     let result = checked(&ada.at(&app.base)).await;
-    for name in ["clock", "public", "https", "upload", "model"] {
+    for name in ["clock", "public", "https", "upload", "model", "sign_in"] {
         assert_found(&result, name, "skipped", &[]);
     }
 }
