@@ -165,7 +165,17 @@ pub(crate) async fn send_reset(
         ..Letter::default()
     }
     };
-    let mail = write(mailer, (MailPurpose::Reset, FlowKind::Reset), &user, letter)?;
+    queue_reset(db, mailer, &user, letter).await
+}
+
+/// Queues an email with a link that sets a new password, unless the person has got too many.
+async fn queue_reset(
+    db: &Db,
+    mailer: &Mailer,
+    user: &users::User,
+    letter: impl FnOnce(&str) -> Letter,
+) -> Result<(), AuthError> {
+    let mail = write(mailer, (MailPurpose::Reset, FlowKind::Reset), user, letter)?;
     let id = user.id;
     db.write(id.0, async move |c: &mut Conn| {
         let scope = MailScope::Person(id, MailPurpose::Reset);
@@ -177,6 +187,42 @@ pub(crate) async fn send_reset(
     .await?;
     mailer.wake();
     Ok(())
+}
+
+/// Sends a link with which a person sets a password, because they can sign in only with this provider.
+///
+/// # Errors
+/// Only database errors and `Mail`.
+pub(crate) async fn send_link_for(
+    db: &Db,
+    mailer: &Mailer,
+    user: UserId,
+    provider: &str,
+    public_url: &str,
+) -> Result<(), AuthError> {
+    let user = users::get_user(&mut db.read().await?, user).await?;
+    let letter = |token: &str| {
+        Letter {
+        to: user.email.clone(),
+        subject: "Set a password".to_owned(),
+        paragraphs: vec![
+            format!(
+                "{}, you sign in to {public_url} only with {provider}. Set a password, so that you can still sign in if {provider} is turned off.",
+                user.name
+            ),
+            "The link works once, for half an hour, and ends all sessions of your account. Later, choose “Forgot your password?” on the \
+             sign-in page."
+                .to_owned(),
+        ],
+        link: Some((
+            "Set a password".to_owned(),
+            format!("{public_url}/reset/{token}"),
+        )),
+        reason: "You get this because an admin of the server sends it to everyone who has no other way to sign in.".to_owned(),
+        ..Letter::default()
+    }
+    };
+    queue_reset(db, mailer, &user, letter).await
 }
 
 /// New password of an account, with the token of a link.

@@ -125,6 +125,8 @@ text_enum! {
         ProviderDisabled = "provider.disabled",
         ProviderSecretChanged = "provider.secret_changed",
         ProviderTried = "provider.tried",
+        /// An admin sent links to people who can sign in only with a provider.
+        ProviderLinksSent = "provider.links_sent",
         ProviderDeleted = "provider.deleted",
         IdentityLinked = "identity.linked",
         IdentityRemoved = "identity.removed",

@@ -55,6 +55,7 @@ mod deleted_work;
 mod deletion;
 mod demands;
 mod demo;
+mod dependents;
 mod dialects;
 mod disk_faults;
 mod doctor;

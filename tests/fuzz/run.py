@@ -97,6 +97,8 @@ NEEDS_SURROUNDINGS = {
     "PATCH /v1/identity-providers/{id}",
     "DELETE /v1/identity-providers/{id}",
     "PUT /v1/identity-providers/{id}/secret",
+    "GET /v1/identity-providers/{id}/people",
+    "POST /v1/identity-providers/{id}/links",
     "GET /v1/identity-providers/{id}/scim-tokens",
     "POST /v1/identity-providers/{id}/scim-tokens",
     "DELETE /v1/identity-providers/{id}/scim-tokens/{token_id}",

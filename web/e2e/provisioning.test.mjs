@@ -110,6 +110,20 @@ test('an invite with one use is accepted with a provider', async () => {
   await cy.close();
 });
 
+test('who has no other way to sign in is listed before a provider is turned off', async () => {
+  await ada.page.goto('/northwind/settings/server');
+  await button(main(ada), 'Turn off Lab').click();
+  const off = dialog('Turn off Lab?');
+  await off.getByText('1 person can sign in only with Lab.').waitFor();
+  await off.getByText('Who they are').click();
+  await off.getByText('cy@example.com').waitFor();
+  await button(off, 'Send them a link').click();
+  await off.getByText('Email is off.').waitFor();
+  await inspect(ada, 'only-way');
+  await button(off, 'Cancel').click();
+  assert.deepEqual(ada.errors, []);
+});
+
 test('an admin gives a link to a member who signs in only with the provider', async () => {
   await ada.page.goto('/northwind/settings/members');
   await button(main(ada), 'Actions for Cy Ode').click();

@@ -2,11 +2,13 @@
 //!
 //! `provider` stores providers, `client` sends requests to them (`discovery` and `keys` are what they publish), `token` verifies what they
 //! sign, `answer` holds their claims about a person, `step` is the row of a sign-in that waits for its provider, `account` decides whose account it is, `membership` sets roles,
-//! `identity` lists and removes connections, `notices` tells admins what a provider could not do, and `outages` which one fails for long. An identity is a provider and its own name for a person, never an email address.
+//! `identity` lists and removes connections, `notices` tells admins what a provider could not do, `outages` which one fails for long, and `dependents` who can
+//! sign in only with one. An identity is a provider and its own name for a person, never an email address.
 
 pub(crate) mod account;
 pub(crate) mod answer;
 pub(crate) mod client;
+pub(crate) mod dependents;
 mod discovery;
 mod fault;
 pub mod identity;

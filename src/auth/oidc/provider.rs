@@ -375,19 +375,19 @@ impl StoredProvider {
         })
     }
 
-    /// The provider as the API shows it.
+    /// The provider as the API shows it. `only_way_of` is the number of people who could not sign in without it.
     pub(crate) async fn shown(
         self,
         c: &mut Conn,
         public_url: &str,
-        passwords: PasswordUsers,
+        only_way_of: i64,
     ) -> Result<IdentityProvider, AuthError> {
         let secret_set = secrets::find(c, &self.id.to_string()).await?.is_some();
         Ok(IdentityProvider {
             id: self.id,
             object: IdentityProviderObject,
             secret_set,
-            only_way_of: count_only_way(c, self.id, passwords).await?,
+            only_way_of,
             redirect_uri: redirect_uri(public_url, self.id),
             logout_uri: format!("{public_url}/v1/auth/oidc/{}/logout", self.id),
             scim_url: format!("{public_url}/scim/v2"),
@@ -783,33 +783,4 @@ pub(crate) async fn record_try(
         .run()
         .await?;
     Ok(stored > 0)
-}
-
-/// People who can sign in with a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PasswordUsers {
-    Everyone,
-    ServerAdmins,
-}
-
-/// Number of people who have an identity of this provider, and no passkey, no identity of another provider that is turned on, and no
-/// password that they can use.
-async fn count_only_way(
-    c: &mut Conn,
-    id: IdentityProviderId,
-    passwords: PasswordUsers,
-) -> Result<i64, DbError> {
-    c.q(
-        "select count(*) from identities i join users u on u.id = i.user_id where i.provider_id = $1 \
-         and not exists (select 1 from passkeys p where p.user_id = u.id) \
-         and not exists (select 1 from identities o join identity_providers ip on ip.id = o.provider_id and ip.enabled \
-                         where o.user_id = u.id and o.provider_id <> $1) \
-         and not (u.password_hash <> $2 and ($3 or exists (select 1 from members m where m.user_id = u.id and m.role = 'admin' \
-                  and m.workspace_id = (select id from workspaces order by id limit 1))))",
-    )
-    .bind(id)
-    .bind(crate::auth::password::NOBODY.to_owned())
-    .bind(passwords == PasswordUsers::Everyone)
-    .value()
-    .await
 }

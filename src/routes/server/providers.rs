@@ -6,17 +6,19 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     auth::{
-        Actor, AuthError, WorkspaceCaller,
+        Actor, AuthError, WorkspaceCaller, addresses,
         oidc::{
             SignInFault,
             client::Connection,
+            dependents::{self, DependentPerson, PasswordUsers},
             provider::{
-                self, IdentityProvider, PROVIDERS_MAX, PasswordUsers, ProviderForm, ProviderPatch,
-                ProviderState, StoredProvider,
+                self, IdentityProvider, PROVIDERS_MAX, ProviderForm, ProviderPatch, ProviderState,
+                StoredProvider,
             },
             step::StepPurpose,
         },
@@ -25,8 +27,9 @@ use crate::{
     db::Conn,
     http::{
         ApiError,
+        error::ErrorBody,
         extract::{Body, IfMatch, NoFields, Path},
-        page::List,
+        page::{LIMIT_MAX, List},
     },
     ids::{IdentityProviderId, ScimTokenId},
     routes::{
@@ -40,12 +43,17 @@ use crate::{
 
 type St = axum::extract::State<State>;
 
+/// Maximum number of people to whom a request sends links.
+const LINKS_MAX: i64 = 1000;
+
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(list_providers, create_provider))
         .routes(routes!(get_provider, patch_provider, delete_provider))
         .routes(routes!(set_provider_secret))
         .routes(routes!(try_provider))
+        .routes(routes!(list_dependents))
+        .routes(routes!(send_links))
         .routes(routes!(list_scim_tokens, create_scim_token))
         .routes(routes!(delete_scim_token))
 }
@@ -75,11 +83,18 @@ where
 
 async fn shown(state: &State, provider: StoredProvider) -> Result<IdentityProvider, ApiError> {
     let mut c = state.db.read().await?;
-    let passwords = match Choices::read(&mut c).await?.password_sign_in {
+    let passwords = password_users(&mut c).await?;
+    let only_way_of = dependents::count(&mut c, provider.id, passwords).await?;
+    Ok(provider
+        .shown(&mut c, &state.public_url, only_way_of)
+        .await?)
+}
+
+async fn password_users(c: &mut Conn) -> Result<PasswordUsers, ApiError> {
+    Ok(match Choices::read(c).await?.password_sign_in {
         PasswordSignIn::Everyone => PasswordUsers::Everyone,
         PasswordSignIn::ServerAdmins => PasswordUsers::ServerAdmins,
-    };
-    Ok(provider.shown(&mut c, &state.public_url, passwords).await?)
+    })
 }
 
 async fn tagged_provider(
@@ -347,6 +362,92 @@ async fn try_provider(
         }),
     };
     Ok(start.begin(&state, stored).await?.into_response())
+}
+
+/// List the people who could not sign in without an identity provider
+///
+/// The first 100, in the order of their accounts; `only_way_of` of the provider is their number.
+#[utoipa::path(get, path = "/v1/identity-providers/{id}/people", tag = "admin",
+    security(("session" = ["admin"])),
+    params(("id" = IdentityProviderId, Path)),
+    responses((status = 200, body = List<DependentPerson>)))]
+async fn list_dependents(
+    axum::extract::State(state): St,
+    caller: WorkspaceCaller,
+    Path(id): Path<IdentityProviderId>,
+) -> Result<Json<List<DependentPerson>>, ApiError> {
+    let mut c = state.db.read().await?;
+    require_admin(&mut c, &caller).await?;
+    provider::get(&mut c, id).await?;
+    let passwords = password_users(&mut c).await?;
+    let people = dependents::list(&mut c, id, passwords, LIMIT_MAX + 1).await?;
+    Ok(Json(List::new(
+        people,
+        LIMIT_MAX,
+        false,
+        |person: &DependentPerson| person.user_id.to_string(),
+    )))
+}
+
+/// Links on their way.
+#[derive(Serialize, utoipa::ToSchema)]
+struct SentLinks {
+    /// Number of people who get a link.
+    people: usize,
+}
+
+/// Send a link to each person who could not sign in without an identity provider
+///
+/// The link sets a password, once, within half an hour. The first 1,000 people get it, each at most three times an hour. Needs a
+/// confirmation.
+#[utoipa::path(post, path = "/v1/identity-providers/{id}/links", tag = "admin",
+    security(("session" = ["admin"])),
+    params(("id" = IdentityProviderId, Path)),
+    responses((status = 202, body = SentLinks, description = "The emails are being queued"),
+        (status = 403, body = ErrorBody, description = "Only admins of the server can use passwords"),
+        (status = 422, body = ErrorBody, description = "Email is off")))]
+async fn send_links(
+    axum::extract::State(state): St,
+    caller: WorkspaceCaller,
+    _: Outgoing,
+    Path(id): Path<IdentityProviderId>,
+    _: NoFields,
+) -> Result<(StatusCode, Json<SentLinks>), ApiError> {
+    let mut c = state.db.read().await?;
+    require_admin(&mut c, &caller).await?;
+    caller.caller.require_confirmed(&mut c).await?;
+    provider::get(&mut c, id).await?;
+    state.mailer.sending().map_err(AuthError::from)?;
+    let passwords = password_users(&mut c).await?;
+    if passwords == PasswordUsers::ServerAdmins {
+        return Err(AuthError::PasswordSignInOff.into());
+    }
+    let people = dependents::list(&mut c, id, passwords, LINKS_MAX).await?;
+    drop(c);
+    let count = people.len();
+    let name = change(
+        &state,
+        caller,
+        async move |c: &mut Conn, actor: &Actor<'_>| {
+            dependents::record_links(c, actor, id, count).await
+        },
+    )
+    .await?;
+    let sender = state.clone();
+    let sending = async move {
+        let (db, mailer, url) = (&sender.db, &sender.mailer, &sender.public_url);
+        for person in people {
+            if sender.shutdown.is_cancelled() {
+                break;
+            }
+            let user = person.user_id;
+            if let Err(e) = addresses::send_link_for(db, mailer, user, &name, url).await {
+                tracing::warn!(user.id = %user, error = %e, "a link that sets a password could not be queued");
+            }
+        }
+    };
+    state.tracker.spawn(sending.in_current_span());
+    Ok((StatusCode::ACCEPTED, Json(SentLinks { people: count })))
 }
 
 /// A new SCIM token, with its secret.

@@ -281,7 +281,9 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         }
         ("POST /v1/auth/oidc/link", _) => Call::post(path, json!({"unknown": true})),
         (
-            "GET /v1/identity-providers/{id}/scim-tokens"
+            "GET /v1/identity-providers/{id}/people"
+            | "POST /v1/identity-providers/{id}/links"
+            | "GET /v1/identity-providers/{id}/scim-tokens"
             | "POST /v1/identity-providers/{id}/scim-tokens",
             _,
         ) => {

@@ -159,6 +159,7 @@ impl Row {
             | "POST /v1/server/mail-test"
             | "POST /v1/mail/confirmation"
             | "POST /v1/auth/reset"
+            | "POST /v1/identity-providers/{id}/links"
             | "POST /v1/invites/{id}/send" => Some(422),
             // The link in the example does not exist.
             "POST /v1/mail/confirm"

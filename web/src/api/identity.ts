@@ -15,6 +15,8 @@ export type ProviderPatch = S['ProviderPatch'];
 export type ProviderWorkspace = S['ProviderWorkspace'];
 /** A token with which a provider sends accounts and groups. */
 export type ScimToken = S['ScimToken'];
+/** A person who could not sign in without a provider. */
+export type DependentPerson = S['DependentPerson'];
 export type NewScimToken = S['NewScimToken'];
 export type ProviderForm = Pick<S['ProviderForm'], 'name' | 'issuer' | 'client_id'> &
   Partial<S['ProviderForm']>;
@@ -95,6 +97,14 @@ export class IdentityApi {
   }
   deleteProvider(id: string): Promise<void> {
     return this.#take(this.#http.DELETE('/v1/identity-providers/{id}', at({ id })));
+  }
+  /** People who could not sign in without the provider; at most 100. */
+  async dependents(id: string): Promise<DependentPerson[]> {
+    return (await this.#take(this.#http.GET('/v1/identity-providers/{id}/people', at({ id })))).data;
+  }
+  /** Sends them links that set a password. Returns their number. */
+  async sendLinks(id: string): Promise<number> {
+    return (await this.#take(this.#http.POST('/v1/identity-providers/{id}/links', at({ id })))).people;
   }
   /** Returns the address of the provider's page, from which the browser comes back to `next`. */
   async try(id: string, next: string): Promise<string> {

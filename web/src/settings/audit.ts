@@ -70,6 +70,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Provider tried',
     describe: (e) => `tried the provider${quoted(e.data, 'name')}`,
   },
+  'provider.links_sent': {
+    name: 'Provider links',
+    describe: (e) => `sent password links to people who sign in only with${quoted(e.data, 'name')}`,
+  },
   'provider.deleted': {
     name: 'Provider deleted',
     describe: (e) => `deleted the provider${quoted(e.data, 'name')}`,

@@ -4,7 +4,7 @@ import type { ListedNode } from '../api/admin-types';
 import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { FollowedConversation } from '../api/following';
-import type { IdentityProvider, ScimToken } from '../api/identity';
+import type { DependentPerson, IdentityProvider, ScimToken } from '../api/identity';
 import type { StylePreset } from '../api/reply-styles';
 import type { Run, Workflow } from '../api/runs';
 import type { Schedule } from '../api/schedules';
@@ -54,6 +54,8 @@ export class Backend {
   server: ServerInfo | null = null;
   providers: IdentityProvider[] = [];
   scimTokens: ScimToken[] = [];
+  /** People who sign in only with a provider. */
+  dependents: DependentPerson[] = [];
   /** Demands of the workspace on sessions. */
   signIn: SignInRules = {
     second_factor: 'off',
@@ -149,6 +151,8 @@ export class Backend {
       this.providers = this.providers.map((p) => (p.id === id ? { ...p, ...body } : p));
       return this.providers.find((p) => p.id === id);
     }
+    if (/^GET \/v1\/identity-providers\/\w+\/people$/.test(call)) return list(this.dependents);
+    if (/^POST \/v1\/identity-providers\/\w+\/links$/.test(call)) return { people: this.dependents.length };
     if (url.pathname.includes('/scim-tokens')) return this.#scimTokens(call);
     if (url.pathname === '/v1/workspaces/ws_1') {
       this.signIn = { ...this.signIn, ...(body.sign_in as Partial<SignInRules> | undefined) };
