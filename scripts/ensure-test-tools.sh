@@ -14,7 +14,7 @@ has_haproxy() { [ -n "$(server_program haproxy)" ]; }
 has_pebble() { command -v pebble >/dev/null && command -v pebble-challtestsrv >/dev/null; }
 has_ssh_keygen() { command -v ssh-keygen >/dev/null; }
 has_curl() { command -v curl >/dev/null; }
-has_python() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
+has_python() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
 missing=()
 has_postgres || missing+=(postgresql)
@@ -39,7 +39,7 @@ fi
 has_postgres || die "no PostgreSQL server programs (initdb, postgres). Install the package postgresql, or add them to PATH."
 has_chromium || die "no Chromium. Install the package chromium, or set OPENVIBE_CHROMIUM to the path of Chromium or Chrome."
 has_fonts || die "no fonts for the browser tests. Install fontconfig, fonts-dejavu-core, and fonts-noto-color-emoji."
-has_python || die "no Python 3.10 or newer with venv. Install the packages python3 and python3-venv."
+has_python || die "no Python 3.11 or newer with venv. Install the packages python3 and python3-venv."
 has_nats || die "no NATS server. Install the package nats-server, or add nats-server to PATH."
 has_haproxy || die "no HAProxy. Install the package haproxy, or add haproxy to PATH."
 has_ssh_keygen || die "no ssh-keygen. Install the package openssh-client."

@@ -111,6 +111,7 @@ impl Target {
         let absent = |what| move |_| ScimFault::NotFound(what);
         match (collection, id) {
             ("Users", None) => Ok(Self::Users),
+            (".search", None) => Err(ScimFault::NotImplemented),
             ("Users", Some(".search")) => Ok(Self::SearchUsers),
             ("Groups", Some(".search")) => Ok(Self::SearchGroups),
             ("Users", Some(id)) => id.parse().map(Self::User).map_err(absent("user")),
@@ -199,6 +200,7 @@ fn result_of(status: StatusCode) -> &'static str {
         StatusCode::NOT_FOUND => "not_found",
         StatusCode::CONFLICT => "conflict",
         StatusCode::TOO_MANY_REQUESTS => "rate_limited",
+        StatusCode::NOT_IMPLEMENTED => "rejected",
         status if status.is_server_error() => "failed",
         _ => "rejected",
     }

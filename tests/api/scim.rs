@@ -364,6 +364,7 @@ async fn bad_requests_get_errors_of_scim_and_change_nothing() {
         None,
     );
     refused(w.scim.put("/scim/v2/Users", json!({})).await, 405, None);
+    refused(w.scim.post("/scim/v2/.search", json!({})).await, 501, None);
     refused(w.scim.delete("/scim/v2/Schemas").await, 405, None);
     let large = json!({"userName": "x".repeat(1024 * 1024)});
     refused(w.scim.post("/scim/v2/Users", large).await, 413, None);
@@ -483,7 +484,9 @@ async fn groups_decide_roles_as_rules_say() {
     assert_eq!(found["Resources"][0].get("members"), None);
     let put = json!({"schemas": [GROUP], "displayName": "Ops", "members": [{"value": di_id}]});
     let put = w.scim.put(&path, put).await.is(200);
-    assert_eq!(list(&put, "/members").len(), 1);
+    let address = format!("{}/scim/v2/Users/{di_id}", w.t.app.base);
+    let only = json!([{"value": di_id, "$ref": address, "type": "User"}]);
+    assert_eq!(put["members"], only, "what a client sent, and no more");
     assert_eq!(
         (role(&cy).await.as_str(), role(&di).await.as_str()),
         ("viewer", "member")

@@ -1,10 +1,11 @@
-// Runs the three programs, which use unmodified OpenAI libraries, against the real server with a scripted model. Usage: node
+// Runs the programs that use unmodified OpenAI libraries, slack_sdk, and scim2-tester against the real server with a scripted model. Usage: node
 // tests/clients/run.mjs PYTHON RUST, where PYTHON is an interpreter with the packages in requirements.txt, and RUST is the compiled
 // client.rs.
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+import { Provider } from '../../web/e2e/lib/provider.mjs';
 import { Server } from '../../web/e2e/lib/server.mjs';
 import { startModel } from './model.mjs';
 
@@ -13,6 +14,7 @@ const [python, rust] = process.argv.slice(2);
 if (!rust) throw new Error('usage: node tests/clients/run.mjs PYTHON RUST');
 
 const model = await startModel();
+const provider = await new Provider({ sub: 'ada', email: 'ada@example.org', email_verified: true }).start();
 const server = new Server({
   OPENVIBE_MODEL_BASE_URL: model.base,
   OPENVIBE_MODEL_API_KEY: 'unused',
@@ -22,11 +24,33 @@ const server = new Server({
 });
 
 /** A request of the user who sets up the workspace. */
-async function post(path, body, cookie = '') {
+async function send(method, path, body, cookie = '') {
   const headers = { 'content-type': 'application/json', origin: server.base, cookie };
-  const reply = await fetch(server.base + path, { method: 'POST', headers, body: JSON.stringify(body) });
-  if (!reply.ok) throw new Error(`POST ${path}: ${reply.status} ${await reply.text()}`);
+  const reply = await fetch(server.base + path, { method, headers, body: JSON.stringify(body) });
+  if (!reply.ok) throw new Error(`${method} ${path}: ${reply.status} ${await reply.text()}`);
   return { json: await reply.json(), cookie: reply.headers.get('set-cookie')?.split(';')[0] };
+}
+const post = (path, body, cookie) => send('POST', path, body, cookie);
+
+/** Adds the identity provider, turns it on after a try, and returns a token with which it sends accounts. */
+async function provision(workspace_id, cookie) {
+  const form = {
+    name: 'Corp',
+    issuer: provider.issuer,
+    client_id: 'openvibe',
+    domains: ['*'],
+    workspaces: [{ workspace_id, join: 'everyone', role: 'viewer' }],
+  };
+  const path = `/v1/identity-providers/${(await post('/v1/identity-providers', form, cookie)).json.id}`;
+  const begun = await post(`${path}/try`, { next: '/' }, cookie);
+  const there = await fetch(begun.json.url, { redirect: 'manual' });
+  const back = await fetch(there.headers.get('location'), {
+    redirect: 'manual',
+    headers: { cookie: `${cookie}; ${begun.cookie}` },
+  });
+  if (!back.headers.get('location')?.includes('tried=')) throw new Error(`the try led to ${back.headers.get('location')}`);
+  await send('PATCH', path, { enabled: true }, cookie);
+  return (await post(`${path}/scim-tokens`, {}, cookie)).json.token;
 }
 
 /** Resolves if the program exits successfully. */
@@ -48,7 +72,7 @@ try {
   await server.start();
   const account = { email: 'ada@example.org', password: 'correct horse', name: 'Ada' };
   const { cookie } = await post('/v1/auth/signup', account);
-  await post('/v1/workspaces', { name: 'Northwind' }, cookie);
+  const workspace = (await post('/v1/workspaces', { name: 'Northwind' }, cookie)).json.id;
   const key = async (...scopes) =>
     (await post('/v1/api-keys', { name: scopes.join(), scopes }, cookie)).json.key;
   const env = {
@@ -66,6 +90,9 @@ try {
   };
   await run(python, ['slack.py'], slack);
   await Promise.all([run(python, ['client.py'], env), run('node', ['client.mjs'], env), run(rust, [], env)]);
+  // Makes many accounts, so it comes last.
+  const scim = { SCIM_URL: `${server.base}/scim/v2`, SCIM_TOKEN: await provision(workspace, cookie) };
+  await run(python, ['scim.py'], scim);
 } catch (e) {
   console.error(e.message);
   if (server.log) console.error(server.log);
@@ -73,4 +100,5 @@ try {
 } finally {
   await server.close();
   await model.close();
+  await provider.close();
 }

@@ -34,6 +34,10 @@ pub(crate) enum ScimFault {
     NotFound(&'static str),
     #[error("this address does not have the method")]
     WrongMethod,
+    #[error(
+        "users and groups are searched one after the other, at /Users/.search and /Groups/.search"
+    )]
+    NotImplemented,
     #[error(transparent)]
     Auth(#[from] AuthError),
     #[error("{}", .0.code().as_str())]
@@ -63,6 +67,7 @@ impl ScimFault {
             Self::Refused(_) => (StatusCode::FORBIDDEN, None),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, None),
             Self::WrongMethod => (StatusCode::METHOD_NOT_ALLOWED, None),
+            Self::NotImplemented => (StatusCode::NOT_IMPLEMENTED, None),
             Self::Auth(AuthError::Invalid(..)) => {
                 (StatusCode::BAD_REQUEST, Some(ScimType::InvalidValue))
             }

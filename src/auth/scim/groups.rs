@@ -122,7 +122,6 @@ async fn search(
 struct MemberRow {
     group_id: ScimGroupId,
     user_id: UserId,
-    display: String,
 }
 
 async fn members_of(c: &mut Conn, rows: &[GroupRow]) -> Result<Vec<MemberRow>, ScimFault> {
@@ -130,8 +129,7 @@ async fn members_of(c: &mut Conn, rows: &[GroupRow]) -> Result<Vec<MemberRow>, S
     let members: Vec<MemberRow> = c
         .q(crate::sql_with_ids!(
             c,
-            "select m.group_id, m.user_id, u.name as display from scim_group_members m join users u on u.id = m.user_id \
-             where m.group_id in",
+            "select m.group_id, m.user_id from scim_group_members m where m.group_id in",
             2,
             "order by m.group_id, m.user_id limit $1"
         ))
@@ -162,7 +160,7 @@ fn shown(row: &GroupRow, members: &[MemberRow], at: &Location, selection: &Selec
         .take_while(|member| member.group_id == row.id)
         .map(|member| {
             let id = member.user_id.to_string();
-            json!({"value": id, "display": member.display, "$ref": at.of("Users", &id), "type": "User"})
+            json!({"value": id, "$ref": at.of("Users", &id), "type": "User"})
         })
         .collect();
     if !mine.is_empty() {

@@ -109,7 +109,6 @@ fn group_attributes() -> Value {
                     attribute("$ref", "reference", Immutable, "Address of the user."),
                     &json!({"caseExact": true, "referenceTypes": ["User"]}),
                 ),
-                attribute("display", "string", ReadOnly, "Name of the user."),
                 with(
                     attribute("type", "string", ReadOnly, "Always User."),
                     &json!({"canonicalValues": ["User"]}),
