@@ -10,24 +10,27 @@ use axum::{
     response::{IntoResponse, Response},
     routing::any,
 };
+use futures::future::LocalBoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     auth::{
         AuthError, SecurityMail,
+        oidc::membership::ChannelChange,
         scim::{
-            GroupDoc, Location, PatchForm, Range, ScimFault, ScimType, Selection, UserDoc,
+            Effects, GroupDoc, Location, PatchForm, Range, ScimFault, ScimType, Selection, UserDoc,
             WriteMail, groups, people, schemas, token::Sender,
         },
     },
+    chat::channels,
     db::Conn,
     http::{
         ApiError,
         bodies::{MEMBER_BYTES_MAX, read, take},
         extract::RawBody,
     },
-    ids::{IdentityProviderId, ScimGroupId, UserId},
+    ids::{IdentityProviderId, ScimGroupId, UserId, WorkspaceId},
     server::{State, caller::Address},
     share::Pool,
 };
@@ -325,10 +328,24 @@ async fn show(
 async fn delete(state: &State, sender: Sender, target: Target) -> Result<Response, ScimFault> {
     match target {
         Target::User(id) => people::delete(&state.db, sender, id).await?,
-        Target::Group(id) => groups::delete(&state.db, sender, id).await?,
+        Target::Group(id) => groups::delete(&state.db, sender, id, move_channels).await?,
         _ => return Err(ScimFault::WrongMethod),
     }
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Brings a person into the channels that rules give to them, and out of others.
+fn move_channels(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    change: ChannelChange,
+) -> LocalBoxFuture<'_, Result<(), ScimFault>> {
+    Box::pin(async move {
+        let (join, leave) = (&change.join, &change.leave);
+        let moved = channels::join_and_leave(c, workspace, user, join, leave).await;
+        moved.map_err(|error| ScimFault::Api(error.into()))
+    })
 }
 
 /// A request that changes something.
@@ -347,36 +364,43 @@ impl Change<'_> {
         })
     }
 
+    fn effects(&self) -> Effects {
+        Effects {
+            write_mail: self.write_mail(),
+            move_channels,
+        }
+    }
+
     async fn apply(
         &self,
         method: &Method,
         target: Target,
         body: &Value,
     ) -> Result<Response, ScimFault> {
-        let (db, sender, mail) = (&self.state.db, self.sender, self.write_mail());
+        let (db, sender, effects) = (&self.state.db, self.sender, self.effects());
         let response = match (method, target) {
             (&Method::POST, Target::Users) => {
-                let id = people::create(db, sender, UserDoc::read(body)?, mail).await?;
+                let id = people::create(db, sender, UserDoc::read(body)?, effects).await?;
                 created(&self.user(id).await?)
             }
             (&Method::PUT, Target::User(id)) => {
-                people::replace(db, sender, id, UserDoc::read(body)?, mail).await?;
+                people::replace(db, sender, id, UserDoc::read(body)?, effects).await?;
                 json_response(StatusCode::OK, &self.user(id).await?)
             }
             (&Method::PATCH, Target::User(id)) => {
-                people::patch(db, sender, id, PatchForm::read(body)?, mail).await?;
+                people::patch(db, sender, id, PatchForm::read(body)?, effects).await?;
                 json_response(StatusCode::OK, &self.user(id).await?)
             }
             (&Method::POST, Target::Groups) => {
-                let id = groups::create(db, sender, GroupDoc::read(body)?).await?;
+                let id = groups::create(db, sender, GroupDoc::read(body)?, move_channels).await?;
                 created(&self.group(id).await?)
             }
             (&Method::PUT, Target::Group(id)) => {
-                groups::replace(db, sender, id, GroupDoc::read(body)?).await?;
+                groups::replace(db, sender, id, GroupDoc::read(body)?, move_channels).await?;
                 json_response(StatusCode::OK, &self.group(id).await?)
             }
             (&Method::PATCH, Target::Group(id)) => {
-                groups::patch(db, sender, id, PatchForm::read(body)?).await?;
+                groups::patch(db, sender, id, PatchForm::read(body)?, move_channels).await?;
                 json_response(StatusCode::OK, &self.group(id).await?)
             }
             _ => return Err(ScimFault::WrongMethod),

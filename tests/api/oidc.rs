@@ -10,7 +10,7 @@ use crate::{
     sign_in::let_pass,
     support::{
         CLIENT_ID, CLIENT_SECRET, OidcServer, PASSWORD, Person, SECRET_KEY, Team, TestApp, id,
-        list, number, team_with, text, visitor, within,
+        list, number, team_with, text, unknown_id, visitor, within,
     },
 };
 
@@ -869,6 +869,72 @@ async fn a_provider_makes_no_member_of_a_guest() {
     browser.pass(&corp, &provider, json!({}), &claims).await;
     let mine = browser.person().get("/v1/auth/me").await.is(200);
     assert_eq!(mine["workspaces"][0]["role"], "guest");
+}
+
+#[tokio::test]
+async fn groups_bring_people_into_channels_and_out_of_them() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let secret = t.ada.private_channel("secret", &[]).await;
+    let hidden = t.bo.private_channel("hidden", &[]).await;
+    let plans = t.ada.private_channel("plans", &[]).await;
+    let rules = |channels: &[&String]| {
+        json!([{"workspace_id": t.ada.workspace, "join": "everyone", "rules": [
+            {"group": "ops", "channel_ids": channels}, {"group": "staff", "channel_ids": [plans]},
+            {"group": "heads", "role": "admin", "channel_ids": [plans]}]}])
+    };
+    let provider = provide(&t.ada, &corp, json!({"workspaces": rules(&[&secret])})).await;
+    let path = format!("/v1/identity-providers/{provider}");
+    // Admins of the server read private channels no more than others, and a rule does something.
+    let unknown = unknown_id("chan");
+    for channel in [&hidden, &unknown] {
+        let form = json!({"workspaces": rules(&[channel])});
+        let refused = t.ada.patch(&path, form).await;
+        assert_eq!(refused.refused(422), "invalid_value", "{channel}");
+    }
+    let nothing = json!([{"workspace_id": t.ada.workspace, "rules": [{"group": "ops"}]}]);
+    let refused = t.ada.patch(&path, json!({"workspaces": nothing})).await;
+    assert_eq!(refused.refused(422), "invalid_value");
+    let mut browser = Browser::new(&t.app.base);
+    for (groups, in_secret, in_plans) in [
+        (json!(["ops"]), true, false),
+        // Not named: unchanged.
+        (Value::Null, true, false),
+        (json!(["ops", "staff"]), true, true),
+        (json!(["staff", "heads"]), false, true),
+        (json!([]), false, false),
+    ] {
+        let mut claims = person("cy", "cy@example.org");
+        claims["groups"] = groups.clone();
+        browser.pass(&corp, &provider, json!({}), &claims).await;
+        let cy = browser.person();
+        let mut seen = Vec::new();
+        for channel in [&secret, &plans] {
+            let reply = cy.get(&format!("/v1/channels/{channel}")).await;
+            seen.push(reply.status == 200);
+        }
+        assert_eq!(seen, [in_secret, in_plans], "{groups}");
+    }
+    // A channel that was archived meanwhile stays as it is, and the rule can stay too.
+    let archive = format!("/v1/channels/{plans}/archive");
+    t.ada.act(&archive).await.ok();
+    let mut claims = person("cy", "cy@example.org");
+    claims["groups"] = json!(["staff"]);
+    browser.pass(&corp, &provider, json!({}), &claims).await;
+    let cy = browser.person();
+    assert_eq!(cy.get(&format!("/v1/channels/{plans}")).await.status, 404);
+    let again = json!({"workspaces": rules(&[&secret])});
+    t.ada.patch(&path, again).await.is(200);
+    // Memberships that an admin made keep their channels.
+    confirm_address(&t.app, &t.bo).await;
+    let mut claims = person("bo", &t.bo.email);
+    claims["groups"] = json!(["ops"]);
+    Browser::new(&t.app.base)
+        .pass(&corp, &provider, json!({}), &claims)
+        .await;
+    assert_eq!(
+        t.bo.get(&format!("/v1/channels/{secret}")).await.status,
+        404
+    );
 }
 
 #[tokio::test]

@@ -497,6 +497,49 @@ async fn groups_decide_roles_as_rules_say() {
 }
 
 #[tokio::test]
+async fn groups_decide_channels_as_rules_say() {
+    let w = world().await;
+    let ada = &w.t.ada;
+    let secret = ada.private_channel("secret", &[]).await;
+    let here = format!("/v1/channels/{secret}");
+    let rules = json!([{"workspace_id": ada.workspace, "join": "everyone",
+        "rules": [{"group": "Ops", "channel_ids": [secret]}]}]);
+    let provider = format!("/v1/identity-providers/{}", w.provider);
+    ada.patch(&provider, json!({"workspaces": rules}))
+        .await
+        .is(200);
+    let cy = w
+        .scim
+        .post("/scim/v2/Users", entra_user("cy"))
+        .await
+        .is(201);
+    let form = json!({"displayName": "Ops", "members": [{"value": id(&cy)}]});
+    let group = w.scim.post("/scim/v2/Groups", form).await.is(201);
+    let mut person = sign_in(&w, "cy").await;
+    person.enter(&ada.workspace).await;
+    person.get(&here).await.is(200);
+    let mut socket = person.socket().await;
+    let path = format!("/scim/v2/Groups/{}", id(&group));
+    for (members, status) in [(json!([]), 404), (json!([{"value": id(&cy)}]), 200)] {
+        let put = json!({"displayName": "Ops", "members": members});
+        w.scim.put(&path, put).await.is(200);
+        assert_eq!(person.get(&here).await.status, status);
+    }
+    // Those who are deactivated return to the channels of their groups.
+    for (active, status) in [(false, "suspended"), (true, "active")] {
+        let change = json!([{"op": "replace", "path": "active", "value": active}]);
+        w.scim.patch(&at(&cy), patch(&change)).await.is(200);
+        assert_eq!(member(ada, &id(&cy)).await["status"], status);
+    }
+    let inside = ada.get(&format!("{here}/members")).await.ok();
+    assert_eq!(list(&inside, "/data").len(), 2);
+    socket.closed().await;
+    w.scim.delete(&path).await.is(204);
+    let inside = ada.get(&format!("{here}/members")).await.ok();
+    assert_eq!(list(&inside, "/data").len(), 1);
+}
+
+#[tokio::test]
 async fn deactivation_takes_all_access_away_at_once_and_activation_restores_it() {
     let w = world().await;
     for off in [

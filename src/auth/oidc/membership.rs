@@ -1,5 +1,7 @@
 //! Roles that providers set.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::{
@@ -14,7 +16,7 @@ use crate::{
         users, workspaces,
     },
     db::{Conn, dialect},
-    ids::{IdentityProviderId, UserId, WorkspaceId},
+    ids::{ChannelId, IdentityProviderId, UserId, WorkspaceId},
     realtime::EventType,
 };
 
@@ -25,7 +27,7 @@ pub(super) fn role_of(entry: &ProviderWorkspace, groups: Option<&[String]>) -> R
         .rules
         .iter()
         .filter(|rule| groups.contains(&rule.group))
-        .map(|rule| rule.role);
+        .filter_map(|rule| rule.role);
     of_rules
         .min_by_key(|role| weakness(*role))
         .unwrap_or(entry.role)
@@ -38,6 +40,30 @@ fn weakness(role: Role) -> u8 {
         Role::Member => 1,
         Role::Viewer => 2,
         Role::Guest => 3,
+    }
+}
+
+/// Channels that rules give to a person, and those that they give only to others. The caller brings the person in and out, because
+/// channels belong to a higher layer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ChannelChange {
+    pub join: Vec<ChannelId>,
+    pub leave: Vec<ChannelId>,
+}
+
+impl ChannelChange {
+    fn of(entry: &ProviderWorkspace, groups: &[String]) -> Self {
+        let named = |applies: bool| {
+            let rules = entry.rules.iter();
+            let rules = rules.filter(move |rule| groups.contains(&rule.group) == applies);
+            rules.flat_map(|rule| rule.channel_ids.iter().copied())
+        };
+        let join: BTreeSet<ChannelId> = named(true).collect();
+        let leave: BTreeSet<ChannelId> = named(false).collect();
+        Self {
+            leave: leave.difference(&join).copied().collect(),
+            join: join.into_iter().collect(),
+        }
     }
 }
 
@@ -73,8 +99,8 @@ async fn is_deactivated(
 }
 
 /// Brings a person's membership in a workspace up to date, in the write queue of the workspace. The person joins it if it is open to
-/// everyone. Only a membership that the provider made gets another role, and only if the provider names the groups. Guests stay guests:
-/// an admin decided what they see.
+/// everyone. Only a membership that the provider made gets another role and channels, and only if the provider names the groups. Guests
+/// stay guests: an admin decided what they see. Returns the channels.
 ///
 /// # Errors
 /// Errors of joining a workspace.
@@ -84,15 +110,17 @@ pub(crate) async fn update(
     entry: &ProviderWorkspace,
     user: UserId,
     groups: Option<&[String]>,
-) -> Result<(), AuthError> {
+) -> Result<ChannelChange, AuthError> {
     let workspace = entry.workspace_id;
+    let unchanged = ChannelChange::default();
     if !workspaces::exists(c, workspace).await? {
-        return Ok(());
+        return Ok(unchanged);
     }
     dialect::lock_workspace(c, workspace.0).await?;
     if is_deactivated(c, provider.id, user).await? {
-        return Ok(());
+        return Ok(unchanged);
     }
+    let channels = groups.map_or(unchanged, |groups| ChannelChange::of(entry, groups));
     let role = role_of(entry, groups);
     let Some(member) = members::find_member(c, workspace, user).await? else {
         let is_suspended = members::find_suspended(c, workspace, user).await?.is_some();
@@ -105,8 +133,9 @@ pub(crate) async fn update(
             };
             members::join(c, workspace, &new, role).await?;
             manage(c, provider.id, workspace, user).await?;
+            return Ok(channels);
         }
-        return Ok(());
+        return Ok(ChannelChange::default());
     };
     let managed: Option<IdentityProviderId> = c
         .q("select managed_by from members where workspace_id = $1 and user_id = $2")
@@ -115,14 +144,15 @@ pub(crate) async fn update(
         .value()
         .await?;
     if managed != Some(provider.id) || member.role == Role::Guest {
-        return Ok(());
+        return Ok(ChannelChange::default());
     }
     if member.role == role {
-        return notices::role_settled(c, workspace, user).await;
+        notices::role_settled(c, workspace, user).await?;
+        return Ok(channels);
     }
     if groups.is_none() {
         tracing::warn!(provider.id = %provider.id, user.id = %user, "the provider names no groups, so the role stays");
-        return Ok(());
+        return Ok(channels);
     }
     let is_weaker = weakness(role) > weakness(member.role);
     let may_not = workspaces::is_server_admin(c, user).await?
@@ -133,7 +163,8 @@ pub(crate) async fn update(
     if is_weaker && may_not {
         let action = AuditAction::MemberRoleKept;
         audit::record_provider(c, workspace, action, user.to_string(), data).await?;
-        return notices::role_kept(c, workspace, user).await;
+        notices::role_kept(c, workspace, user).await?;
+        return Ok(channels);
     }
     notices::role_settled(c, workspace, user).await?;
     members::store_role(c, workspace, user, role).await?;
@@ -145,7 +176,7 @@ pub(crate) async fn update(
     };
     revocations::record(c, revocation).await?;
     members::announce(c, workspace, user, EventType::MemberUpdated).await?;
-    Ok(())
+    Ok(channels)
 }
 
 #[cfg(test)]
@@ -156,7 +187,8 @@ mod tests {
     fn the_strongest_rule_that_applies_sets_the_role() {
         let rule = |group: &str, role| GroupRule {
             group: group.to_owned(),
-            role,
+            role: Some(role),
+            channel_ids: Vec::new(),
         };
         let entry = ProviderWorkspace {
             workspace_id: WorkspaceId::new(),
@@ -173,5 +205,34 @@ mod tests {
         assert_eq!(role(&["staff", "other"]), Role::Member);
         assert_eq!(role(&["staff", "ops"]), Role::Admin);
         assert_eq!(role_of(&entry, None), Role::Viewer);
+    }
+
+    #[test]
+    fn channels_of_rules_that_apply_are_joined_and_others_left() {
+        let (one, two, three) = (ChannelId::new(), ChannelId::new(), ChannelId::new());
+        let rule = |group: &str, channels: &[ChannelId]| GroupRule {
+            group: group.to_owned(),
+            role: None,
+            channel_ids: channels.to_vec(),
+        };
+        let entry = ProviderWorkspace {
+            workspace_id: WorkspaceId::new(),
+            join: ProviderJoin::Everyone,
+            role: Role::Member,
+            rules: vec![rule("staff", &[one, two]), rule("ops", &[two, three])],
+        };
+        let set = |channels: &[ChannelId]| channels.iter().copied().collect::<BTreeSet<_>>();
+        let change = |groups: &[&str]| {
+            let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+            let change = ChannelChange::of(&entry, &groups);
+            (set(&change.join), set(&change.leave))
+        };
+        assert_eq!(change(&[]), (set(&[]), set(&[one, two, three])));
+        assert_eq!(change(&["staff"]), (set(&[one, two]), set(&[three])));
+        assert_eq!(
+            change(&["ops", "staff"]),
+            (set(&[one, two, three]), set(&[]))
+        );
+        assert_eq!(role_of(&entry, Some(&["ops".to_owned()])), Role::Member);
     }
 }

@@ -1,13 +1,15 @@
 //! Identity providers: their settings, and changes by the server's admins.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{SignInFault, client::Connection, discovery::parse_address};
 use crate::{
     auth::{Actor, AuditAction, AuthError, Role, Scope, audit, workspaces},
-    db::{Conn, DbError, Json, dialect, now},
-    ids::{IdentityProviderId, WorkspaceId},
+    db::{Conn, DbError, Json, dialect, is_visible_channel, now},
+    ids::{ChannelId, IdentityProviderId, WorkspaceId},
     inbox::notice,
     patch::present,
     secrets::{self, Keyring, Sealed},
@@ -22,6 +24,8 @@ const DOMAINS_MAX: usize = 50;
 const DOMAIN_CHARS_MAX: usize = 253;
 const WORKSPACES_MAX: usize = 50;
 const RULES_MAX: usize = 100;
+/// Maximum number of channels of a rule.
+const CHANNELS_MAX: usize = 50;
 const GROUP_CHARS_MAX: usize = 255;
 const ADDRESS_CHARS_MAX: usize = 2000;
 const SECRET_CHARS_MAX: usize = 1000;
@@ -65,13 +69,17 @@ text_enum! {
     }
 }
 
-/// Role of the members of a group.
+/// Role and channels of the members of a group. A rule has at least one of both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupRule {
     /// 1 to 255 characters.
     pub group: String,
-    pub role: Role,
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// Up to 50 channels that they join, and that others leave. Not direct ones, nor archived ones.
+    #[serde(default)]
+    pub channel_ids: Vec<ChannelId>,
 }
 
 /// A workspace that people join with the provider.
@@ -84,7 +92,7 @@ pub struct ProviderWorkspace {
     /// Role of people to whom no rule applies: `member` or `viewer`.
     #[serde(default = "member")]
     pub role: Role,
-    /// Up to 100 rules; the strongest role applies.
+    /// Up to 100 rules; the strongest role and all channels apply.
     #[serde(default)]
     pub rules: Vec<GroupRule>,
 }
@@ -301,9 +309,42 @@ fn parse_domain(text: &str) -> Result<String, AuthError> {
     }
 }
 
+/// Checks that a channel of a workspace can be in a rule, and that the actor can read it.
+async fn check_channel(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    workspace: WorkspaceId,
+    channel: ChannelId,
+) -> Result<(), AuthError> {
+    let is_usable: bool = c
+        .q(concat!(
+            "select exists (select 1 from channels ch where ch.id = $1 and ch.workspace_id = $2 and ch.kind <> 'direct' \
+             and ch.archived_at is null and ",
+            is_visible_channel!("ch", "$3"),
+            ")"
+        ))
+        .bind(channel)
+        .bind(workspace)
+        .bind(actor.user)
+        .value()
+        .await?;
+    if is_usable {
+        return Ok(());
+    }
+    let problem = format!(
+        "the channel {channel} does not exist, is archived or direct, or you are not in it"
+    );
+    Err(invalid(problem, "workspaces"))
+}
+
 impl ProviderSettings {
-    /// Checks and normalizes the settings.
-    async fn check(mut self, c: &mut Conn) -> Result<Self, AuthError> {
+    /// Checks and normalizes the settings. The actor can read the channels of rules that are not among those from `before`.
+    async fn check(
+        mut self,
+        c: &mut Conn,
+        actor: &Actor<'_>,
+        before: Option<&Self>,
+    ) -> Result<Self, AuthError> {
         if self.domains.len() > DOMAINS_MAX {
             let problem = format!("a provider can have at most {DOMAINS_MAX} domains");
             return Err(invalid(problem, "domains"));
@@ -339,7 +380,7 @@ impl ProviderSettings {
                     .to_owned();
                 return Err(invalid(problem, "workspaces"));
             }
-            let guests = entry.rules.iter().map(|rule| rule.role);
+            let guests = entry.rules.iter().filter_map(|rule| rule.role);
             if guests.chain([entry.role]).any(|role| role == Role::Guest) {
                 let problem =
                     "a provider cannot make guests, who need channels: invite them".to_owned();
@@ -351,9 +392,30 @@ impl ProviderSettings {
             }
             for rule in &entry.rules {
                 line(&rule.group, GROUP_CHARS_MAX, "workspaces")?;
+                let count = rule.channel_ids.len();
+                if count > CHANNELS_MAX || (count == 0 && rule.role.is_none()) {
+                    let problem =
+                        format!("a rule needs a role or channels, at most {CHANNELS_MAX} of them");
+                    return Err(invalid(problem, "workspaces"));
+                }
+            }
+            let known = before.map(|before| before.channels_of(id));
+            let known = known.unwrap_or_default();
+            for channel in self.channels_of(id).difference(&known) {
+                check_channel(c, actor, id, *channel).await?;
             }
         }
         Ok(self)
+    }
+
+    /// Channels that the rules of a workspace name.
+    fn channels_of(&self, workspace: WorkspaceId) -> BTreeSet<ChannelId> {
+        let entries = self.workspaces.iter();
+        entries
+            .filter(|entry| entry.workspace_id == workspace)
+            .flat_map(|entry| &entry.rules)
+            .flat_map(|rule| rule.channel_ids.iter().copied())
+            .collect()
     }
 }
 
@@ -495,7 +557,7 @@ pub(crate) async fn create(
         second_factor: form.second_factor,
         workspaces: form.workspaces.clone(),
     };
-    let settings = settings.check(c).await?;
+    let settings = settings.check(c, actor, None).await?;
     let count: i64 = c
         .q("select count(*) from identity_providers")
         .value()
@@ -557,7 +619,7 @@ pub(crate) async fn patch(
             .clone()
             .unwrap_or_else(|| before.settings.workspaces.clone()),
     };
-    let settings = settings.check(c).await?;
+    let settings = settings.check(c, actor, Some(&before.settings.0)).await?;
     let issuer = match &patch.issuer {
         Some(issuer) => parse_issuer(issuer)?,
         None => before.issuer.clone(),

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{
     change::{Op, PatchForm},
+    effects::MoveChannels,
     fault::{ScimFault, ScimType},
     filter::{Filter, Literal, Term},
     group::{GroupDoc, read_members},
@@ -288,6 +289,7 @@ async fn follow(
     provider: &StoredProvider,
     names: &[&str],
     users: impl IntoIterator<Item = UserId>,
+    move_channels: MoveChannels,
 ) -> Result<(), ScimFault> {
     let entries = provider.settings.0.workspaces.iter();
     let is_ruled = |entry: &&ProviderWorkspace| {
@@ -306,7 +308,8 @@ async fn follow(
     for user in users {
         let groups = group_names(c, provider.id, user).await?;
         for entry in &entries {
-            membership::update(c, provider, entry, user, Some(&groups)).await?;
+            let change = membership::update(c, provider, entry, user, Some(&groups)).await?;
+            move_channels(c, entry.workspace_id, user, change).await?;
         }
     }
     Ok(())
@@ -346,6 +349,7 @@ pub(crate) async fn create(
     db: &Db,
     sender: Sender,
     doc: GroupDoc,
+    move_channels: MoveChannels,
 ) -> Result<ScimGroupId, ScimFault> {
     let create = async move |c: &mut Conn| {
         let provider = sender.enter(c).await?;
@@ -366,7 +370,8 @@ pub(crate) async fn create(
             .await?;
         set_members(c, provider.id, id, &BTreeSet::new(), &doc.members).await?;
         let members = doc.members.iter().copied();
-        follow(c, &provider, &[&doc.display_name], members).await?;
+        let names = [doc.display_name.as_str()];
+        follow(c, &provider, &names, members, move_channels).await?;
         Ok(id)
     };
     db.write_in_turn(sender.provider.0, Uuid::nil(), create)
@@ -463,6 +468,7 @@ async fn change(
     sender: Sender,
     id: ScimGroupId,
     change: GroupChange,
+    move_channels: MoveChannels,
 ) -> Result<(), ScimFault> {
     let mut c = db.read().await?;
     let row = find(&mut c, sender.provider, id).await?;
@@ -498,7 +504,7 @@ async fn change(
         } else {
             before.members.union(&after.members).copied().collect()
         };
-        follow(c, &provider, &names, affected).await
+        follow(c, &provider, &names, affected, move_channels).await
     };
     db.write_in_turn(sender.provider.0, Uuid::nil(), write)
         .await
@@ -511,8 +517,9 @@ pub(crate) async fn replace(
     sender: Sender,
     id: ScimGroupId,
     doc: GroupDoc,
+    move_channels: MoveChannels,
 ) -> Result<(), ScimFault> {
-    change(db, sender, id, GroupChange::Replace(doc)).await
+    change(db, sender, id, GroupChange::Replace(doc), move_channels).await
 }
 
 /// # Errors
@@ -522,13 +529,19 @@ pub(crate) async fn patch(
     sender: Sender,
     id: ScimGroupId,
     form: PatchForm,
+    move_channels: MoveChannels,
 ) -> Result<(), ScimFault> {
-    change(db, sender, id, GroupChange::Patch(form)).await
+    change(db, sender, id, GroupChange::Patch(form), move_channels).await
 }
 
 /// # Errors
 /// `NotFound`, `NotAuthenticated`.
-pub(crate) async fn delete(db: &Db, sender: Sender, id: ScimGroupId) -> Result<(), ScimFault> {
+pub(crate) async fn delete(
+    db: &Db,
+    sender: Sender,
+    id: ScimGroupId,
+    move_channels: MoveChannels,
+) -> Result<(), ScimFault> {
     let delete = async move |c: &mut Conn| {
         let provider = sender.enter(c).await?;
         let row = find(c, provider.id, id).await?;
@@ -538,7 +551,8 @@ pub(crate) async fn delete(db: &Db, sender: Sender, id: ScimGroupId) -> Result<(
             .bind(id)
             .run()
             .await?;
-        follow(c, &provider, &[&row.display_name], members).await
+        let names = [row.display_name.as_str()];
+        follow(c, &provider, &names, members, move_channels).await
     };
     db.write_in_turn(sender.provider.0, Uuid::nil(), delete)
         .await

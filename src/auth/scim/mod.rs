@@ -2,9 +2,10 @@
 //!
 //! `token` authenticates a provider, `fault` is an error as providers read it, `filter` and `path` parse what they ask for, `user` and
 //! `group` are the resources, `change` applies a PATCH, `people` and `groups` store them and change memberships, `shown` selects
-//! attributes, and `schemas` describes everything.
+//! attributes, `effects` is what higher layers do, and `schemas` describes everything.
 
 mod change;
+mod effects;
 mod fault;
 mod filter;
 mod group;
@@ -17,8 +18,8 @@ pub(crate) mod token;
 mod user;
 
 pub(crate) use change::PatchForm;
+pub(crate) use effects::{Effects, WriteMail};
 pub(crate) use fault::{ScimFault, ScimType};
 pub(crate) use group::GroupDoc;
-pub(crate) use people::WriteMail;
 pub(crate) use shown::{Location, Range, Selection};
 pub(crate) use user::UserDoc;

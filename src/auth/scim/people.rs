@@ -1,12 +1,11 @@
 //! Users of a provider: their accounts, and memberships that follow them.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
     change::PatchForm,
+    effects::{Effects, MoveChannels, WriteMail},
     fault::ScimFault,
     filter::{Filter, Literal, Term},
     shown::{Location, Range, Selection, list_response},
@@ -15,7 +14,7 @@ use super::{
 };
 use crate::{
     auth::{
-        AuditAction, AuthError, MemberStatus, SecurityChange, SecurityMail, audit,
+        AuditAction, AuthError, MemberStatus, SecurityChange, audit,
         events::Device,
         members,
         names::parse_email,
@@ -25,9 +24,7 @@ use crate::{
             membership, notices,
             provider::StoredProvider,
         },
-        suspensions,
-        users::{self, User},
-        workspaces,
+        suspensions, users, workspaces,
     },
     db::{Conn, Db, Json, dialect, now},
     ids::{IdentityProviderId, ScimGroupId, UserId, WorkspaceId},
@@ -65,9 +62,6 @@ macro_rules! users {
         )
     };
 }
-
-/// Writes an email about a change to an account.
-pub(crate) type WriteMail = Arc<dyn Fn(&User, SecurityChange) -> SecurityMail + Send + Sync>;
 
 async fn find(
     c: &mut Conn,
@@ -283,7 +277,12 @@ pub(super) async fn group_names(
 }
 
 /// Brings the memberships of a person up to date, in the order of the workspaces, which prevents deadlocks.
-async fn follow(c: &mut Conn, provider: &StoredProvider, user: UserId) -> Result<(), ScimFault> {
+async fn follow(
+    c: &mut Conn,
+    provider: &StoredProvider,
+    user: UserId,
+    move_channels: MoveChannels,
+) -> Result<(), ScimFault> {
     let sends_groups: bool = c
         .q("select exists (select 1 from scim_groups where provider_id = $1)")
         .bind(provider.id)
@@ -297,7 +296,8 @@ async fn follow(c: &mut Conn, provider: &StoredProvider, user: UserId) -> Result
     let mut entries: Vec<_> = provider.settings.0.workspaces.iter().collect();
     entries.sort_unstable_by_key(|entry| entry.workspace_id);
     for entry in entries {
-        membership::update(c, provider, entry, user, groups.as_deref()).await?;
+        let change = membership::update(c, provider, entry, user, groups.as_deref()).await?;
+        move_channels(c, entry.workspace_id, user, change).await?;
     }
     Ok(())
 }
@@ -324,7 +324,7 @@ async fn create_in(
     c: &mut Conn,
     sender: &Sender,
     doc: &UserDoc,
-    write_mail: &WriteMail,
+    effects: &Effects,
 ) -> Result<UserId, ScimFault> {
     let provider = sender.enter(c).await?;
     let email = address_of(&provider, doc)?;
@@ -390,7 +390,7 @@ async fn create_in(
     if linked {
         let owner = users::get_user(c, user).await?;
         let change = SecurityChange::IdentityAdded;
-        write_mail(&owner, change).queue(c).await?;
+        (effects.write_mail)(&owner, change).queue(c).await?;
         let data = json!({"provider": provider.name});
         for workspace in workspaces::ids_of(c, user).await? {
             let action = AuditAction::ScimUserLinked;
@@ -398,7 +398,7 @@ async fn create_in(
         }
     }
     if doc.is_active() {
-        restore(c, &provider, user).await?;
+        restore(c, &provider, user, effects.move_channels).await?;
     } else {
         suspend(c, &provider, user).await?;
     }
@@ -413,10 +413,10 @@ pub(crate) async fn create(
     db: &Db,
     sender: Sender,
     doc: UserDoc,
-    write_mail: WriteMail,
+    effects: Effects,
 ) -> Result<UserId, ScimFault> {
     db.write_in_turn(sender.provider.0, Uuid::nil(), async move |c: &mut Conn| {
-        create_in(c, &sender, &doc, &write_mail).await
+        create_in(c, &sender, &doc, &effects).await
     })
     .await
 }
@@ -449,7 +449,12 @@ async fn suspend(c: &mut Conn, provider: &StoredProvider, user: UserId) -> Resul
 }
 
 /// Restores the suspended memberships that the provider made, and brings all of them up to date.
-async fn restore(c: &mut Conn, provider: &StoredProvider, user: UserId) -> Result<(), ScimFault> {
+async fn restore(
+    c: &mut Conn,
+    provider: &StoredProvider,
+    user: UserId,
+    move_channels: MoveChannels,
+) -> Result<(), ScimFault> {
     for workspace in managed(c, MemberStatus::Suspended, provider.id, user).await? {
         if suspensions::restore(c, workspace, user).await? {
             let data = json!({"provider": provider.name});
@@ -457,7 +462,7 @@ async fn restore(c: &mut Conn, provider: &StoredProvider, user: UserId) -> Resul
             audit::record_provider(c, workspace, action, user.to_string(), data).await?;
         }
     }
-    follow(c, provider, user).await
+    follow(c, provider, user, move_channels).await
 }
 
 /// Workspaces of which the provider made the membership.
@@ -506,7 +511,7 @@ async fn store(
     provider: &StoredProvider,
     row: &UserRow,
     doc: &UserDoc,
-    write_mail: &WriteMail,
+    effects: &Effects,
 ) -> Result<(), ScimFault> {
     let before = &row.data.0;
     if before == doc {
@@ -543,11 +548,11 @@ async fn store(
         .run()
         .await?;
     if is_renamed {
-        move_address(c, provider, user, &email, write_mail).await?;
+        move_address(c, provider, user, &email, &effects.write_mail).await?;
     }
     match (before.is_active(), doc.is_active()) {
         (true, false) => suspend(c, provider, user).await,
-        (false, true) => restore(c, provider, user).await,
+        (false, true) => restore(c, provider, user, effects.move_channels).await,
         _ => Ok(()),
     }
 }
@@ -588,7 +593,7 @@ async fn change(
     sender: Sender,
     user: UserId,
     change: UserChange,
-    write_mail: WriteMail,
+    effects: Effects,
 ) -> Result<(), ScimFault> {
     let mut c = db.read().await?;
     let row = find(&mut c, sender.provider, user).await?;
@@ -601,7 +606,7 @@ async fn change(
         let provider = sender.enter(c).await?;
         let row = find(c, provider.id, user).await?;
         let doc = change.next(&row)?;
-        store(c, &provider, &row, &doc, &write_mail).await
+        store(c, &provider, &row, &doc, &effects).await
     })
     .await
 }
@@ -613,9 +618,9 @@ pub(crate) async fn replace(
     sender: Sender,
     user: UserId,
     doc: UserDoc,
-    write_mail: WriteMail,
+    effects: Effects,
 ) -> Result<(), ScimFault> {
-    change(db, sender, user, UserChange::Replace(doc), write_mail).await
+    change(db, sender, user, UserChange::Replace(doc), effects).await
 }
 
 /// # Errors
@@ -625,9 +630,9 @@ pub(crate) async fn patch(
     sender: Sender,
     user: UserId,
     form: PatchForm,
-    write_mail: WriteMail,
+    effects: Effects,
 ) -> Result<(), ScimFault> {
-    change(db, sender, user, UserChange::Patch(form), write_mail).await
+    change(db, sender, user, UserChange::Patch(form), effects).await
 }
 
 /// Suspends the memberships of a user, and forgets that the provider manages the account. Nothing else is deleted.

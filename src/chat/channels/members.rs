@@ -231,6 +231,41 @@ pub async fn keep_guest_in(
     Ok(())
 }
 
+/// Brings a person into channels, and out of others. Those that are archived, direct, or no longer in the workspace stay as they are.
+pub async fn join_and_leave(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    joined: &[ChannelId],
+    left: &[ChannelId],
+) -> Result<(), ChatError> {
+    for channel in joined {
+        if is_open(c, workspace, *channel).await? {
+            join(c, workspace, *channel, user).await?;
+        }
+    }
+    for channel in left {
+        if is_open(c, workspace, *channel).await? {
+            part(c, workspace, *channel, user).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks whether people can join and leave a channel.
+async fn is_open(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    channel: ChannelId,
+) -> Result<bool, ChatError> {
+    Ok(c
+        .q("select exists (select 1 from channels where id = $1 and workspace_id = $2 and kind <> 'direct' and archived_at is null)")
+        .bind(channel)
+        .bind(workspace)
+        .value()
+        .await?)
+}
+
 fn not_a_member(user: UserId) -> ChatError {
     auth::AuthError::MemberNotFound(user.to_string()).into()
 }

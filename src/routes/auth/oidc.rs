@@ -39,6 +39,7 @@ use crate::{
         sessions::SignInProof,
         users, workspaces,
     },
+    chat::channels,
     db::Conn,
     http::{
         ApiError,
@@ -587,11 +588,15 @@ async fn settle(
         let updated = state
             .db
             .write(workspace.0, async move |c: &mut Conn| {
-                membership::update(c, &by, &entry, user, groups.as_deref()).await
+                let change = membership::update(c, &by, &entry, user, groups.as_deref()).await?;
+                let (join, leave) = (&change.join, &change.leave);
+                channels::join_and_leave(c, workspace, user, join, leave).await?;
+                Ok::<_, ApiError>(())
             })
             .await;
         if let Err(error) = updated {
-            tracing::warn!(workspace.id = %workspace, user.id = %user, %error, "a membership could not follow the provider");
+            let code = error.code().as_str();
+            tracing::warn!(workspace.id = %workspace, user.id = %user, code, "a membership could not follow the provider");
         }
     }
     let (change, identity) = (entered.change, entered.identity);
