@@ -70,16 +70,24 @@ test('name, domains, second factor, and who joins are changed with the keyboard'
   await edit.getByLabel('Counts as a second factor').selectOption('Always');
   const northwind = edit.getByRole('group', { name: 'Northwind' });
   await northwind.getByLabel('Role').selectOption('Viewer');
+  await edit.getByLabel('Who confirms addresses').selectOption('The provider, for everyone in its domains');
+  await box(edit, 'Claim with groups').fill('teams');
+  await button(northwind, 'Add a group of Northwind').press('Enter');
+  await keyboard.type('ops');
+  await northwind.getByLabel('Its role').selectOption('Admin');
+  await button(northwind, 'Add a group of Northwind').press('Enter');
+  await keyboard.type('staff');
   await inspect(ada, 'edit-provider');
+  await button(northwind, 'Remove staff').press('Enter');
   await domains.press('Enter');
   await edit.waitFor({ state: 'detached' });
   assert.equal(await button(main(ada), 'Edit Corp').evaluate((e) => e === document.activeElement), true);
   const [corp] = (await api(ada, 'GET', 'identity-providers')).data;
   assert.deepEqual([corp.domains, corp.second_factor], [['example.com', 'example.net'], 'always']);
-  assert.deepEqual(
-    corp.workspaces.map(({ join, role }) => [join, role]),
-    [['invited', 'viewer']],
-  );
+  assert.deepEqual([corp.email_trust, corp.groups_claim], ['issuer', 'teams']);
+  const [{ join, role, rules }] = corp.workspaces;
+  assert.deepEqual([join, role, rules.length], ['invited', 'viewer', 1]);
+  assert.deepEqual([rules[0].group, rules[0].role], ['ops', 'admin']);
 });
 
 test('settings that another admin has changed are shown, and not overwritten', async () => {

@@ -13,6 +13,8 @@ export type IdentityProvider = S['IdentityProvider'];
 export type ProviderPatch = S['ProviderPatch'];
 /** A workspace that a provider brings people into. */
 export type ProviderWorkspace = S['ProviderWorkspace'];
+/** Role and channels of the members of a group. */
+export type GroupRule = S['GroupRule'];
 /** A token with which a provider sends accounts and groups. */
 export type ScimToken = S['ScimToken'];
 /** A person who could not sign in without a provider. */

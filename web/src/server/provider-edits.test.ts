@@ -23,6 +23,19 @@ test('only fields that differ are sent', () => {
   });
   expect(patch({ domains: '' })).toEqual({ domains: [] });
 });
+test('trust, the claim with groups, and rules are sent if they differ', () => {
+  expect(patch({ email_trust: 'issuer', groups_claim: ' roles ' })).toEqual({
+    email_trust: 'issuer',
+    groups_claim: 'roles',
+  });
+  const rules = [...first.rules, { group: 'ops', role: null, channel_ids: ['chan_1'] }];
+  expect(patch({ entries: [{ ...first, rules }, second] })).toEqual({
+    workspaces: [foreign, { ...first, rules }],
+  });
+  expect(patch({ entries: [{ ...first, rules: [] }, second] }).workspaces?.[1]?.rules).toEqual([]);
+  const same = [{ group: 'staff', role: 'admin' as const, channel_ids: [] }];
+  expect(patch({ entries: [{ ...first, rules: same }, second] })).toEqual({});
+});
 test('without an entry at the provider, people need an invite', () => {
   expect(second).toEqual({ workspace_id: 'ws_2', join: 'invited', role: 'member', rules: [] });
 });
