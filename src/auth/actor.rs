@@ -339,6 +339,17 @@ impl Caller {
         Ok(session)
     }
 
+    /// The same for a session. A key passes, because only a confirmed person makes one with the rights of an admin.
+    ///
+    /// # Errors
+    /// Same as `require_confirmed`.
+    pub async fn require_confirmed_session(&self, c: &mut Conn) -> Result<(), AuthError> {
+        match &self.credential {
+            Credential::Session(_) => self.require_confirmed(c).await.map(|_| ()),
+            Credential::Key { .. } => Ok(()),
+        }
+    }
+
     /// # Errors
     /// `SessionRequired` for a key: account changes need a session.
     pub fn require_session(&self) -> Result<SessionId, AuthError> {

@@ -37,7 +37,7 @@ pub struct ApiKey {
 ///
 /// # Errors
 /// `Invalid`; `ScopeMissing` or `RoleTooLow` for a scope that the creator does not have; `NotAuthenticated` if the session has
-/// ended.
+/// ended; `ConfirmationRequired` for a key of an admin.
 pub(crate) async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -56,6 +56,9 @@ pub(crate) async fn create(
     }
     let name = super::DisplayName::parse(name, "name")?.0;
     check_new(c, actor, &scopes, expires_in_s).await?;
+    if scopes.has(Scope::WorkspaceAdmin) {
+        caller.require_confirmed_session(c).await?;
+    }
     let secret = format!("ov_{}", new_token());
     let key = ApiKey {
         id: ApiKeyId::new(),

@@ -127,6 +127,7 @@ struct EraseForm {
 ///
 /// Their messages become tombstones, and their files, reactions, and name are erased. This cannot be undone. The person loses access at
 /// once; the rest is done in the background and continues after a restart. The response is the progress, also if the request is repeated.
+/// In a session, it needs a confirmation.
 #[utoipa::path(post, path = "/v1/members/{user_id}/erase", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("user_id" = UserId, Path)), request_body = EraseForm,
@@ -138,8 +139,12 @@ async fn erase_member(
     Body(form): Body<EraseForm>,
 ) -> Result<(StatusCode, Json<ErasureProgress>), ApiError> {
     let workspace = caller.workspace;
+    let person = caller.caller.clone();
     let begun = caller
         .write(&state.db, async move |c, actor| {
+            actor.require(Scope::WorkspaceAdmin)?;
+            // Before the session of admins who erase themselves ends.
+            person.require_confirmed_session(c).await?;
             begin(c, actor, user, &form.handle).await
         })
         .await?;

@@ -79,6 +79,47 @@ async fn a_sign_in_counts_for_ten_minutes_and_then_needs_a_confirmation() {
 }
 
 #[tokio::test]
+async fn new_admins_their_keys_and_erasures_need_a_confirmation() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let (robot, _) = t.ada.make_key(&["workspace:admin"]).await;
+    let_pass(&t.app, ELEVEN_MINUTES).await;
+    let bo = format!("/v1/members/{}", t.bo.id);
+    let handle = text(
+        &t.ada.get(&format!("/v1/members/{}", cy.id)).await.ok(),
+        "/handle",
+    );
+    let key = |scope: &str| json!({"name": "CI", "scopes": [scope]});
+    let acts = async || {
+        let erase = format!("/v1/members/{}/erase", cy.id);
+        [
+            t.ada.patch(&bo, json!({"role": "admin"})).await,
+            t.ada.post("/v1/invites", json!({"role": "admin"})).await,
+            t.ada.post("/v1/api-keys", key("workspace:admin")).await,
+            t.ada.post(&erase, json!({"handle": handle})).await,
+        ]
+    };
+    for reply in acts().await {
+        assert_eq!(reply.refused(403), "confirmation_required");
+    }
+    assert_eq!(t.ada.get(&bo).await.ok()["role"], "member");
+    cy.get("/v1/auth/me").await.is(200);
+    // What makes nobody an admin goes on, and so do programs.
+    t.ada.patch(&bo, json!({"role": "viewer"})).await.is(200);
+    t.ada.post("/v1/invites", json!({})).await.is(201);
+    t.ada.post("/v1/api-keys", key("chat:read")).await.is(201);
+    robot.patch(&bo, json!({"role": "admin"})).await.is(200);
+    t.ada.patch(&bo, json!({"role": "member"})).await.is(200);
+    // Rights are checked first.
+    let refused = t.bo.patch(&bo, json!({"role": "admin"})).await;
+    assert_eq!(refused.refused(403), "role_too_low");
+    confirm(&t.ada, PASSWORD).await.is(204);
+    for reply in acts().await {
+        reply.ok();
+    }
+}
+
+#[tokio::test]
 async fn wrong_passwords_of_confirmations_are_limited() {
     let t = team().await;
     for _ in 0..10 {

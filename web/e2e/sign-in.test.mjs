@@ -9,6 +9,7 @@ import { Mail } from './lib/mail.mjs';
 import { startTeam } from './lib/team.mjs';
 
 const NEW_PASSWORD = 'another long enough phrase';
+const ELEVEN_MINUTES_LATER = `update sessions set created_at = strftime('%Y-%m-%dT%H:%M:%f+00:00', created_at, '-11 minutes'), confirmed_at = null`;
 const mail = await new Mail().start();
 after(() => mail.close());
 const port = await freePort();
@@ -215,9 +216,7 @@ test('a passkey is added, signs in alone, and is removed with the last codes', a
 test('a change needs a confirmation ten minutes after signing in', async () => {
   const { page } = own;
   await page.setViewportSize(WIDE);
-  team.server.sql(
-    `update sessions set created_at = strftime('%Y-%m-%dT%H:%M:%f+00:00', created_at, '-11 minutes'), confirmed_at = null`,
-  );
+  team.server.sql(ELEVEN_MINUTES_LATER);
   const ways = await openWays(page);
   await button(ways, 'Set up an app').click();
   const asked = dialog(page, 'Confirm it is you');
@@ -229,4 +228,18 @@ test('a change needs a confirmation ten minutes after signing in', async () => {
   await asked.getByLabel('Password').fill(NEW_PASSWORD);
   await button(asked, 'Confirm').click();
   await dialog(page, 'Set up an authenticator app').waitFor();
+});
+
+test('so does an invite for an admin', async () => {
+  const { page } = own;
+  team.server.sql(ELEVEN_MINUTES_LATER);
+  await page.goto('/northwind/settings/members');
+  await button(page.getByRole('main'), 'Invite people').click();
+  const invite = dialog(page, 'Invite people');
+  await invite.getByLabel('They join as').selectOption('admin');
+  await button(invite, 'Create invite link').click();
+  const asked = dialog(page, 'Confirm it is you');
+  await asked.getByLabel('Password').fill(NEW_PASSWORD);
+  await button(asked, 'Confirm').click();
+  await box(invite, 'Invite link').waitFor();
 });

@@ -94,7 +94,7 @@ struct NewKey {
 
 /// Create an API key
 ///
-/// A key cannot have a scope that its creator does not have.
+/// A key cannot have a scope that its creator does not have. One with `workspace:admin` needs a confirmation.
 #[utoipa::path(post, path = "/v1/api-keys", tag = "keys",
     security(("session" = ["viewer"]), ("key" = ["workspace:admin"])),
     request_body(content = KeyForm,

@@ -116,7 +116,8 @@ struct MemberPatch {
 
 /// Change a member's role or handle, or a guest's channels
 ///
-/// Changing a role, or another person's handle, requires the admin role; keys need `workspace:admin`.
+/// Changing a role, or another person's handle, requires the admin role; keys need `workspace:admin`. In a session, making someone an admin
+/// needs a confirmation.
 #[utoipa::path(patch, path = "/v1/members/{user_id}", tag = "people",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("user_id" = UserId, Path)),
@@ -134,9 +135,13 @@ async fn update_member(
         handle: patch.handle,
         terms: GuestTerms::of_request(patch.channel_ids, patch.expires_at, "expires_at")?,
     };
+    let person = caller.caller.clone();
     let member = caller
         .write(&state.db, async move |c, actor| {
             let member = members::update(c, actor, user, &change).await?;
+            if change.role == Some(Role::Admin) {
+                person.require_confirmed_session(c).await?;
+            }
             if let Some(terms) = &change.terms {
                 channels::keep_guest_in(c, actor.workspace, user, &terms.channels).await?;
             }
@@ -234,6 +239,8 @@ enum NewInviteAnswers {
 }
 
 /// Create an invite link, or one for each of several addresses
+///
+/// In a session, an invite for an admin needs a confirmation.
 #[utoipa::path(post, path = "/v1/invites", tag = "people",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     request_body(content = InviteForm,
@@ -286,11 +293,15 @@ async fn create_invite(
         })
         .collect();
     let mails = write_mails(&state, &member, mailed).await?;
+    let person = member.caller.clone();
     let created = member
         .write(&state.db, async move |c, actor| {
             let mut created = Vec::with_capacity(new.len());
             for new in &new {
                 let (mut invite, token) = invites::create(c, actor, new).await?;
+                if new.role == Role::Admin {
+                    person.require_confirmed_session(c).await?;
+                }
                 if let Some(mail) = mails.get(&invite.id) {
                     invite_mails::queue(c, actor.workspace, invite.id, mail).await?;
                     invite.mail = InviteDelivery::Queued;
