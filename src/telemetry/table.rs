@@ -100,9 +100,13 @@ pub const METRICS: &[Metric] = &[
         &["method", "result"],
         Kind::Counter,
         Unit::Count,
-        "sign-ins that identity providers answered; `result` is `ok` or the code that `/sign-in` shows",
+        "sign-ins, by `password`, `second_factor`, `passkey`, and `provider`; `result` is `ok` or the code of the refusal",
     )
-    .there_from_start(&[&["provider", "ok"]]),
+    .there_from_start(&[
+        &["password", "ok"],
+        &["passkey", "ok"],
+        &["provider", "ok"],
+    ]),
     metric(
         "openvibe_oidc_requests_total",
         &["step", "result"],

@@ -10,7 +10,9 @@ use serde_json::json;
 use crate::{
     faults::{Prepared, prepared},
     imports::{export, imported},
-    support::{Answer, Gate, Hold, Person, Socket, TestProcess, id, team, within},
+    support::{
+        Answer, Gate, Hold, PASSWORD, Person, Socket, TestProcess, id, team, visitor, within,
+    },
 };
 
 const MODEL: &str = "claude-sonnet-4-5";
@@ -368,6 +370,30 @@ async fn requests_are_counted_by_route_and_never_by_path() {
             .iter()
             .any(|s| s.contains("thread_01k5t") || s.contains("nothing"))
     );
+}
+
+#[tokio::test]
+async fn sign_ins_are_counted_by_way_and_result() {
+    let (_p, _server, ada) = started(&[]).await;
+    let before = Figures::of(&ada).await;
+    for password in [PASSWORD, "wrong horse", PASSWORD] {
+        let form = json!({"email": ada.email, "password": password});
+        visitor(&ada.base).post("/v1/auth/login", form).await;
+    }
+    let flow = json!({"flow": "unknown", "code": "123456"});
+    let nobody = visitor(&ada.base);
+    let unknown = nobody.post("/v1/auth/second-factor", flow).await;
+    unknown.refused(401);
+    let series = |method: &str, result: &str| {
+        format!("openvibe_sign_ins_total{{method=\"{method}\",result=\"{result}\"}}")
+    };
+    let expected = [
+        (series("password", "ok"), 2.0),
+        (series("password", "wrong_credentials"), 1.0),
+        (series("second_factor", "flow_expired"), 1.0),
+    ];
+    let expected: Vec<(&str, f64)> = expected.iter().map(|(s, by)| (s.as_str(), *by)).collect();
+    rose(&before, &Figures::of(&ada).await, &expected);
 }
 
 #[tokio::test]

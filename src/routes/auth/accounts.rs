@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use super::{
     St, device_of,
-    session::{Account, Browser, account, cookie, verify_current_password},
+    session::{Account, Browser, SignInMethod, account, cookie, counted, verify_current_password},
 };
 use crate::{
     agents::seeds,
@@ -289,6 +289,16 @@ async fn login(
     address: Address,
     Body(form): Body<LoginForm>,
 ) -> Result<Response, ApiError> {
+    let signed_in = Box::pin(log_in(&state, &headers, &address, form)).await;
+    counted(SignInMethod::Password, signed_in)
+}
+
+async fn log_in(
+    state: &State,
+    headers: &HeaderMap,
+    address: &Address,
+    form: LoginForm,
+) -> Result<Response, ApiError> {
     let email = form.email.trim().to_lowercase();
     let mut attempt = state.limits.log_in(&email, address.0).await?;
     let mut c = state.db.read().await?;
@@ -296,7 +306,7 @@ async fn login(
     let is_unknown = attempt == Attempt::Guarded
         && match &stored {
             Some(stored) => {
-                let client = Browser::of(&headers, &address).client;
+                let client = Browser::of(headers, address).client;
                 !clients::is_known(&mut c, stored.user_id, &client).await?
             }
             None => true,
@@ -318,11 +328,11 @@ async fn login(
         tracing::warn!(client.address = %address.0, "a sign-in failed");
     }
     if let (Err(AuthError::WrongPassword), Some(stored)) = (&verified, stored) {
-        note_failure(&state, stored.user_id, device_of(&headers, &address));
+        note_failure(state, stored.user_id, device_of(headers, address));
     }
     let password = verified?;
     let sign_in = SignIn::Verified(password);
-    signed_in(&state, StatusCode::OK, sign_in, &headers, &address).await
+    signed_in(state, StatusCode::OK, sign_in, headers, address).await
 }
 
 /// Records a failed sign-in in the background, so that the response takes no longer than for an unknown address.

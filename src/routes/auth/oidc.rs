@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{
     St, device_of,
     factors::can_use_password,
-    session::{Account, Browser, cookie_at},
+    session::{Account, Browser, SignInMethod, cookie_at, count_sign_in},
 };
 use crate::{
     auth::{
@@ -349,11 +349,11 @@ async fn callback(
     .await;
     match arrived {
         Ok(arrival) => {
-            count_sign_in("ok");
+            count_sign_in(SignInMethod::Provider, "ok");
             arrival.into_response()
         }
         Err(fault) => {
-            count_sign_in(fault.code());
+            count_sign_in(SignInMethod::Provider, fault.code());
             if let SignInFault::Auth(AuthError::Db(error)) = &fault {
                 tracing::error!(%error, "a sign-in with a provider failed");
             }
@@ -364,11 +364,6 @@ async fn callback(
             arrival.into_response()
         }
     }
-}
-
-fn count_sign_in(result: &'static str) {
-    let labels = [("method", "provider"), ("result", result)];
-    metrics::counter!("openvibe_sign_ins_total", &labels).increment(1);
 }
 
 /// Checks the provider's answer and does what the step is for.

@@ -28,8 +28,37 @@ use crate::{
         State,
         caller::{Address, token_of},
     },
+    text_enum::text_enum,
     time::Timestamp,
 };
+
+text_enum! {
+    /// Way of signing in, as the metric names it.
+    pub(super) enum SignInMethod {
+        Password = "password",
+        SecondFactor = "second_factor",
+        Passkey = "passkey",
+        Provider = "provider",
+    }
+}
+
+/// Counts an attempt to sign in.
+pub(super) fn count_sign_in(method: SignInMethod, result: &'static str) {
+    let labels = [("method", method.as_str()), ("result", result)];
+    metrics::counter!("openvibe_sign_ins_total", &labels).increment(1);
+}
+
+/// Counts an attempt to sign in by its response.
+pub(super) fn counted<T>(
+    method: SignInMethod,
+    response: Result<T, ApiError>,
+) -> Result<T, ApiError> {
+    let code = response
+        .as_ref()
+        .map_or_else(|e| e.code().as_str(), |_| "ok");
+    count_sign_in(method, code);
+    response
+}
 
 /// A signed-in person and their workspaces.
 #[derive(Serialize, utoipa::ToSchema)]

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     St, device_of,
-    session::{Account, Browser, verify_current_password},
+    session::{Account, Browser, SignInMethod, counted, verify_current_password},
 };
 use crate::{
     auth::{
@@ -167,9 +167,19 @@ async fn second_factor(
     address: Address,
     Body(form): Body<SecondFactorForm>,
 ) -> Result<Response, ApiError> {
+    let completed = Box::pin(complete(&state, &headers, &address, form)).await;
+    counted(SignInMethod::SecondFactor, completed)
+}
+
+async fn complete(
+    state: &State,
+    headers: &HeaderMap,
+    address: &Address,
+    form: SecondFactorForm,
+) -> Result<Response, ApiError> {
     let credential = form
         .credential
-        .map(|credential| Assertion::parse(credential, &site(&state)))
+        .map(|credential| Assertion::parse(credential, &site(state)))
         .transpose()?;
     let factor = one_of(
         [
@@ -180,8 +190,8 @@ async fn second_factor(
         "`code`, `recovery_code`, and `credential`",
     )?;
     let user = flows::find_second_factor(&mut state.db.read().await?, &form.flow).await?;
-    let browser = Browser::of(&headers, &address);
-    let (starting, device) = (browser.clone(), device_of(&headers, &address));
+    let browser = Browser::of(headers, address);
+    let (starting, device) = (browser.clone(), device_of(headers, address));
     let keyring = state.keyring.clone();
     state.limits.second_factor(user).await?;
     let step = state
@@ -207,7 +217,7 @@ async fn second_factor(
         Err(e) => Err(e),
     };
     state.limits.settle_second_factor(user, &token).await;
-    browser.respond(&state, StatusCode::OK, user, &token?).await
+    browser.respond(state, StatusCode::OK, user, &token?).await
 }
 
 /// Options for `navigator.credentials.get()`, as `PublicKeyCredential.parseRequestOptionsFromJSON()` takes them.
@@ -269,11 +279,21 @@ async fn sign_in_with_passkey(
     address: Address,
     Body(form): Body<PasskeyForm>,
 ) -> Result<Response, ApiError> {
-    let assertion = Assertion::parse(form.credential, &site(&state))?;
+    let signed_in = Box::pin(use_passkey(&state, &headers, &address, form)).await;
+    counted(SignInMethod::Passkey, signed_in)
+}
+
+async fn use_passkey(
+    state: &State,
+    headers: &HeaderMap,
+    address: &Address,
+    form: PasskeyForm,
+) -> Result<Response, ApiError> {
+    let assertion = Assertion::parse(form.credential, &site(state))?;
     if assertion.user_handle.is_none() {
         return Err(AuthError::PasskeyRejected("it does not name its account").into());
     }
-    let browser = Browser::of(&headers, &address);
+    let browser = Browser::of(headers, address);
     let starting = browser.clone();
     let (user, token) = state
         .db
@@ -285,7 +305,7 @@ async fn sign_in_with_passkey(
             Ok::<_, AuthError>((user, token))
         })
         .await?;
-    browser.respond(&state, StatusCode::OK, user, &token).await
+    browser.respond(state, StatusCode::OK, user, &token).await
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
