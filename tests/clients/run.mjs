@@ -1,5 +1,5 @@
-// Runs the programs that use unmodified OpenAI libraries, slack_sdk, and scim2-tester against the real server with a scripted model. Usage: node
-// tests/clients/run.mjs PYTHON RUST, where PYTHON is an interpreter with the packages in requirements.txt, and RUST is the compiled
+// Runs the programs that use unmodified OpenAI libraries, slack_sdk, oidc-provider, and scim2-tester against the real server with a scripted
+// model. Usage: node tests/clients/run.mjs PYTHON RUST, where PYTHON is an interpreter with the packages in requirements.txt, and RUST is the compiled
 // client.rs.
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { Provider } from '../../web/e2e/lib/provider.mjs';
 import { Server } from '../../web/e2e/lib/server.mjs';
 import { startModel } from './model.mjs';
+import { checkOidc } from './oidc.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const [python, rust] = process.argv.slice(2);
@@ -28,7 +29,7 @@ async function send(method, path, body, cookie = '') {
   const headers = { 'content-type': 'application/json', origin: server.base, cookie };
   const reply = await fetch(server.base + path, { method, headers, body: JSON.stringify(body) });
   if (!reply.ok) throw new Error(`${method} ${path}: ${reply.status} ${await reply.text()}`);
-  return { json: await reply.json(), cookie: reply.headers.get('set-cookie')?.split(';')[0] };
+  return { json: reply.status === 204 ? null : await reply.json(), cookie: reply.headers.get('set-cookie')?.split(';')[0] };
 }
 const post = (path, body, cookie) => send('POST', path, body, cookie);
 
@@ -90,6 +91,8 @@ try {
   };
   await run(python, ['slack.py'], slack);
   await Promise.all([run(python, ['client.py'], env), run('node', ['client.mjs'], env), run(rust, [], env)]);
+  const admin = async (method, path, body) => (await send(method, path, body, cookie)).json;
+  await checkOidc(server.base, workspace, admin, cookie);
   // Makes many accounts, so it comes last.
   const scim = { SCIM_URL: `${server.base}/scim/v2`, SCIM_TOKEN: await provision(workspace, cookie) };
   await run(python, ['scim.py'], scim);
