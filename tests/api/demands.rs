@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use openvibe::{
     auth::operator,
-    db::{Conn, now},
+    db::{Conn, DbError, Json, now},
+    ids::{UserId, WorkspaceId},
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -15,7 +16,7 @@ use crate::{
     sign_in::let_pass,
     support::{
         OidcServer, PASSWORD, Person, Reply, SECRET_KEY, Team, list, sign_up_with, team_with, text,
-        visitor,
+        unknown_id, visitor,
     },
 };
 
@@ -414,6 +415,128 @@ async fn a_link_of_the_operator_meets_all_demands_for_an_hour() {
     .await;
     let refused = linked.get("/v1/snapshot").await;
     assert_eq!(refused.refused(403), "second_factor_required");
+}
+
+/// Settings that keep people out.
+#[derive(Debug, Clone, Copy)]
+struct Lock {
+    admins_only: bool,
+    second_factor: &'static str,
+    from_day: Option<&'static str>,
+    /// Demands the provider, or none that exists.
+    provider: Option<bool>,
+    provider_is_on: bool,
+    idle_s: i64,
+    age_s: i64,
+    role: &'static str,
+}
+
+fn locks() -> Vec<Lock> {
+    let mut all = Vec::new();
+    for (second_factor, from_day) in [
+        ("off", None),
+        ("required", None),
+        ("required", Some("2020-01-01")),
+    ] {
+        for provider in [None, Some(true), Some(false)] {
+            for (idle_s, age_s) in [(2_592_000, 15_552_000), (900, 3_600)] {
+                for n in 0..4 {
+                    all.push(Lock {
+                        admins_only: n % 2 == 0,
+                        second_factor,
+                        from_day,
+                        provider,
+                        provider_is_on: n < 2,
+                        idle_s,
+                        age_s,
+                        role: if n == 3 { "admin" } else { "member" },
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Three people, who have a password, an app too, or only a provider, each with 72 settings.
+#[tokio::test]
+async fn whatever_the_settings_are_the_operator_lets_people_in() {
+    let t = team_with(&[("SECRET_KEY", SECRET_KEY), ("RATE_LIMITS", "off")]).await;
+    let corp = OidcServer::start().await;
+    let open = json!([{"workspace_id": t.ada.workspace, "join": "everyone"}]);
+    let provider = provide(&t.ada, &corp, json!({"workspaces": open})).await;
+    let di = t.app.join(&t.ada, "Di", "member").await;
+    set_up_app(&di).await;
+    let claims = person("ed", "ed@example.org");
+    Browser::new(&t.app.base)
+        .pass(&corp, &provider, json!({}), &claims)
+        .await;
+    let mut count = 0;
+    for email in [&t.bo.email, &di.email, &"ed@example.org".to_owned()] {
+        for lock in locks() {
+            count += 1;
+            set(&t, &provider, lock).await;
+            let token = operator::create_sign_in_link(t.app.db(), email)
+                .await
+                .unwrap();
+            let opened = visitor(&t.app.base)
+                .post("/v1/auth/sign-in-link", json!({"token": token}))
+                .await;
+            assert_eq!(opened.status, 200, "{email} {lock:?}");
+            let mut linked = t.bo.signed_out();
+            linked.cookie = Some(opened.cookie());
+            let linked = linked.in_workspace(&t.ada.workspace);
+            for path in ["/v1/snapshot", "/v1/auth/factors", "/v1/auth/identities"] {
+                let reply = linked.get(path).await;
+                assert_eq!(reply.status, 200, "{email} {path} {lock:?}");
+            }
+        }
+    }
+    assert_eq!(count, 216);
+}
+
+async fn set(t: &Team, provider: &str, lock: Lock) {
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let admin: UserId = t.ada.id.parse().unwrap();
+    let gone = unknown_id("idp");
+    let demanded = lock
+        .provider
+        .map(|is_known| if is_known { provider } else { gone.as_str() })
+        .map(|id| Json(json!([id])));
+    let set = async move |c: &mut Conn| {
+        for sql in [
+            "delete from workspace_sign_ins",
+            "delete from meta where key = 'admin_passwords_only'",
+        ] {
+            c.q(sql).run().await?;
+        }
+        if lock.admins_only {
+            c.q("insert into meta (key, value) values ('admin_passwords_only', '1')")
+                .run()
+                .await?;
+        }
+        c.q("insert into workspace_sign_ins (workspace_id, second_factor, from_day, providers, idle_s, age_s) \
+             values ($1, $2, $3, $4, $5, $6)")
+            .bind(workspace)
+            .bind(lock.second_factor.to_owned())
+            .bind(lock.from_day.map(str::to_owned))
+            .bind(demanded.clone())
+            .bind(lock.idle_s)
+            .bind(lock.age_s)
+            .run()
+            .await?;
+        c.q("update identity_providers set enabled = $1")
+            .bind(lock.provider_is_on)
+            .run()
+            .await?;
+        c.q("update members set role = $1 where user_id <> $2")
+            .bind(lock.role.to_owned())
+            .bind(admin)
+            .run()
+            .await?;
+        Ok::<_, DbError>(())
+    };
+    t.app.db().write(Uuid::nil(), set).await.unwrap();
 }
 
 #[tokio::test]

@@ -1053,42 +1053,63 @@ async fn the_operator_turns_a_provider_off() {
     assert_eq!(list(&audit, "/data")[0]["actor_kind"], "operator");
 }
 
-/// Every combination of what an account, an address, and a provider can be: nobody enters the account of another person.
+/// Each combination of an account, an address, a claim about it, a subject, and the trust in the provider: nobody enters the account of
+/// another person.
 #[tokio::test]
 async fn no_combination_enters_a_foreign_account() {
     let (t, corp) = (team().await, OidcServer::start().await);
     let provider = provide(&t.ada, &corp, json!({})).await;
+    let path = format!("/v1/identity-providers/{provider}");
     confirm_address(&t.app, &t.ada).await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
+    // Di has an identity here already.
+    let di = t.app.join(&t.ada, "Di", "member").await;
+    confirm_address(&t.app, &di).await;
+    Browser::new(&t.app.base)
+        .pass(&corp, &provider, json!({}), &person("di", &di.email))
+        .await;
+    let identities = t.app.place.count("identities").await;
+    assert_eq!(identities, 1);
     let mut n = 0;
-    for victim in [&t.ada, &t.bo, &cy] {
-        for email in [
-            victim.email.clone(),
-            victim.email.to_uppercase(),
-            victim.email.replace("example.org", "other.org"),
-        ] {
-            for verified in [
-                json!(true),
-                json!(false),
-                json!("true"),
-                json!("no"),
-                Value::Null,
+    for trust in ["claim", "issuer"] {
+        let trusted = json!({"email_trust": trust});
+        t.ada.patch(&path, trusted).await.is(200);
+        for victim in [&t.ada, &t.bo, &cy, &di] {
+            for email in [
+                victim.email.clone(),
+                victim.email.to_uppercase(),
+                victim.email.replace("example.org", "other.org"),
             ] {
-                for subject in [victim.id.clone(), victim.email.clone(), format!("new-{n}")] {
-                    n += 1;
-                    let claims = json!({"sub": subject, "email": email, "email_verified": verified, "name": victim.name});
-                    let mut browser = Browser::new(&t.app.base).at(n);
-                    browser.pass(&corp, &provider, json!({}), &claims).await;
-                    assert_eq!(
-                        browser.person().get("/v1/auth/me").await.status,
-                        401,
-                        "{claims}"
-                    );
+                for verified in [
+                    json!(true),
+                    json!(false),
+                    json!("true"),
+                    json!("no"),
+                    Value::Null,
+                ] {
+                    for subject in [
+                        victim.id.clone(),
+                        victim.email.clone(),
+                        "DI".to_owned(),
+                        "di ".to_owned(),
+                        format!("new-{n}"),
+                    ] {
+                        n += 1;
+                        let claims = json!({"sub": subject, "email": email, "email_verified": verified, "name": victim.name});
+                        let mut browser = Browser::new(&t.app.base).at(n);
+                        browser.pass(&corp, &provider, json!({}), &claims).await;
+                        assert_eq!(
+                            browser.person().get("/v1/auth/me").await.status,
+                            401,
+                            "{trust} {claims}"
+                        );
+                    }
                 }
             }
         }
     }
-    assert_eq!(t.app.place.count("identities").await, 0);
+    assert_eq!(n, 600);
+    assert_eq!(t.app.place.count("identities").await, identities);
 }
 
 impl Browser {
