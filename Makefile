@@ -119,7 +119,7 @@ test-protocols: node test-tools
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-clients test-mcp test-fuzz
 
 .PHONY: test-clients
-test-clients: node test-tools ## Test the server with the OpenAI libraries for Python, Node, and Rust, slack_sdk, oidc-provider, and scim2-tester
+test-clients: node test-tools ## Test the server with the OpenAI libraries for Python, Node, and Rust, and those for Slack and sign-in
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-clients.sh
 

@@ -716,3 +716,22 @@ async fn the_last_admin_and_other_workspaces_are_left_alone() {
         1
     );
 }
+
+#[tokio::test]
+async fn an_erasure_includes_what_providers_sent() {
+    let w = world().await;
+    let user = w
+        .scim
+        .post("/scim/v2/Users", entra_user("cy"))
+        .await
+        .is(201);
+    let ops = json!({"displayName": "Ops", "members": [{"value": id(&user)}]});
+    w.scim.post("/scim/v2/Groups", ops).await.is(201);
+    let mut cy = sign_in(&w, "cy").await;
+    cy.enter(&w.t.ada.workspace).await;
+    w.t.ada.erase_as(&cy, &cy.handle).await;
+    for table in ["identities", "scim_users", "scim_group_members"] {
+        assert_eq!(w.t.app.place.count(table).await, 0, "{table}");
+    }
+    refused(w.scim.get(&at(&user)).await, 404, None);
+}

@@ -1,5 +1,5 @@
-// Runs the programs that use unmodified OpenAI libraries, slack_sdk, oidc-provider, and scim2-tester against the real server with a scripted
-// model. Usage: node tests/clients/run.mjs PYTHON RUST, where PYTHON is an interpreter with the packages in requirements.txt, and RUST is the compiled
+// Runs the programs that use unmodified OpenAI libraries, slack_sdk, pyotp, fido2, oidc-provider, and scim2-tester against the real server
+// with a scripted model. Usage: node tests/clients/run.mjs PYTHON RUST, where PYTHON is an interpreter with the packages in requirements.txt, and RUST is the compiled
 // client.rs.
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -91,6 +91,7 @@ try {
   };
   await run(python, ['slack.py'], slack);
   await Promise.all([run(python, ['client.py'], env), run('node', ['client.mjs'], env), run(rust, [], env)]);
+  await run(python, ['factors.py'], { OPENVIBE_URL: server.base, EMAIL: account.email, PASSWORD: account.password });
   const admin = async (method, path, body) => (await send(method, path, body, cookie)).json;
   await checkOidc(server.base, workspace, admin, cookie);
   // Makes many accounts, so it comes last.
