@@ -10,8 +10,8 @@ async function taken(asked: Promise<Credential | null>): Promise<Record<string, 
     const credential = await asked;
     return credential instanceof PublicKeyCredential ? { ...credential.toJSON() } : null;
   } catch (e) {
-    // The person closed the browser's dialog, or did not respond in time.
-    if (e instanceof DOMException && e.name === 'NotAllowedError') return null;
+    // The person closed the browser's dialog, or did not respond in time; or an offer ended.
+    if (e instanceof DOMException && (e.name === 'NotAllowedError' || e.name === 'AbortError')) return null;
     throw e;
   }
 }
@@ -19,6 +19,26 @@ async function taken(asked: Promise<Credential | null>): Promise<Record<string, 
 export const askForPasskey = (options: object): Promise<Record<string, unknown> | null> =>
   taken(
     navigator.credentials.get({
+      publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(
+        options as PublicKeyCredentialRequestOptionsJSON,
+      ),
+    }),
+  );
+/** Whether this browser can offer passkeys among the saved accounts of a field. */
+export const offersPasskeys = async (): Promise<boolean> =>
+  hasPasskeys() &&
+  'isConditionalMediationAvailable' in PublicKeyCredential &&
+  (await PublicKeyCredential.isConditionalMediationAvailable());
+
+/** Offers passkeys among the saved accounts of a field with `webauthn`. Returns null once the signal ends the offer. */
+export const offerPasskeys = (
+  options: object,
+  signal: AbortSignal,
+): Promise<Record<string, unknown> | null> =>
+  taken(
+    navigator.credentials.get({
+      mediation: 'conditional',
+      signal,
       publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(
         options as PublicKeyCredentialRequestOptionsJSON,
       ),
