@@ -4,6 +4,7 @@ mod bus;
 mod clocks;
 mod failover;
 mod faults;
+mod sign_in;
 
 use std::time::Duration;
 
