@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     db::{Conn, dialect, now},
+    failpoint,
     ids::{UserId, WorkspaceId},
     realtime::{Audience, EventType, MembershipChange, NewEvent, log},
 };
@@ -61,6 +62,7 @@ pub async fn suspend(
     for sql in SUSPEND {
         c.q(sql).bind(workspace).bind(user).run().await?;
     }
+    failpoint!("suspending");
     members::withdraw_invites(c, workspace, user).await?;
     let member = members::get_listed(c, workspace, user).await?;
     let seq = log::reserve(c, workspace, 1).await?;

@@ -155,6 +155,7 @@ mod runs;
 mod scheduled_work;
 mod schedules;
 mod scim;
+mod scim_faults;
 mod scope;
 mod search;
 mod security;

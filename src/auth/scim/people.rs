@@ -27,6 +27,7 @@ use crate::{
         suspensions, users, workspaces,
     },
     db::{Conn, Db, Json, dialect, now},
+    failpoint,
     ids::{IdentityProviderId, ScimGroupId, UserId, WorkspaceId},
     realtime::EventType,
     time::Timestamp,
@@ -649,7 +650,9 @@ pub(crate) async fn delete(db: &Db, sender: Sender, user: UserId) -> Result<(), 
             .bind(user)
             .run()
             .await?;
-        Ok(())
+        Ok::<_, ScimFault>(())
     })
-    .await
+    .await?;
+    failpoint!("deactivated");
+    Ok(())
 }
