@@ -121,6 +121,19 @@ pub(super) async fn store(
     Ok(())
 }
 
+/// Checks whether an admin decided about a guest. Guests whom a provider made have no terms.
+pub(super) async fn has_terms(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    guest: UserId,
+) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from guests where workspace_id = $1 and user_id = $2)")
+        .bind(workspace)
+        .bind(guest)
+        .value()
+        .await
+}
+
 /// Forgets the terms of someone who is no longer a guest.
 pub(super) async fn forget(
     c: &mut Conn,

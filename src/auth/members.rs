@@ -446,7 +446,11 @@ pub(super) async fn withdraw_invites(
 }
 
 /// Deletes the keys of someone who becomes a guest.
-async fn delete_keys(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<(), AuthError> {
+pub(super) async fn delete_keys(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<(), AuthError> {
     c.q("delete from api_keys where workspace_id = $1 and user_id = $2")
         .bind(workspace)
         .bind(user)

@@ -342,8 +342,7 @@ fn move_channels(
     change: ChannelChange,
 ) -> LocalBoxFuture<'_, Result<(), ScimFault>> {
     Box::pin(async move {
-        let (join, leave) = (&change.join, &change.leave);
-        let moved = channels::join_and_leave(c, workspace, user, join, leave).await;
+        let moved = channels::follow_rules(c, workspace, user, &change).await;
         moved.map_err(|error| ScimFault::Api(error.into()))
     })
 }

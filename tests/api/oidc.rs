@@ -938,6 +938,67 @@ async fn groups_bring_people_into_channels_and_out_of_them() {
 }
 
 #[tokio::test]
+async fn groups_make_guests_of_their_channels() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let plans = t.ada.private_channel("plans", &[]).await;
+    let rules = |channels: &[&String]| {
+        json!([{"workspace_id": t.ada.workspace, "join": "everyone", "role": "guest", "rules": [
+            {"group": "partners", "role": "guest", "channel_ids": channels}, {"group": "staff", "role": "member"}]}])
+    };
+    let provider = provide(&t.ada, &corp, json!({"workspaces": rules(&[&plans])})).await;
+    let path = format!("/v1/identity-providers/{provider}");
+    let none = t.ada.patch(&path, json!({"workspaces": rules(&[])})).await;
+    assert_eq!(none.refused(422), "invalid_value");
+    let general = id(&t.ada.channel("general").await);
+    let mut browser = Browser::new(&t.app.base);
+    for (groups, role, seen) in [
+        (json!(["partners"]), "guest", vec![&plans]),
+        // Not named: unchanged.
+        (Value::Null, "guest", vec![&plans]),
+        (json!(["staff"]), "member", vec![&general]),
+        (json!(["partners"]), "guest", vec![&plans]),
+        (json!([]), "guest", vec![]),
+        (
+            json!(["partners", "staff"]),
+            "member",
+            vec![&general, &plans],
+        ),
+    ] {
+        let mut claims = person("cy", "cy@example.org");
+        claims["groups"] = groups.clone();
+        browser.pass(&corp, &provider, json!({}), &claims).await;
+        let cy = browser.person().in_workspace(&t.ada.workspace);
+        let mine = cy.get("/v1/auth/me").await.is(200);
+        assert_eq!(mine["workspaces"][0]["role"], role, "{groups}");
+        for channel in [&general, &plans] {
+            let status = cy.get(&format!("/v1/channels/{channel}")).await.status;
+            assert_eq!(status == 200, seen.contains(&channel), "{groups} {channel}");
+        }
+        if role == "member" {
+            // Those who become guests lose their keys.
+            cy.make_key(&["chat:read"]).await;
+        }
+    }
+    assert_eq!(t.app.place.count("api_keys").await, 1);
+    assert_eq!(t.app.place.count("guests").await, 0);
+    // Once an admin has chosen the channels, the provider changes nothing.
+    let mine = browser.person().get("/v1/auth/me").await.is(200);
+    let member = format!("/v1/members/{}", text(&mine, "/user/id"));
+    let guest = json!({"role": "guest", "channel_ids": [general]});
+    t.ada.patch(&member, guest).await.is(200);
+    for group in ["partners", "staff"] {
+        let mut claims = person("cy", "cy@example.org");
+        claims["groups"] = json!([group]);
+        browser.pass(&corp, &provider, json!({}), &claims).await;
+        let cy = browser.person().in_workspace(&t.ada.workspace);
+        cy.get(&format!("/v1/channels/{general}")).await.is(200);
+        let hidden = cy.get(&format!("/v1/channels/{plans}")).await;
+        assert_eq!(hidden.status, 404, "{group}");
+    }
+    assert_eq!(t.ada.get(&member).await.ok()["role"], "guest");
+}
+
+#[tokio::test]
 async fn signing_out_names_the_page_on_which_the_provider_ends_its_session() {
     let (t, corp) = (team().await, OidcServer::start().await);
     let page = "https://corp.example.org/end?tenant=1";

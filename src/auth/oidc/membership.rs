@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     auth::{
-        AuditAction, AuthError, Role, audit,
+        AuditAction, AuthError, Role, audit, guest_members,
         members::{self, Newcomer},
         revocations::{self, Revocation},
         users, workspaces,
@@ -49,6 +49,8 @@ fn weakness(role: Role) -> u8 {
 pub(crate) struct ChannelChange {
     pub join: Vec<ChannelId>,
     pub leave: Vec<ChannelId>,
+    /// True for a guest, who also leaves all channels that no rule names.
+    pub is_guest: bool,
 }
 
 impl ChannelChange {
@@ -63,6 +65,15 @@ impl ChannelChange {
         Self {
             leave: leave.difference(&join).copied().collect(),
             join: join.into_iter().collect(),
+            is_guest: false,
+        }
+    }
+
+    /// The change for a person who has this role now.
+    fn with_role(self, role: Role) -> Self {
+        Self {
+            is_guest: role == Role::Guest,
+            ..self
         }
     }
 }
@@ -100,7 +111,7 @@ async fn is_deactivated(
 
 /// Brings a person's membership in a workspace up to date, in the write queue of the workspace. The person joins it if it is open to
 /// everyone. Only a membership that the provider made gets another role and channels, and only if the provider names the groups. Guests
-/// stay guests: an admin decided what they see. Returns the channels.
+/// about whom an admin decided stay as they are. Returns the channels.
 ///
 /// # Errors
 /// Errors of joining a workspace.
@@ -133,7 +144,8 @@ pub(crate) async fn update(
             };
             members::join(c, workspace, &new, role).await?;
             manage(c, provider.id, workspace, user).await?;
-            return Ok(channels);
+            // Without groups, a new guest is in no channel anyway.
+            return Ok(channels.with_role(role));
         }
         return Ok(ChannelChange::default());
     };
@@ -143,12 +155,17 @@ pub(crate) async fn update(
         .bind(user)
         .value()
         .await?;
-    if managed != Some(provider.id) || member.role == Role::Guest {
+    let is_kept =
+        member.role == Role::Guest && guest_members::has_terms(c, workspace, user).await?;
+    if managed != Some(provider.id) || is_kept {
         return Ok(ChannelChange::default());
     }
     if member.role == role {
         notices::role_settled(c, workspace, user).await?;
-        return Ok(channels);
+        return Ok(match groups {
+            Some(_) => channels.with_role(role),
+            None => channels,
+        });
     }
     if groups.is_none() {
         tracing::warn!(provider.id = %provider.id, user.id = %user, "the provider names no groups, so the role stays");
@@ -168,6 +185,13 @@ pub(crate) async fn update(
     }
     notices::role_settled(c, workspace, user).await?;
     members::store_role(c, workspace, user, role).await?;
+    if role == Role::Guest {
+        members::delete_keys(c, workspace, user).await?;
+        members::withdraw_invites(c, workspace, user).await?;
+    }
+    if member.role == Role::Guest {
+        members::join_common_channels(c, workspace, user).await?;
+    }
     let action = AuditAction::MemberRoleChanged;
     audit::record_provider(c, workspace, action, user.to_string(), data).await?;
     let revocation = Revocation::User {
@@ -176,7 +200,7 @@ pub(crate) async fn update(
     };
     revocations::record(c, revocation).await?;
     members::announce(c, workspace, user, EventType::MemberUpdated).await?;
-    Ok(channels)
+    Ok(channels.with_role(role))
 }
 
 #[cfg(test)]
@@ -225,6 +249,7 @@ mod tests {
         let change = |groups: &[&str]| {
             let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
             let change = ChannelChange::of(&entry, &groups);
+            assert!(!change.is_guest);
             (set(&change.join), set(&change.leave))
         };
         assert_eq!(change(&[]), (set(&[]), set(&[one, two, three])));

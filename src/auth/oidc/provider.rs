@@ -89,7 +89,7 @@ pub struct ProviderWorkspace {
     pub workspace_id: WorkspaceId,
     #[serde(default = "invited")]
     pub join: ProviderJoin,
-    /// Role of people to whom no rule applies: `member` or `viewer`.
+    /// Role of people to whom no rule applies: `member`, `viewer`, or `guest`. Guests are only in the channels of their groups.
     #[serde(default = "member")]
     pub role: Role,
     /// Up to 100 rules; the strongest role and all channels apply.
@@ -376,14 +376,14 @@ impl ProviderSettings {
                 return Err(invalid(problem, "workspaces"));
             }
             if entry.role == Role::Admin {
-                let problem = "nobody becomes an admin without a rule: choose `member` or `viewer`"
-                    .to_owned();
+                let problem =
+                    "nobody becomes an admin without a rule: choose `member`, `viewer`, or `guest`"
+                        .to_owned();
                 return Err(invalid(problem, "workspaces"));
             }
-            let guests = entry.rules.iter().filter_map(|rule| rule.role);
-            if guests.chain([entry.role]).any(|role| role == Role::Guest) {
-                let problem =
-                    "a provider cannot make guests, who need channels: invite them".to_owned();
+            let mut rules = entry.rules.iter();
+            if rules.any(|rule| rule.role == Some(Role::Guest) && rule.channel_ids.is_empty()) {
+                let problem = "a rule with the role `guest` needs channels".to_owned();
                 return Err(invalid(problem, "workspaces"));
             }
             if entry.rules.len() > RULES_MAX {

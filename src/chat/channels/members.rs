@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::{MyChannel, get_mine};
 use crate::{
-    auth::{self, Caller, Member, Role, Scope},
+    auth::{self, Caller, Member, Role, Scope, oidc::membership::ChannelChange},
     chat::{
         ChatError, access,
         event::ChannelMemberEvent,
@@ -231,20 +231,27 @@ pub async fn keep_guest_in(
     Ok(())
 }
 
-/// Brings a person into channels, and out of others. Those that are archived, direct, or no longer in the workspace stay as they are.
-pub async fn join_and_leave(
+/// Brings a person into the channels that rules of a provider give to them, and out of others. Channels that are archived, direct, or no
+/// longer in the workspace are left out.
+pub(crate) async fn follow_rules(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
-    joined: &[ChannelId],
-    left: &[ChannelId],
+    change: &ChannelChange,
 ) -> Result<(), ChatError> {
-    for channel in joined {
+    let mut given = Vec::with_capacity(change.join.len());
+    for channel in &change.join {
         if is_open(c, workspace, *channel).await? {
-            join(c, workspace, *channel, user).await?;
+            given.push(*channel);
         }
     }
-    for channel in left {
+    if change.is_guest {
+        return keep_guest_in(c, workspace, user, &given).await;
+    }
+    for channel in given {
+        join(c, workspace, channel, user).await?;
+    }
+    for channel in &change.leave {
         if is_open(c, workspace, *channel).await? {
             part(c, workspace, *channel, user).await?;
         }

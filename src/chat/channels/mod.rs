@@ -34,9 +34,8 @@ pub use imported::{
     ImportedChannel, announce_imported, insert_imported_channel, remove_imported_channel,
     take_over_channels,
 };
-pub use members::{
-    add_member, join, join_and_leave, join_self, keep_guest_in, leave, list_members, remove_member,
-};
+pub(crate) use members::follow_rules;
+pub use members::{add_member, join, join_self, keep_guest_in, leave, list_members, remove_member};
 
 pub const NAME_CHARS_MAX: usize = 80;
 const TOPIC_UNITS_MAX: usize = 250;

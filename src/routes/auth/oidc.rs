@@ -584,8 +584,7 @@ async fn settle(
             .db
             .write(workspace.0, async move |c: &mut Conn| {
                 let change = membership::update(c, &by, &entry, user, groups.as_deref()).await?;
-                let (join, leave) = (&change.join, &change.leave);
-                channels::join_and_leave(c, workspace, user, join, leave).await?;
+                channels::follow_rules(c, workspace, user, &change).await?;
                 Ok::<_, ApiError>(())
             })
             .await;
