@@ -31,6 +31,8 @@ pub(crate) struct Http {
     tcp: TcpStream,
     host: String,
     cookie: String,
+    /// Header line with the key of a program, or nothing.
+    authorization: String,
     received: Vec<u8>,
 }
 
@@ -61,10 +63,18 @@ impl Http {
             tcp,
             host: host.to_owned(),
             cookie: cookie.to_owned(),
+            authorization: String::new(),
             received: Vec::with_capacity(4096),
         };
         // The server closes unused connections early, so this sends a first request.
         http.send("GET", "/healthz", "").await?;
+        Ok(http)
+    }
+
+    /// Opens a connection of a program.
+    pub(crate) async fn with_key(host: &str, key: &str) -> anyhow::Result<Self> {
+        let mut http = Self::connect(host, "").await?;
+        http.authorization = format!("authorization: Bearer {key}\r\n");
         Ok(http)
     }
 
@@ -78,9 +88,9 @@ impl Http {
         path: &str,
         body: &str,
     ) -> anyhow::Result<Reply> {
-        let (host, cookie) = (&self.host, &self.cookie);
+        let (host, cookie, authorization) = (&self.host, &self.cookie, &self.authorization);
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\ncookie: {cookie}\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\ncookie: {cookie}\r\n{authorization}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );

@@ -30,6 +30,7 @@ mod reads;
 mod report;
 mod resume;
 mod sends;
+mod sign_in;
 mod steering;
 mod streams;
 mod together;
@@ -44,6 +45,7 @@ use std::process::ExitCode;
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
     "readers", "attacks", "tone", "steering", "tools", "together", "context", "nodes", "inbox",
+    "sign_in",
 ];
 
 fn main() -> ExitCode {
@@ -112,6 +114,7 @@ fn run(filter: &str, part: &str) -> anyhow::Result<()> {
                 "context" => context::run(part).await?,
                 "nodes" => nodes::run(part).await?,
                 "inbox" => inbox::run().await?,
+                "sign_in" => sign_in::run().await?,
                 _ => resume::run().await?,
             }
         }
