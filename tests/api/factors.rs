@@ -16,7 +16,10 @@ use uuid::Uuid;
 
 use crate::{
     sign_in::let_pass,
-    support::{PASSWORD, Person, Reply, Team, TestApp, id, list, number, team_with, text, visitor},
+    support::{
+        PASSWORD, Person, Reply, SECRET_KEY, Team, TestApp, id, list, number, team_with, text,
+        visitor,
+    },
 };
 
 const ELEVEN_MINUTES: Duration = Duration::from_mins(11);
@@ -576,6 +579,41 @@ async fn the_last_way_to_sign_in_cannot_be_removed() {
         .delete(&format!("/v1/auth/passkeys/{}", id(&only)))
         .await
         .is(204);
+}
+
+#[tokio::test]
+async fn without_the_servers_key_only_codes_of_apps_fail_until_a_reset() {
+    let mut t = team().await;
+    let (secret, codes) = set_up_app(&t.bo).await;
+    let mut key = Authenticator::new(&t.app.base);
+    add_passkey(&t.bo, &mut key).await.is(201);
+
+    t.app.restart(&[("SECRET_KEY", SECRET_KEY)]).await;
+    // The address of the server has changed with its port.
+    key.origin.clone_from(&t.app.base);
+    let bo = t.bo.at(&t.app.base);
+    let (flow, methods) = begin(&t.app, &bo).await;
+    assert_eq!(methods, json!(["code", "passkey", "recovery_code"]));
+    let lost = finish(&t.app, &flow, "code", code(&secret, 1)).await;
+    assert_eq!(lost.refused(401), "wrong_code");
+    finish(&t.app, &flow, "recovery_code", codes[0].as_str())
+        .await
+        .is(200);
+    let credential = key.sign(&challenge(&t.app).await);
+    use_passkey(&t.app, credential).await.is(200);
+
+    operator::reset_second_factor(t.app.db(), &bo.email)
+        .await
+        .unwrap();
+    let mut again = bo.signed_out();
+    let reply = login(&t.app, &bo).await;
+    again.cookie = Some(reply.cookie());
+    reply.is(200);
+    let (secret, codes) = set_up_app(&again).await;
+    assert_eq!(codes.len(), 10);
+    let (flow, _) = begin(&t.app, &bo).await;
+    let works = finish(&t.app, &flow, "code", code(&secret, 1)).await;
+    works.is(200);
 }
 
 #[tokio::test]
