@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the official OpenAI libraries for Python and Node, async-openai for Rust, slack_sdk, pyotp, fido2, and the checks of scim2-tester for
-# Python, and oidc-provider for Node against target/debug/openvibe (or OPENVIBE_BIN), with a scripted model server. Installs those for Python
+# Runs the official OpenAI libraries for Python and Node, async-openai for Rust, slack_sdk, pyotp, fido2, Canaille, and the checks of scim2-tester
+# for Python, and oidc-provider for Node against target/debug/openvibe (or OPENVIBE_BIN), with a scripted model server. Installs those for Python
 # and Node in the versions from tests/clients if those have changed; for Python, into target/clients.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,10 @@
-// Signs people in with an unmodified oidc-provider, a certified implementation of OpenID Connect, over HTTP as a browser does.
+// Signs people in with unmodified providers, oidc-provider, a certified implementation of OpenID Connect, and Canaille, over HTTP as a browser
+// does.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { createInterface } from 'node:readline';
 
 import Provider from 'oidc-provider';
 
@@ -110,6 +113,81 @@ export class Corp {
   async close() {
     this.#server.closeAllConnections();
     await new Promise((done) => this.#server.close(done));
+  }
+}
+
+/** Canaille, which runs in corp.py. */
+export class Canaille {
+  #program = null;
+  issuer = '';
+
+  async listen(python) {
+    const program = new URL('corp.py', import.meta.url).pathname;
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME };
+    this.#program = spawn(python, [program], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+    const ended = once(this.#program, 'exit').then(([code]) => {
+      throw new Error(`corp.py ended with ${code}`);
+    });
+    const line = once(createInterface({ input: this.#program.stdout }), 'line');
+    [this.issuer] = await Promise.race([line, ended]);
+    ended.catch(() => {});
+    return this;
+  }
+  /** The issuer accepts connections already, so requests wait until it has started. */
+  serve({ redirect_uri }) {
+    this.#program.stdin.write(`${redirect_uri}\n`);
+  }
+  close() {
+    this.#program.kill();
+  }
+  /** Signs in at the provider if it asks for it. */
+  async pass(browser, url, login) {
+    let page = await browser.go(url);
+    for (const [path, form] of [
+      ['/login', { login }],
+      ['/auth/password', { password: 'correct horse' }],
+    ])
+      if (page.url === this.issuer + path) page = await browser.go(page.url, form);
+    return page;
+  }
+}
+
+/** Uses Canaille, which says nothing of whether an address is verified: the admin trusts it for a domain. */
+export async function checkCanaille(base, workspace_id, admin, cookie, python) {
+  const corp = await new Canaille().listen(python);
+  try {
+    const rules = [{ group: 'staff', role: 'member' }];
+    const made = await admin('POST', '/v1/identity-providers', {
+      name: 'Canaille',
+      issuer: corp.issuer,
+      client_id: 'openvibe',
+      domains: ['example.com'],
+      email_trust: 'issuer',
+      workspaces: [{ workspace_id, join: 'everyone', role: 'viewer', rules }],
+    });
+    const path = `/v1/identity-providers/${made.id}`;
+    await admin('PUT', `${path}/secret`, { value: 'secret-of-canaille' });
+    corp.serve(made);
+
+    const ada = new Browser();
+    ada.hold(base, [cookie]);
+    const begun = await ada.call('POST', `${base}${path}/try`, { next: '/' });
+    const tried = await corp.pass(ada, (await begun.json()).url, 'root');
+    assert.match(tried.url, /tried=idp_/);
+    const { last_try } = await admin('GET', path);
+    assert.deepEqual([last_try.account, last_try.email, last_try.groups], ['new', 'root@example.com', true]);
+    await admin('PATCH', path, { enabled: true });
+
+    const eve = new Browser();
+    for (let times = 0; times < 2; times += 1) {
+      const start = await eve.call('POST', `${base}/v1/auth/oidc/${made.id}/start`, { next: '/northwind' });
+      const arrived = await corp.pass(eve, (await start.json()).url, 'eve');
+      assert.equal(arrived.url, `${base}/northwind`);
+      const { user, workspaces } = await (await eve.call('GET', `${base}/v1/auth/me`)).json();
+      assert.deepEqual([user.email, user.name, workspaces[0].role], ['eve@example.com', 'eve of Canaille', 'member']);
+    }
+  } finally {
+    corp.close();
   }
 }
 

@@ -1,6 +1,6 @@
-// Runs the programs that use unmodified OpenAI libraries, slack_sdk, pyotp, fido2, oidc-provider, and scim2-tester against the real server
-// with a scripted model. Usage: node tests/clients/run.mjs PYTHON RUST, where PYTHON is an interpreter with the packages in requirements.txt, and RUST is the compiled
-// client.rs.
+// Runs the programs that use unmodified OpenAI libraries, slack_sdk, pyotp, fido2, oidc-provider, Canaille, and scim2-tester against the
+// real server with a scripted model. Usage: node tests/clients/run.mjs PYTHON RUST, where PYTHON is an interpreter with the packages in
+// requirements.txt, and RUST is the compiled client.rs.
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { Provider } from '../../web/e2e/lib/provider.mjs';
 import { Server } from '../../web/e2e/lib/server.mjs';
 import { startModel } from './model.mjs';
-import { checkOidc } from './oidc.mjs';
+import { checkCanaille, checkOidc } from './oidc.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const [python, rust] = process.argv.slice(2);
@@ -94,6 +94,7 @@ try {
   await run(python, ['factors.py'], { OPENVIBE_URL: server.base, EMAIL: account.email, PASSWORD: account.password });
   const admin = async (method, path, body) => (await send(method, path, body, cookie)).json;
   await checkOidc(server.base, workspace, admin, cookie);
+  await checkCanaille(server.base, workspace, admin, cookie, python);
   // Makes many accounts, so it comes last.
   const scim = { SCIM_URL: `${server.base}/scim/v2`, SCIM_TOKEN: await provision(workspace, cookie) };
   await run(python, ['scim.py'], scim);
