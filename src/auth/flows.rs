@@ -152,6 +152,26 @@ pub(crate) async fn take(
         .ok_or(AuthError::FlowExpired)
 }
 
+/// Deletes a step and returns the state that it needs, so that it is used once.
+///
+/// # Errors
+/// Same as `take`.
+pub(super) async fn take_data(
+    c: &mut Conn,
+    secret: &str,
+    kind: FlowKind,
+) -> Result<Option<serde_json::Value>, AuthError> {
+    let taken: Option<(Option<Json<serde_json::Value>>,)> = c
+        .q("delete from auth_flows where id_hash = $1 and kind = $2 and expires_at > $3 returning data")
+        .bind(hash_token(secret))
+        .bind(kind)
+        .bind(now())
+        .opt()
+        .await?;
+    let (data,) = taken.ok_or(AuthError::FlowExpired)?;
+    Ok(data.map(|Json(data)| data))
+}
+
 /// A step that its browser has finished.
 #[derive(Debug, sqlx::FromRow)]
 pub(super) struct BrowserFlow {

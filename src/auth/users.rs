@@ -77,12 +77,23 @@ pub(super) async fn insert_user(
     name: &str,
     password_hash: &str,
 ) -> Result<User, AuthError> {
+    insert_user_as(c, UserId::new(), email, name, password_hash).await
+}
+
+/// Inserts an account whose ID is known already.
+pub(super) async fn insert_user_as(
+    c: &mut Conn,
+    id: UserId,
+    email: &str,
+    name: &str,
+    password_hash: &str,
+) -> Result<User, AuthError> {
     let skeletons = Skeletons::of(name);
     c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded) \
          values ($1, $2, $3, null, $4, $5, $6, $7) \
          on conflict (email) do nothing returning id, email, name, avatar_url, created_at, suggestions, \
          email_confirmed_at is not null as email_confirmed")
-        .bind(UserId::new())
+        .bind(id)
         .bind(email.to_owned())
         .bind(name.to_owned())
         .bind(password_hash.to_owned())

@@ -252,6 +252,8 @@ pub fn is_for_anonymous(path: &str) -> bool {
         path,
         "/v1/auth/setup"
             | "/v1/auth/signup"
+            | "/v1/auth/signup/passkey"
+            | "/v1/auth/signup/passkey/options"
             | "/v1/auth/handle"
             | "/v1/auth/login"
             | "/v1/auth/reset"

@@ -129,6 +129,7 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
                 path,
                 "/v1/auth/login"
                     | "/v1/auth/signup"
+                    | "/v1/auth/signup/passkey"
                     | "/v1/auth/sign-in-link"
                     | "/v1/auth/second-factor"
                     | "/v1/auth/passkey"

@@ -632,6 +632,9 @@ async fn login_and_sign_up_require_the_servers_own_origin() {
         evil.post("/v1/auth/signup", form("eve@example.org"))
             .await
             .refused(403);
+        evil.post("/v1/auth/signup/passkey", json!({}))
+            .await
+            .refused(403);
     }
 }
 

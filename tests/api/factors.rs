@@ -23,6 +23,7 @@ use crate::{
 };
 
 const ELEVEN_MINUTES: Duration = Duration::from_mins(11);
+const PASSKEY_SIGN_UP: &str = "/v1/auth/signup/passkey";
 
 /// A team on a server that can store secrets, with each database.
 async fn team() -> Team {
@@ -397,6 +398,97 @@ async fn a_passkey_signs_in_without_a_password_and_is_a_second_factor() {
     let gone = use_passkey(&t.app, credential).await;
     assert_eq!(gone.refused(401), "passkey_rejected");
     login(&t.app, &t.bo).await.is(200);
+}
+
+/// Creates the passkey of a new account; returns the form that creates the account.
+pub async fn passkey_form(app: &TestApp, key: &mut Authenticator, invited: &Value) -> Value {
+    let path = format!("{PASSKEY_SIGN_UP}/options");
+    let options = visitor(&app.base).post(&path, invited.clone()).await;
+    let mut form = invited.clone();
+    form["credential"] = key.create(&options.is(200));
+    form
+}
+
+fn invited(invite: &Value, email: &str) -> Value {
+    json!({"email": email, "name": "Cy", "invite": invite["token"]})
+}
+
+#[tokio::test]
+async fn an_invited_person_begins_with_a_passkey_instead_of_a_password() {
+    let t = team().await;
+    let invite = t.ada.post("/v1/invites", json!({})).await.is(201);
+    let mut key = Authenticator::new(&t.app.base);
+    let form = passkey_form(&t.app, &mut key, &invited(&invite, "Cy@example.org")).await;
+    let reply = visitor(&t.app.base)
+        .post(PASSKEY_SIGN_UP, form.clone())
+        .await;
+    let mut cy = visitor(&t.app.base);
+    cy.cookie = Some(reply.cookie());
+    let made = reply.is(201);
+    assert_eq!(made["user"]["email"], "cy@example.org");
+    assert_eq!(made["workspaces"][0]["role"], "member");
+    assert_eq!(list(&made, "/recovery_codes").len(), 10);
+    let factors = cy.get("/v1/auth/factors").await.ok();
+    assert_eq!(
+        factors,
+        json!({"app": false, "passkeys": 1, "recovery_codes": 10})
+    );
+    // The challenge is used up.
+    let mut again = form;
+    again["email"] = json!("di@example.org");
+    let again = visitor(&t.app.base).post(PASSKEY_SIGN_UP, again).await;
+    assert_eq!(again.refused(422), "invalid_value");
+
+    let credential = key.sign(&challenge(&t.app).await);
+    let signed_in = use_passkey(&t.app, credential).await.is(200);
+    assert_eq!(signed_in["user"]["id"], made["user"]["id"]);
+    let guess = json!({"email": "cy@example.org", "password": PASSWORD});
+    let guess = visitor(&t.app.base).post("/v1/auth/login", guess).await;
+    assert_eq!(guess.refused(401), "wrong_credentials");
+    let passkeys = list(&cy.get("/v1/auth/passkeys").await.ok(), "/data");
+    let last = format!("/v1/auth/passkeys/{}", id(&passkeys[0]));
+    assert_eq!(cy.delete(&last).await.refused(409), "last_method");
+}
+
+#[tokio::test]
+async fn a_passkey_begins_only_an_account_that_an_invite_lets_in() {
+    let t = team().await;
+    let people = t.app.place.count("users").await;
+    let options = format!("{PASSKEY_SIGN_UP}/options");
+    let who = visitor(&t.app.base);
+    let unknown = invited(&json!({"token": "unknown"}), "cy@example.org");
+    who.post(&options, unknown).await.refused(404);
+    let named = json!({"email": "di@example.org"});
+    let named = t.ada.post("/v1/invites", named).await.is(201);
+    who.post(&options, invited(&named, "cy@example.org"))
+        .await
+        .refused(403);
+
+    let invite = t.ada.post("/v1/invites", json!({})).await.is(201);
+    let mut key = Authenticator::new(&t.app.base);
+    // The challenge of someone who adds a passkey.
+    let of_bo = t.bo.act("/v1/auth/passkeys/options").await.is(200);
+    let mut form = invited(&invite, "cy@example.org");
+    form["credential"] = key.create(&of_bo);
+    let foreign = who.post(PASSKEY_SIGN_UP, form).await;
+    assert_eq!(foreign.refused(422), "invalid_value");
+    // And the other way around.
+    let form = passkey_form(&t.app, &mut key, &invited(&invite, "cy@example.org")).await;
+    let added = json!({"name": "Laptop", "credential": form["credential"]});
+    let added = t.bo.post("/v1/auth/passkeys", added).await;
+    assert_eq!(added.refused(422), "invalid_value");
+    // Another's address, and an invite that was withdrawn meanwhile.
+    let mut taken = form.clone();
+    taken["email"] = json!(t.bo.email);
+    let taken = who.post(PASSKEY_SIGN_UP, taken).await;
+    assert_eq!(taken.refused(409), "email_taken");
+    t.ada
+        .delete(&format!("/v1/invites/{}", id(&invite)))
+        .await
+        .is(204);
+    who.post(PASSKEY_SIGN_UP, form).await.refused(404);
+    assert_eq!(t.app.place.count("users").await, people);
+    assert_eq!(t.app.place.count("passkeys").await, 0);
 }
 
 #[tokio::test]

@@ -84,6 +84,8 @@ NEEDS_SURROUNDINGS = {
     "POST /v1/auth/totp/confirm",
     "POST /v1/auth/recovery-codes",
     "POST /v1/auth/passkey",
+    "POST /v1/auth/signup/passkey",
+    "POST /v1/auth/signup/passkey/options",
     "POST /v1/auth/passkeys",
     "PATCH /v1/auth/passkeys/{id}",
     "DELETE /v1/auth/passkeys/{id}",

@@ -42,6 +42,21 @@ async function openWays(page) {
   await ways.waitFor();
   return ways;
 }
+/** Gives the page a device that creates passkeys. */
+async function addAuthenticator(page) {
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send('WebAuthn.enable');
+  await cdp.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+}
 const fill = async (page, password) => {
   await page.goto('/login');
   await box(page, 'Email').fill('ada@example.com');
@@ -173,18 +188,7 @@ test('a passkey is added, signs in alone, and is removed with the last codes', a
   await box(page, 'Recovery code').fill(codes[1]);
   await button(page, 'Sign in').click();
   await isIn(page);
-  const cdp = await page.context().newCDPSession(page);
-  await cdp.send('WebAuthn.enable');
-  await cdp.send('WebAuthn.addVirtualAuthenticator', {
-    options: {
-      protocol: 'ctap2',
-      transport: 'internal',
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  });
+  await addAuthenticator(page);
   const ways = await openWays(page);
   await button(page, 'Add a passkey').click();
   await ways.getByText('Passkey · added').waitFor();
@@ -213,6 +217,23 @@ test('a passkey is added, signs in alone, and is removed with the last codes', a
   await removing.getByText('This is your last second factor').waitFor();
   await button(removing, 'Remove').click();
   await ways.getByText('Recovery codes').waitFor({ state: 'detached' });
+});
+
+test('an invited person begins with a passkey instead of a password', async () => {
+  const invited = await person(team.browser, named, { theme: 'light', viewport: PHONE });
+  const { page } = invited;
+  await addAuthenticator(page);
+  await page.goto(await mail.link('/invite/'));
+  await box(page, 'Your name').fill('Bo');
+  await button(page, 'Join with a passkey').click();
+  const made = dialog(page, 'Your recovery codes');
+  await made.getByRole('listitem').first().waitFor();
+  await accessible(page, 'the recovery codes of a new account');
+  await shot(page, '105-joined-with-passkey-phone');
+  await button(made, 'Done').click();
+  await isIn(page);
+  await (await openWays(page)).getByText('10 of 10 left').waitFor();
+  await invited.close();
 });
 
 test('a change needs a confirmation ten minutes after signing in', async () => {

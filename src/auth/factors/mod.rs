@@ -8,6 +8,7 @@ mod change;
 pub(crate) mod passkeys;
 pub(crate) mod recovery;
 mod second;
+pub(crate) mod sign_up;
 mod state;
 pub(crate) mod totp;
 pub(crate) mod webauthn;

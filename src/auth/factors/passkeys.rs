@@ -2,6 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Serialize;
+use serde_json::json;
 
 use super::{
     change::{FactorKind, added, removed},
@@ -12,7 +13,7 @@ use crate::{
     auth::{
         AuthError,
         events::Device,
-        flows::{self, FlowKind},
+        flows::{self, FlowKind, NewFlow},
     },
     db::{Conn, now},
     ids::{PasskeyId, UserId},
@@ -22,6 +23,8 @@ use crate::{
 /// Maximum number of passkeys of an account.
 pub(crate) const PASSKEYS_MAX: i64 = 10;
 const NAME_CHARS_MAX: usize = 80;
+/// Name of a passkey with which an account begins.
+const FIRST_NAME: &str = "Passkey";
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub(crate) struct Passkey {
@@ -89,6 +92,16 @@ pub(crate) async fn add(
         let text = format!("you have {PASSKEYS_MAX} passkeys: remove one first");
         return Err(AuthError::QuotaExceeded(text));
     }
+    insert(c, user, name, new, device).await
+}
+
+async fn insert(
+    c: &mut Conn,
+    user: UserId,
+    name: String,
+    new: &Registration,
+    device: &Device,
+) -> Result<(Passkey, Option<Vec<String>>), AuthError> {
     let passkey: Option<Passkey> = c
         .q("insert into passkeys (id, user_id, credential_id, algorithm, public_key, counter, name, created_at) \
             values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (credential_id) do nothing returning id, name, created_at, used_at")
@@ -108,6 +121,59 @@ pub(crate) async fn add(
     })?;
     let codes = added(c, user, FactorKind::Passkey, Some(&passkey.name), device).await?;
     Ok((passkey, codes))
+}
+
+/// A passkey that is being created for an account that does not exist yet. The passkey names the ID of the account, so the ID is chosen
+/// before.
+#[derive(Debug, Clone)]
+pub(crate) struct NewAccountPasskey {
+    pub user: UserId,
+    pub(super) flow: NewFlow,
+}
+
+impl NewAccountPasskey {
+    pub(super) fn new() -> Self {
+        let user = UserId::new();
+        Self {
+            user,
+            flow: NewFlow {
+                data: Some(json!(user)),
+                ..NewFlow::new(FlowKind::PasskeyCreation, None)
+            },
+        }
+    }
+
+    /// Text that the passkey signs.
+    pub(crate) fn challenge(&self) -> &str {
+        &self.flow.secret
+    }
+}
+
+/// Uses up the challenge of a passkey for a new account. Returns the ID of the account.
+///
+/// # Errors
+/// `FlowExpired` if the challenge is not one for a new account.
+pub(super) async fn take_new_account(
+    c: &mut Conn,
+    new: &Registration,
+) -> Result<UserId, AuthError> {
+    let data = flows::take_data(c, &new.challenge, FlowKind::PasskeyCreation).await?;
+    data.and_then(|id| serde_json::from_value(id).ok())
+        .ok_or(AuthError::FlowExpired)
+}
+
+/// Stores the passkey of a new account. Returns recovery codes.
+///
+/// # Errors
+/// `Invalid` if the passkey belongs to an account.
+pub(super) async fn add_first(
+    c: &mut Conn,
+    user: UserId,
+    new: &Registration,
+    device: &Device,
+) -> Result<Vec<String>, AuthError> {
+    let (_, codes) = insert(c, user, FIRST_NAME.to_owned(), new, device).await?;
+    Ok(codes.unwrap_or_default())
 }
 
 /// # Errors

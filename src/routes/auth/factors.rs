@@ -250,7 +250,7 @@ async fn list_passkeys(
 /// Options for `navigator.credentials.create()`, as `PublicKeyCredential.parseCreationOptionsFromJSON()` takes them.
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct CreationOptions {
+pub(super) struct CreationOptions {
     challenge: String,
     rp: RelyingParty,
     user: PasskeyUser,
@@ -270,10 +270,10 @@ struct RelyingParty {
 
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct PasskeyUser {
-    id: String,
-    name: String,
-    display_name: String,
+pub(super) struct PasskeyUser {
+    pub id: String,
+    pub name: String,
+    pub display_name: String,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -300,6 +300,46 @@ struct AuthenticatorSelection {
 
 const PUBLIC_KEY: &str = "public-key";
 
+impl CreationOptions {
+    /// Options for a passkey of a person on this host, none of whose known credentials the authenticator may have.
+    pub(super) fn new(
+        host: String,
+        challenge: String,
+        person: PasskeyUser,
+        known: Vec<String>,
+    ) -> Self {
+        Self {
+            challenge,
+            rp: RelyingParty {
+                id: host,
+                name: "OpenVibe",
+            },
+            user: person,
+            pub_key_cred_params: PasskeyAlgorithm::ALL
+                .iter()
+                .map(|algorithm| KeyParameters {
+                    kind: PUBLIC_KEY,
+                    alg: algorithm.cose(),
+                })
+                .collect(),
+            exclude_credentials: known
+                .into_iter()
+                .map(|id| KnownCredential {
+                    kind: PUBLIC_KEY,
+                    id,
+                })
+                .collect(),
+            authenticator_selection: AuthenticatorSelection {
+                resident_key: "required",
+                require_resident_key: true,
+                user_verification: "required",
+            },
+            attestation: "none",
+            timeout: flows::PASSKEY_WITHIN_MS,
+        }
+    }
+}
+
 /// Get the options for a new passkey
 ///
 /// The challenge can be used once, within 5 minutes. Needs a confirmation.
@@ -322,39 +362,17 @@ async fn passkey_creation_options(
     caller
         .write_confirmed(&state.db, async move |c: &mut Conn| flow.store(c).await)
         .await?;
-    Ok(Json(CreationOptions {
+    let person = PasskeyUser {
+        id: passkeys::handle_of(user),
+        name: account.email,
+        display_name: account.name,
+    };
+    Ok(Json(CreationOptions::new(
+        site(&state).rp_id,
         challenge,
-        rp: RelyingParty {
-            id: site(&state).rp_id,
-            name: "OpenVibe",
-        },
-        user: PasskeyUser {
-            id: passkeys::handle_of(user),
-            name: account.email,
-            display_name: account.name,
-        },
-        pub_key_cred_params: PasskeyAlgorithm::ALL
-            .iter()
-            .map(|algorithm| KeyParameters {
-                kind: PUBLIC_KEY,
-                alg: algorithm.cose(),
-            })
-            .collect(),
-        exclude_credentials: known
-            .into_iter()
-            .map(|id| KnownCredential {
-                kind: PUBLIC_KEY,
-                id,
-            })
-            .collect(),
-        authenticator_selection: AuthenticatorSelection {
-            resident_key: "required",
-            require_resident_key: true,
-            user_verification: "required",
-        },
-        attestation: "none",
-        timeout: flows::PASSKEY_WITHIN_MS,
-    }))
+        person,
+        known,
+    )))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

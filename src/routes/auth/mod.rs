@@ -5,6 +5,7 @@ mod factors;
 mod keys;
 mod mail;
 mod oidc;
+mod passkey_sign_up;
 mod people;
 mod session;
 mod sign_in;
@@ -33,6 +34,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(accounts::router())
         .merge(sign_in::router())
         .merge(factors::router())
+        .merge(passkey_sign_up::router())
         .merge(workspaces::router())
         .merge(people::router())
         .merge(keys::router())

@@ -323,6 +323,16 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let form = json!({"email": format!("new.{n}@example.org"), "password": PASSWORD, "name": "New"});
             Call::post(path, form).by(w.double(who).await.asks)
         }
+        ("POST /v1/auth/signup/passkey" | "POST /v1/auth/signup/passkey/options", _) => {
+            let invite = w.ada.post("/v1/invites", json!({})).await.is(201);
+            let email = format!("new.{n}@example.org");
+            let mut form = json!({"email": email, "name": "New", "invite": invite["token"]});
+            if !path.ends_with("/options") {
+                let mut key = Authenticator::new(&w.app.base);
+                form = Box::pin(factors::passkey_form(&w.app, &mut key, &form)).await;
+            }
+            Call::post(path, form).by(w.double(who).await.asks)
+        }
         ("POST /v1/auth/login", _) => {
             // Logging in ends the current session.
             let form = json!({"email": w.olu.email, "password": PASSWORD});

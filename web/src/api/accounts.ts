@@ -42,6 +42,13 @@ export class AccountsApi {
   signInWithPasskey(credential: Record<string, unknown>): Promise<Account> {
     return this.#take(this.#http.POST('/v1/auth/passkey', { body: { credential } }));
   }
+  /** Returns the options for the passkey of a new account. */
+  newAccountOptions(body: S['NewAccountForm']): Promise<object> {
+    return this.#take(this.#http.POST('/v1/auth/signup/passkey/options', { body }));
+  }
+  signUpWithPasskey(body: S['PasskeySignupForm']): Promise<S['PasskeyAccount']> {
+    return this.#take(this.#http.POST('/v1/auth/signup/passkey', { body }));
+  }
   openSignInLink(token: string): Promise<Account> {
     return this.#take(this.#http.POST('/v1/auth/sign-in-link', { body: { token } }));
   }
