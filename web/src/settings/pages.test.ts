@@ -16,6 +16,7 @@ test.each([
   ['sessions', 'sign-in'],
   ['keys', 'sign-in'],
   ['integrations', 'sign-in'],
+  ['bots', 'sign-in'],
   ['invites', 'members'],
   ['context', 'told'],
   ['about-us', 'told'],

@@ -100,6 +100,7 @@ const MOVED: Partial<Record<string, SettingsPage>> = {
   sessions: 'sign-in',
   keys: 'sign-in',
   integrations: 'sign-in',
+  bots: 'sign-in',
   invites: 'members',
   context: 'told',
   'about-us': 'told',
