@@ -14,7 +14,7 @@ use crate::{
         Actor, AuditAction, Caller, DisplayName, Scope, Scopes, handles, hash_token, new_token,
         record_audit,
     },
-    chat::{ChatError, access, channels::ChannelKind},
+    chat::{ChatError, access, bots::announce_bot, channels::ChannelKind},
     db::{Conn, DbError, Json, dialect, now},
     ids::{ApiKeyId, BotId, ChannelId, HookId},
     secrets,
@@ -94,6 +94,9 @@ pub async fn create_bot(c: &mut Conn, actor: &Actor<'_>, form: &BotForm) -> Resu
         insert_channel(c, id, *channel).await?;
     }
     set_commands(c, actor.workspace, id, &form.commands).await?;
+    if !form.commands.is_empty() {
+        announce_bot(c, actor.workspace, id).await?;
+    }
     let bot = get_shown(c, actor, id).await?;
     let data = serde_json::json!({
         "name": bot.name, "scopes": bot.scopes, "show_emails": bot.show_emails, "link_domains": bot.link_domains,

@@ -618,7 +618,6 @@ pub async fn patch_bot(
             .run()
             .await?;
         mark_names_changed(c).await?;
-        announce_bot(c, actor.workspace, id).await?;
     }
     patch
         .link_domains
@@ -637,6 +636,9 @@ pub async fn patch_bot(
         .await?;
     if let Some(commands) = &patch.commands {
         set_commands(c, actor.workspace, id, commands).await?;
+    }
+    if patch.name.is_some() || patch.commands.is_some() {
+        announce_bot(c, actor.workspace, id).await?;
     }
     if patch.status == Some(BotStatus::Active) {
         resume_subscription(c, actor.workspace, id).await?;

@@ -812,7 +812,7 @@ async fn clients_learn_the_names_of_bots() {
     let known = t.bo.get("/v1/snapshot").await.ok()["bots"].clone();
     assert_eq!(
         known,
-        json!([{"id": bot_id, "handle": "deploy", "name": "Deploy"}])
+        json!([{"id": bot_id, "handle": "deploy", "name": "Deploy", "commands": []}])
     );
     let mut window = t.bo.socket().await;
     t.ada
@@ -821,4 +821,13 @@ async fn clients_learn_the_names_of_bots() {
         .is(200);
     let renamed = window.of("bot.updated").await;
     assert_eq!(renamed["data"]["bot"]["name"], "Release");
+    let commands = json!({"commands": [{"name": "ship"}, {"name": "deploy"}]});
+    t.ada
+        .patch(&format!("/v1/bots/{bot_id}"), commands)
+        .await
+        .is(200);
+    let named = window.of("bot.updated").await;
+    assert_eq!(named["data"]["bot"]["commands"], json!(["deploy", "ship"]));
+    let known = t.bo.get("/v1/snapshot").await.ok()["bots"].clone();
+    assert_eq!(known[0]["commands"], json!(["deploy", "ship"]));
 }

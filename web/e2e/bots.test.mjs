@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
-import { dialog, inspect, toast } from './lib/parts.mjs';
+import { dialog, inspect, option, toast } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam();
@@ -54,6 +54,24 @@ test('an admin adds a bot with a key, events over a socket, and a command', asyn
     commands.map((c) => c.name),
     ['deploy'],
   );
+});
+
+test('a command is offered, keeps its text without an answer, and an unknown one is a message only on request', async () => {
+  const { page } = bo;
+  await page.goto('/northwind/c/general');
+  const composer = box(page, 'Start a thread in #general');
+  await composer.pressSequentially('/dep');
+  await option(bo, '/deploy').waitFor();
+  await page.keyboard.press('Enter');
+  await composer.pressSequentially('web now');
+  await page.getByText('Runs a command of a bot').waitFor();
+  await page.keyboard.press('Enter');
+  await toast(bo, 'Deploy bot did not answer');
+  assert.equal(await composer.inputValue(), '/deploy web now');
+  await composer.fill('/shrug well');
+  await page.keyboard.press('Enter');
+  await button(page, 'Send as text').click();
+  await page.getByRole('link', { name: '/shrug well' }).first().waitFor();
 });
 
 test('a bot is paused, resumed, and deleted; members do not see the section', async () => {

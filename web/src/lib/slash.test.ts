@@ -37,6 +37,22 @@ test.each([
   '\n/new',
 ])('%j is a message', (text) => expect(parseSlash(text)).toBeNull());
 
+const ofBots = new Set(['deploy', 'new-ticket', '5']);
+test.each([
+  ['/deploy', { name: 'bot', command: 'deploy', text: '' }],
+  ['/Deploy  web now\nplease ', { name: 'bot', command: 'deploy', text: 'web now\nplease' }],
+  ['/new-ticket printer', { name: 'bot', command: 'new-ticket', text: 'printer' }],
+  ['/5', { name: 'bot', command: '5', text: '' }],
+  ['/shrug', { name: 'unknown', command: 'shrug' }],
+  ['/deplyo web', { name: 'unknown', command: 'deplyo' }],
+  ['/new ticket', { name: 'new', text: 'ticket' }],
+  ['/', { name: 'list' }],
+])('%j is a command where bots have some', (text, slash) => expect(parseSlash(text, ofBots)).toEqual(slash));
+test.each(['/etc/hosts', '/shrug, as they say', '//deploy web', 'see /deploy', ' /deploy'])(
+  '%j is a message even where bots have commands',
+  (text) => expect(parseSlash(text, ofBots)).toBeNull(),
+);
+
 test.each([
   ['//agent coder', '/agent coder'],
   ['\\/agent coder', '/agent coder'],
@@ -67,6 +83,7 @@ test.each([
   ['/', 1, 'command', ''],
   ['/a', 2, 'command', 'a'],
   ['/NE', 3, 'command', 'ne'],
+  ['/new-ti', 7, 'command', 'new-ti'],
   ['/ag the draft', 3, 'command', 'ag'],
   ['/agent', 6, 'agent', ''],
   ['/agent ', 7, 'agent', ''],

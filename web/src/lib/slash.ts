@@ -6,6 +6,10 @@ export type Slash =
   | { name: 'new'; text: string }
   /** Runs a workflow. `query`: its name. */
   | { name: 'run'; query: string; input: string }
+  /** Runs a command of a bot; `text` follows its name. */
+  | { name: 'bot'; command: string; text: string }
+  /** No bot has the command, although some have others. */
+  | { name: 'unknown'; command: string }
   /** A slash alone: lists the commands. */
   | { name: 'list' };
 
@@ -16,12 +20,15 @@ export const COMMANDS = [
 ] as const;
 export type CommandName = (typeof COMMANDS)[number]['name'];
 
+const NO_COMMANDS: ReadonlySet<string> = new Set();
+
 /**
- * A command must be at the very start of the text; with an unknown word after the slash, the text is a normal message.
+ * A command must be at the very start of the text. With an unknown word after the slash, the text is a normal message, unless bots
+ * have commands: then it is probably one of them with a typing error.
  */
-export function parseSlash(text: string): Slash | null {
+export function parseSlash(text: string, ofBots: ReadonlySet<string> = NO_COMMANDS): Slash | null {
   const m = /^\/(?:(agent|new|run)(?=\s|$)([\s\S]*)|\s*$)/i.exec(text);
-  if (!m) return null;
+  if (!m) return ofBots.size ? parseBotCommand(text, ofBots) : null;
   const rest = (m[2] ?? '').trim();
   switch (m[1]?.toLowerCase()) {
     case 'agent':
@@ -35,6 +42,15 @@ export function parseSlash(text: string): Slash | null {
     default:
       return { name: 'list' };
   }
+}
+
+function parseBotCommand(text: string, ofBots: ReadonlySet<string>): Slash | null {
+  const m = /^\/([a-z0-9_-]{1,32})(?:\s([\s\S]*))?$/i.exec(text);
+  if (!m) return null;
+  const command = m[1]!.toLowerCase();
+  return ofBots.has(command)
+    ? { name: 'bot', command, text: (m[2] ?? '').trim() }
+    : { name: 'unknown', command };
 }
 
 /** Escaped slash: doubled, or preceded by a backslash, before a word or alone. The text then starts with a slash. */
@@ -52,7 +68,7 @@ export function slashTyping(text: string, caret: number): Typing {
   if (!/^(?:\s|$)/.test(text.slice(caret))) return null;
   const run = /^\/run\s+(\S*)$/i.exec(head);
   if (run) return { of: 'run', query: run[1]!.toLowerCase() };
-  const command = /^\/([a-z]*)$/i.exec(head);
+  const command = /^\/([a-z0-9_-]*)$/i.exec(head);
   if (!command || /^\/new(?:\s|$)/i.test(text)) return null;
   return { of: 'command', query: command[1]!.toLowerCase() };
 }

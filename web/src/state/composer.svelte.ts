@@ -23,6 +23,8 @@ export interface Slashes {
   startsThread(): boolean;
   /** Agent that is off in the channel: its mention is text. */
   silenced(): string | null;
+  /** ID of the channel, for the commands of its bots. */
+  channel(): string;
 }
 
 /** Completion menu of one composer: when it opens, its entries, and its keys. */
@@ -37,6 +39,7 @@ export class Completion {
   #slashes: Slashes | null;
   #emoji = $state.raw<Candidate[]>([]);
   #workflows = $state.raw<Candidate[]>([]);
+  #ofBots = $state.raw<Candidate[]>([]);
 
   readonly hits: Candidate[] = $derived(this.trigger ? this.#list(this.trigger) : []);
   readonly open = $derived(this.hits.length > 0);
@@ -60,6 +63,7 @@ export class Completion {
     this.choosing = slash?.of === 'agent';
     const start = slash?.of === 'run' ? caret - slash.query.length : 0;
     if (start && !this.trigger?.start) void this.#loadWorkflows();
+    if (slash?.of === 'command' && this.trigger?.sigil !== '/') void this.#loadBotCommands();
     this.trigger = slash ? { sigil: '/', query: slash.query, start } : findTrigger(text, caret);
     this.index = 0;
     if (this.trigger?.sigil === ':' && !this.#emoji.length) void this.#loadEmoji();
@@ -93,7 +97,10 @@ export class Completion {
   }
   #all(t: Trigger): Candidate[] {
     if (t.sigil === '/' && t.start) return this.#workflows;
-    if (t.sigil === '/') return commands.filter((c) => c.key !== 'new' || !this.#slashes?.startsThread());
+    if (t.sigil === '/') {
+      const own = commands.filter((c) => c.key !== 'new' || !this.#slashes?.startsThread());
+      return [...own, ...this.#ofBots];
+    }
     if (t.sigil === ':') return this.#emoji;
     if (t.sigil === '#') return this.#channels();
     const { roster, me } = this.#ws.people;
@@ -137,6 +144,16 @@ export class Completion {
   async #loadWorkflows(): Promise<void> {
     try {
       this.#workflows = await (await loadSlashCommands()).workflowChoices(this.#ws);
+    } catch {
+      return; // the name can be typed without the list
+    }
+  }
+  async #loadBotCommands(): Promise<void> {
+    this.#ofBots = [];
+    const channel = this.#slashes?.channel();
+    if (!channel || !this.#ws.people.commands.size) return;
+    try {
+      this.#ofBots = await (await loadSlashCommands()).commandChoices(this.#ws, channel);
     } catch {
       return; // the name can be typed without the list
     }

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Bot } from '../api/bots';
 import type { Router } from '../lib/router.svelte';
 import { parseSlash } from '../lib/slash';
 import { UNBOUND } from '../lib/responder';
 import { Scene, type Backend } from '../test/backend';
-import { agent, channel, thread } from '../test/make';
+import { agent, AT, channel, thread } from '../test/make';
 import { Completion, NOBODY } from './composer.svelte';
 import { handTo, moveOn } from './handoff';
 import { choose, runSlash } from './slashes';
@@ -161,6 +162,7 @@ const inPlace = (now: string, starts = false, silenced: string | null = null) =>
   now: () => now,
   startsThread: () => starts,
   silenced: () => silenced,
+  channel: () => 'chan_1',
 });
 const titles = (c: Completion) => c.hits.map((h) => h.title);
 test('a slash lists commands, then agents: the current one first, and No agent last', () => {
@@ -177,6 +179,34 @@ test('a slash lists commands, then agents: the current one first, and No agent l
   menu.update('@', 1);
   expect(menu.choosing).toBe(false);
   expect(titles(menu)).toContain('Bo');
+});
+const bot = (id: string, channels: string[], names: string[]): Bot => ({
+  id,
+  object: 'bot',
+  handle: id,
+  name: 'Deploy',
+  avatar_url: null,
+  about: null,
+  channel_ids: channels,
+  scopes: ['chat:read', 'chat:write'],
+  show_emails: false,
+  link_domains: [],
+  commands: names.map((name) => ({ name, usage: '[service]', description: `Does ${name}` })),
+  status: 'active',
+  created_by: 'user_bo',
+  created_at: AT,
+  last_used_at: null,
+  version: 1,
+});
+test('a slash lists the commands of the bots in the channel', async () => {
+  scene.backend.bots = [bot('bot_1', ['chan_1'], ['ship', 'deploy']), bot('bot_2', ['chan_2'], ['page'])];
+  for (const { id, handle, name, commands } of scene.backend.bots)
+    ws.people.bots.set(id, { id, handle, name, commands: commands.map((c) => c.name) });
+  const menu = new Completion(ws, inPlace('agent_coder'));
+  menu.update('/', 1);
+  await expect.poll(() => titles(menu)).toEqual(['/agent', '/new', '/run', '/deploy', '/ship']);
+  menu.update('/dep', 4);
+  expect(menu.picked).toMatchObject({ insert: '/deploy', note: '[service] · Does deploy' });
 });
 test('among many agents, No agent stays in sight', () => {
   for (let i = 0; i < 9; i++) ws.people.agentsById.set(`a${i}`, agent(`a${i}`, `h${i}`, `Helper ${i}`));

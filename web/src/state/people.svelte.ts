@@ -11,6 +11,10 @@ export class People {
   readonly suspended = new SvelteMap<string, Member>();
   readonly agentsById = new SvelteMap<string, Agent>();
   readonly bots = new SvelteMap<string, Snapshot['bots'][number]>();
+  /** Names of the commands of all bots. */
+  readonly commands: ReadonlySet<string> = $derived(
+    new Set([...this.bots.values()].flatMap((b) => b.commands ?? [])),
+  );
   readonly online = new SvelteSet<string>();
 
   readonly roster = $derived([...this.members.values()].sort((a, b) => a.name.localeCompare(b.name)));

@@ -6,10 +6,10 @@ import { People } from './people.svelte';
 test('a bot is named as it is called now', () => {
   const people = new People();
   expect(people.botName('bot_1')).toBe('A bot');
-  people.load({ ...snapshot(), bots: [{ id: 'bot_1', handle: 'deploy', name: 'Deploy' }] });
+  people.load({ ...snapshot(), bots: [{ id: 'bot_1', handle: 'deploy', name: 'Deploy', commands: [] }] });
   expect(people.botName('bot_1')).toBe('Deploy');
-  const renamed = { bot: { id: 'bot_1', handle: 'deploy', name: 'Release' } };
-  people.apply({ type: 'bot.updated', data: renamed } as ServerEvent);
+  const renamed = { bot: { id: 'bot_1', handle: 'deploy', name: 'Release', commands: [] } };
+  people.apply({ type: 'bot.updated', data: renamed } as unknown as ServerEvent);
   expect(people.botName('bot_1')).toBe('Release');
 });
 

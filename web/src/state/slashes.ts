@@ -5,11 +5,14 @@ import { to, type Router } from '../lib/router.svelte';
 import type { Slash } from '../lib/slash';
 import { agentName } from '../lib/text';
 import { runNamed } from '../runs/start';
+import { runBotCommand } from './bot-commands';
 import { handTo } from './handoff';
 import { draftKeyOf } from './conversation-ref';
 import { setPreset, type ComposerContext } from './composer-context';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
+
+export { commandChoices } from './bot-commands';
 
 export interface SlashDeps {
   ws: WorkspaceState;
@@ -23,6 +26,7 @@ export interface SlashDeps {
 export async function runSlash(slash: Slash, context: ComposerContext, deps: SlashDeps): Promise<boolean> {
   if (slash.name === 'new') return startNew(slash.text, context, deps);
   if (slash.name === 'run') return runNamed(slash, context, deps);
+  if (slash.name === 'bot') return runBotCommand(slash, context, deps);
   if (slash.name !== 'agent' || !slash.query) return false;
   const query = slash.query.toLowerCase();
   const named = (a: Agent) => a.name === query || agentName(a).toLowerCase() === query;

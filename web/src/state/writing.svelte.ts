@@ -24,6 +24,8 @@ export class Writing {
   running = $state.raw<Promise<void> | null>(null);
   #deps: SlashDeps;
   #box: Box;
+  /** Text with an unknown command that the user chose to send as it is. */
+  #asText: string | null = null;
 
   constructor(deps: SlashDeps, box: Box) {
     this.#deps = deps;
@@ -36,9 +38,16 @@ export class Writing {
     if (this.running) return void this.running.then(() => box.isHere() && this.send());
     const place = box.place();
     const text = ws.drafts.get(place);
-    const slash = parseSlash(text);
+    const slash = text === this.#asText ? null : parseSlash(text, ws.people.commands);
     // without a conversation, the message starts a thread anyway
     const starts = slash?.name === 'new' && !box.context().conversation;
+    if (slash?.name === 'unknown') {
+      const sendAsText = () => {
+        this.#asText = text;
+        if (box.isHere() && box.place() === place) this.send();
+      };
+      return ui.show(`No command is named /${slash.command}`, { label: 'Send as text', run: sendAsText });
+    }
     if (slash && !starts) {
       if (slash.name === 'list' || ('query' in slash && !slash.query)) return box.onback();
       return this.#run((part, context) => part.runSlash(slash, context, this.#deps));

@@ -4,13 +4,14 @@ import { Scene } from '../test/backend';
 import { channel, thread } from '../test/make';
 import { responderOf } from './composer-context';
 import type { ConversationRef } from './conversation-ref';
-import type { Ui } from './ui.svelte';
+import type { ToastAction, Ui } from './ui.svelte';
 import { Writing } from './writing.svelte';
 
 let scene: Scene;
 let writing: Writing;
 let sent: string[];
 let shown: string[];
+let actions: ToastAction[];
 let back: number;
 let conversation: ConversationRef | null;
 let open: () => void;
@@ -31,9 +32,13 @@ beforeEach(async () => {
   ws.learnThread(bound);
   sent = [];
   shown = [];
+  actions = [];
   back = 0;
   conversation = { thread: 'thread_1', fork: null };
-  const record = (s: string) => void shown.push(s);
+  const record = (s: string, action: ToastAction | null = null) => {
+    shown.push(s);
+    if (action) actions.push(action);
+  };
   writing = new Writing(
     {
       ws,
@@ -112,6 +117,51 @@ test('a command that the server rejects is restored, too', async () => {
   send('/agent none');
   await writing.running;
   expect([text(), shown]).toEqual(['/agent none', ['No.']]);
+});
+const DEPLOY = { id: 'bot_1', handle: 'deploy', name: 'Deploy', commands: ['deploy'] };
+test('a command of a bot is run in the thread, and only the person sees its answer', async () => {
+  scene.ws.people.bots.set(DEPLOY.id, DEPLOY);
+  scene.backend.commandAnswer = { message: null, text: 'On **it**' };
+  send('/deploy web now');
+  expect(text()).toBe('');
+  await writing.running;
+  expect(scene.backend.calls).toContain('POST /v1/commands/deploy');
+  expect(scene.backend.bodies.at(-1)).toEqual({ thread_id: 'thread_1', text: 'web now' });
+  expect(scene.ws.ephemeral.in('thread_1')).toMatchObject([{ content: 'On **it**', name: 'Deploy' }]);
+  expect([sent, text()]).toEqual([[], '']);
+});
+test('a command that the bot does not answer is restored', async () => {
+  scene.ws.people.bots.set(DEPLOY.id, DEPLOY);
+  scene.backend.fail = 503;
+  scene.backend.failure = { code: 'bot_no_answer', message: 'Deploy bot did not answer' };
+  send('/deploy web');
+  await writing.running;
+  expect([sent, text()]).toEqual([[], '/deploy web']);
+  expect(shown[0]).toContain('did not answer');
+});
+test('a command of no bot in the channel is restored, with a way to send it', async () => {
+  scene.ws.people.bots.set(DEPLOY.id, DEPLOY);
+  scene.backend.fail = 404;
+  scene.backend.failure = { code: 'not_found', message: 'No.' };
+  send('/deploy web');
+  await writing.running;
+  expect(text()).toBe('/deploy web');
+  expect(shown[0]).toContain('type //deploy');
+});
+test('commands of bots do not run in deep dives, which bots do not see', async () => {
+  scene.ws.people.bots.set(DEPLOY.id, DEPLOY);
+  conversation = { thread: 'thread_1', fork: 'fork_1' };
+  send('/deploy web');
+  await writing.running;
+  expect(scene.backend.calls.filter((c) => c.includes('commands'))).toEqual([]);
+  expect(text()).toBe('/deploy web');
+});
+test('where bots have commands, an unknown one is sent only on request', () => {
+  scene.ws.people.bots.set(DEPLOY.id, DEPLOY);
+  send('/shrug well');
+  expect([sent, text(), shown]).toEqual([[], '/shrug well', ['No command is named /shrug']]);
+  actions.at(-1)!.run();
+  expect([sent, text()]).toEqual([['/shrug well'], '']);
 });
 test('in a composer that starts threads, /new is just a prefix', () => {
   conversation = null;

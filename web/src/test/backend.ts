@@ -2,6 +2,8 @@ import type { Action, Waiting } from '../api/actions';
 import type { AdaptationState } from '../api/adaptation';
 import type { ListedNode } from '../api/admin-types';
 import { Api } from '../api/api';
+import type { Bot } from '../api/bots';
+import type { CommandResult } from '../api/commands';
 import type { ServerEvent } from '../api/events';
 import type { FollowedConversation } from '../api/following';
 import type { DependentPerson, IdentityProvider, ScimToken } from '../api/identity';
@@ -42,6 +44,9 @@ export class Backend {
   /** Mia's followed conversations. */
   following: FollowedConversation[] = [];
   workflows: Workflow[] = [];
+  bots: Bot[] = [];
+  /** Answer of bots to commands. */
+  commandAnswer: CommandResult = { message: null, text: null };
   schedules: Schedule[] = [];
   /** Runs by ID. Requests that start or change a run return its entry. */
   runs = new Map<string, Run>();
@@ -185,6 +190,8 @@ export class Backend {
       const run = [...this.runs.values()].find((r) => r.workflow_id === id)!;
       return { run, task: this.tasks.find((t) => t.id === run.root_task_id) };
     }
+    if (call === 'GET /v1/bots') return list(this.bots);
+    if (/^POST \/v1\/commands\/[\w-]+$/.test(call)) return this.commandAnswer;
     if (call === 'GET /v1/schedules') return list(this.schedules);
     if (call === 'POST /v1/schedules/preview') return { next: [] };
     if (call === 'GET /v1/runs') return list([...this.runs.values()]);
