@@ -11,7 +11,7 @@ use super::{
     guest_members, hash_token,
     members::{self, Newcomer},
     names::parse_email,
-    new_token,
+    new_token, placeholders,
 };
 use crate::{
     db::{Conn, Json, now},
@@ -41,7 +41,7 @@ text_enum! {
 /// Columns of `Invite`.
 macro_rules! columns {
     () => {
-        "id, workspace_id, email, role, channel_ids, guest_expires_at, max_uses, uses, created_by, created_at, expires_at, \
+        "id, workspace_id, email, role, placeholder_id as member_id, channel_ids, guest_expires_at, max_uses, uses, created_by, created_at, expires_at, \
          coalesce((select m.state from mails m where m.invite_id = invites.id order by m.created_at desc limit 1), 'off') as mail"
     };
 }
@@ -54,6 +54,10 @@ pub struct Invite {
     /// If set, only this email address can use the invite.
     pub email: Option<String>,
     pub role: Role,
+    /// Placeholder of an import who the person becomes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub member_id: Option<UserId>,
     /// Channels of a guest.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<ChannelId>>, nullable = false)]
@@ -87,6 +91,8 @@ pub(crate) struct NewInvite {
     pub id: InviteId,
     pub email: Option<String>,
     pub role: Role,
+    /// Placeholder for whom the invite is.
+    pub member: Option<UserId>,
     /// Terms of a guest.
     pub terms: Option<GuestTerms>,
     pub max_uses: Option<i64>,
@@ -118,6 +124,9 @@ pub(crate) async fn create(
         ));
     }
     guest_members::check(c, actor, new.role, new.terms.as_ref()).await?;
+    if let Some(member) = new.member {
+        placeholders::check_invited(c, actor.workspace, member, new.role).await?;
+    }
     let terms = new.terms.as_ref();
     let token = new_token();
     let invite = Invite {
@@ -125,9 +134,11 @@ pub(crate) async fn create(
         workspace_id: actor.workspace,
         email,
         role: new.role,
+        member_id: new.member,
         channel_ids: terms.map(|terms| Json(terms.channels.clone())),
         guest_expires_at: terms.and_then(|terms| terms.expires_at.flatten()),
-        max_uses: new.max_uses,
+        // Only one person can be the placeholder.
+        max_uses: new.member.map(|_| 1).or(new.max_uses),
         uses: 0,
         created_by: actor.user,
         created_at: now(),
@@ -136,7 +147,7 @@ pub(crate) async fn create(
         is_mailed: false,
     };
     c.q("insert into invites (id, workspace_id, token_hash, email, role, max_uses, uses, created_by, created_at, expires_at, \
-         channel_ids, guest_expires_at) values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10, $11)")
+         channel_ids, guest_expires_at, placeholder_id) values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10, $11, $12)")
         .bind(invite.id)
         .bind(invite.workspace_id)
         .bind(hash_token(&token))
@@ -148,6 +159,7 @@ pub(crate) async fn create(
         .bind(invite.expires_at)
         .bind(invite.channel_ids.clone())
         .bind(invite.guest_expires_at)
+        .bind(invite.member_id)
         .run()
         .await?;
     super::record_audit(
@@ -155,7 +167,9 @@ pub(crate) async fn create(
         actor,
         super::AuditAction::InviteCreated,
         invite.id.to_string(),
-        serde_json::json!({"role": invite.role, "email": invite.email, "channel_ids": invite.channel_ids}),
+        serde_json::json!({
+            "role": invite.role, "email": invite.email, "channel_ids": invite.channel_ids, "member_id": invite.member_id,
+        }),
     )
     .await?;
     Ok((invite, token))
@@ -255,19 +269,11 @@ pub(super) async fn get(
     .ok_or(AuthError::NotFound("invite"))
 }
 
-/// Counts one use of the invite and adds the person to the workspace. A use by a current member is not counted.
+/// Counts one use of an invite.
 ///
 /// # Errors
-/// `InviteNotFound` if somebody else takes the last use at the same time; `Invalid` or `HandleTaken` for a chosen handle.
-pub(crate) async fn accept(
-    c: &mut Conn,
-    invite: &Invite,
-    new: &Newcomer<'_>,
-) -> Result<(WorkspaceId, Member), AuthError> {
-    crate::db::dialect::lock_workspace(c, invite.workspace_id.0).await?;
-    if let Some(member) = members::find_member(c, invite.workspace_id, new.user).await? {
-        return Ok((invite.workspace_id, member));
-    }
+/// `InviteNotFound` if it was the last one.
+async fn count_use(c: &mut Conn, invite: &Invite) -> Result<(), AuthError> {
     let n = c
         .q("update invites set uses = uses + 1 where id = $1 and (max_uses is null or uses < max_uses)")
         .bind(invite.id)
@@ -276,11 +282,47 @@ pub(crate) async fn accept(
     if n == 0 {
         return Err(AuthError::InviteNotFound);
     }
+    Ok(())
+}
+
+/// Counts one use of the invite and adds the person to the workspace. A use by a current member counts only if the invite is for a
+/// placeholder, whom the member becomes.
+///
+/// # Errors
+/// `InviteNotFound` if somebody else takes the last use at the same time; `Invalid` or `HandleTaken` for a chosen handle.
+pub(crate) async fn accept(
+    c: &mut Conn,
+    invite: &Invite,
+    new: &Newcomer<'_>,
+) -> Result<(WorkspaceId, Member), AuthError> {
+    let workspace = invite.workspace_id;
+    crate::db::dialect::lock_workspace(c, workspace.0).await?;
+    if let Some(member) = members::find_member(c, workspace, new.user).await? {
+        if let Some(placeholder) = invite.member_id.filter(|_| member.role != Role::Guest) {
+            count_use(c, invite).await?;
+            placeholders::claim(c, workspace, placeholder, &member).await?;
+        }
+        return Ok((workspace, member));
+    }
+    count_use(c, invite).await?;
     if let (true, Some(email)) = (invite.is_mailed, &invite.email) {
         flows::confirm_address(c, new.user, email).await?;
     }
-    let workspace = invite.workspace_id;
+    let handle = match invite.member_id {
+        Some(placeholder) => {
+            placeholders::give_up_handle(c, workspace, placeholder, new.handle).await?
+        }
+        None => None,
+    };
+    let new = &Newcomer {
+        user: new.user,
+        name: new.name,
+        handle: new.handle.or(handle.as_deref()),
+    };
     let member = members::join(c, workspace, new, invite.role).await?;
+    if let Some(placeholder) = invite.member_id {
+        placeholders::claim(c, workspace, placeholder, &member).await?;
+    }
     if invite.role == Role::Guest {
         let (inviter, end) = (invite.created_by, invite.guest_expires_at);
         guest_members::store(c, workspace, new.user, inviter, end).await?;

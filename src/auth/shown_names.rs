@@ -122,3 +122,13 @@ pub async fn is_like_person(
         .value()
         .await
 }
+
+/// Records that names of users have changed. Messages also show these names in workspaces that the user has left, where no event
+/// announces the change.
+pub async fn mark_names_changed(c: &mut Conn) -> Result<(), DbError> {
+    c.q("insert into meta (key, value) values ('names', $1) on conflict (key) do update set value = $1")
+        .bind(Uuid::now_v7().simple().to_string())
+        .run()
+        .await?;
+    Ok(())
+}

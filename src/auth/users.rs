@@ -404,16 +404,6 @@ async fn set_name(c: &mut Conn, user: UserId, name: &str) -> Result<(), AuthErro
         dialect::lock_workspace(c, workspace.0).await?;
         shown_names::check_person(c, workspace, &name).await?;
     }
-    mark_names_changed(c).await?;
-    Ok(())
-}
-
-/// Records that names of users have changed. Messages also show these names in workspaces that the user has left, where no event
-/// announces the change.
-pub async fn mark_names_changed(c: &mut Conn) -> Result<(), DbError> {
-    c.q("insert into meta (key, value) values ('names', $1) on conflict (key) do update set value = $1")
-        .bind(uuid::Uuid::now_v7().simple().to_string())
-        .run()
-        .await?;
+    shown_names::mark_names_changed(c).await?;
     Ok(())
 }

@@ -116,6 +116,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_050_000, "add_thread_variants"),
     common!(20_261_129_060_100, "add_provider_failures"),
     common!(20_261_129_070_100, "add_checklist"),
+    common!(20_261_129_080_100, "add_claims"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -7,13 +7,14 @@ use super::{
 use crate::{
     auth::{
         Actor, AuditAction, Member, MemberStatus, Role, Scope, find_member, get_member,
-        placeholders::remove_placeholder, record_audit,
+        placeholders::{begin_merge, remove_placeholder},
+        record_audit,
     },
     chat::{
         channels::take_over_channels,
         imported::{reassign, reassign_thread},
     },
-    db::{Conn, dialect, now},
+    db::{Conn, dialect},
     failpoint,
     ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
 };
@@ -53,26 +54,10 @@ pub async fn merge(
         );
         return Err(ImportError::Invalid(problem, "into"));
     }
-    let is_new = c
-        .q("insert into member_merges (placeholder_id, workspace_id, into_id, position, created_at) values ($1, $2, $3, $4, $5) \
-            on conflict (placeholder_id) do nothing")
-        .bind(placeholder)
-        .bind(workspace)
-        .bind(into)
-        .bind(BEFORE_ALL_SEQS)
-        .bind(now())
-        .run()
-        .await?;
-    if is_new == 0 {
+    if !begin_merge(c, workspace, placeholder, into).await? {
         return Ok(member);
     }
-    c.q("update imported set id = $3 where workspace_id = $1 and id = $2")
-        .bind(workspace)
-        .bind(placeholder)
-        .bind(into)
-        .run()
-        .await?;
-    take_over_channels(c, workspace, placeholder, into).await?;
+    take_over(c, workspace, placeholder, into).await?;
     let data = serde_json::json!({"name": gone.name, "into": into});
     record_audit(
         c,
@@ -85,12 +70,40 @@ pub async fn merge(
     Ok(member)
 }
 
+/// Gives a member the channels of a placeholder, and what later imports bring of it, at the beginning of a merge. A person who has left
+/// since gets no channels.
+async fn take_over(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    placeholder: UserId,
+    into: UserId,
+) -> Result<(), ImportError> {
+    c.q("update imported set id = $3 where workspace_id = $1 and id = $2")
+        .bind(workspace)
+        .bind(placeholder)
+        .bind(into)
+        .run()
+        .await?;
+    let member = find_member(c, workspace, into).await?;
+    let is_here = member
+        .is_some_and(|member| member.status == MemberStatus::Active && member.role != Role::Guest);
+    if is_here {
+        take_over_channels(c, workspace, placeholder, into).await?;
+    }
+    c.q("update member_merges set is_begun = TRUE where placeholder_id = $1")
+        .bind(placeholder)
+        .run()
+        .await?;
+    Ok(())
+}
+
 #[derive(Debug, Clone, Copy, sqlx::FromRow)]
 struct Merge {
     placeholder_id: UserId,
     workspace_id: WorkspaceId,
     into_id: UserId,
     position: i64,
+    is_begun: bool,
 }
 
 impl Importer {
@@ -100,12 +113,25 @@ impl Importer {
             .db
             .read()
             .await?
-            .q("select placeholder_id, workspace_id, into_id, position from member_merges order by created_at, placeholder_id limit 1")
+            .q("select g.placeholder_id, g.workspace_id, g.into_id, g.position, g.is_begun from member_merges g where g.is_begun or not exists \
+                (select 1 from imports i where i.workspace_id = g.workspace_id and i.state in ('running', 'undoing')) \
+                order by g.created_at, g.placeholder_id limit 1")
             .opt()
             .await?;
         let Some(merge) = next else {
             return Ok(false);
         };
+        // A person who claimed the placeholder by an invite gets its channels now.
+        if !merge.is_begun {
+            self.db
+                .write(merge.workspace_id.0, async move |c: &mut Conn| {
+                    dialect::lock_workspace(c, merge.workspace_id.0).await?;
+                    check_none_running(c, merge.workspace_id).await?;
+                    let (from, to) = (merge.placeholder_id, merge.into_id);
+                    take_over(c, merge.workspace_id, from, to).await
+                })
+                .await?;
+        }
         self.move_messages(merge).await?;
         self.move_threads(merge).await?;
         self.db
@@ -125,6 +151,7 @@ impl Importer {
             into_id: to,
             workspace_id: workspace,
             position: mut above,
+            ..
         } = merge;
         let mut announcer = Announcer::default();
         loop {

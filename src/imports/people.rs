@@ -13,7 +13,7 @@ use super::{
     report::RecordOutcome,
 };
 use crate::{
-    auth::placeholders::{NewPlaceholder, insert_placeholder},
+    auth::placeholders::{NewPlaceholder, insert_placeholder, store_address},
     db::{Conn, DbError, Json},
     hooks,
     ids::{BotId, ImportId, UserId, WorkspaceId},
@@ -187,7 +187,11 @@ pub(super) async fn store_person(
     }
     match find_known(c, keys, &person.key).await? {
         Some(Known::Erased) => return Ok(RecordOutcome::LeftOut("erased")),
-        Some(_) => return Ok(RecordOutcome::Existing),
+        Some(Known::Person { id, .. }) => {
+            store_address_of(c, keys.workspace, id, person).await?;
+            return Ok(RecordOutcome::Existing);
+        }
+        Some(Known::Bot { .. }) => return Ok(RecordOutcome::Existing),
         None => {}
     }
     let id = keys.id(RecordKind::People, 0, &person.key);
@@ -203,8 +207,22 @@ pub(super) async fn store_person(
             name: &person.name,
         };
         insert_placeholder(c, keys.workspace, new).await?;
+        store_address_of(c, keys.workspace, UserId(id), person).await?;
     }
     Ok(RecordOutcome::Imported)
+}
+
+/// Stores the address of a person who is a placeholder.
+async fn store_address_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    person: &SourcePerson,
+) -> Result<(), ImportError> {
+    if let Some(email) = &person.email {
+        store_address(c, workspace, user, email).await?;
+    }
+    Ok(())
 }
 
 /// Finds or creates the author of a message who is in no list; without a key, the unknown author.

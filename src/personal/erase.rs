@@ -977,7 +977,7 @@ async fn scrub_record(
 }
 
 /// Statements that delete rows of user `$2` in workspace `$1`, or the user from them, at the end.
-const DELETED_AT_END: [&str; 12] = [
+const DELETED_AT_END: [&str; 13] = [
     "delete from deliveries where workspace_id = $1 and user_id = $2",
     "delete from inbox_items where workspace_id = $1 and recipient_id = $2",
     "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
@@ -988,6 +988,7 @@ const DELETED_AT_END: [&str; 12] = [
     "delete from adaptation_states where workspace_id = $1 and user_id = $2",
     "delete from user_files where workspace_id = $1 and user_id = $2",
     "delete from client_ids where workspace_id = $1 and user_id = $2",
+    "delete from placeholder_addresses where workspace_id = $1 and user_id = $2",
     "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
     // The alias has no account, to which this refers.
     "update guests set invited_by = null where workspace_id = $1 and invited_by = $2",

@@ -857,7 +857,8 @@ async fn head(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     );
     let mut c = db.read().await?;
     let row: Option<Row> = c
-        .q("select u.email, u.name, u.avatar_url, u.created_at, m.role, m.handle, m.joined_at, g.expires_at, w.name, w.slug from \
+        .q("select coalesce((select p.email from placeholder_addresses p where p.user_id = u.id and p.workspace_id = m.workspace_id), u.email) \
+            as email, u.name, u.avatar_url, u.created_at, m.role, m.handle, m.joined_at, g.expires_at, w.name, w.slug from \
             (select workspace_id, user_id, role, handle, joined_at from members union all \
              select workspace_id, user_id, role, handle, joined_at from suspended_members) m \
             join users u on u.id = m.user_id join workspaces w on w.id = m.workspace_id \

@@ -20,7 +20,7 @@ use crate::{
         bodies::UploadPace,
         error::ErrorCode,
         extract::{Body, NoFields, Path, Query},
-        page::{List, PageQuery},
+        page::{Limit, List, PageQuery},
     },
     ids::{ImportId, UserId},
     imports::{
@@ -395,18 +395,71 @@ async fn get_report(
     Ok(Json(report).into_response())
 }
 
+/// Maximum number of placeholders in a table.
+const PLACEHOLDERS_MAX: i64 = 100_000;
+
+text_enum! {
+    enum PlaceholdersFormat {
+        Json = "json",
+        Csv = "csv",
+    }
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct PlaceholdersQuery {
+    /// `json`, the default, or `csv` for a table of all, with their addresses in the archive.
+    #[param(inline)]
+    format: Option<PlaceholdersFormat>,
+    /// 1 to 100; 20 by default.
+    #[param(inline)]
+    limit: Option<Limit>,
+    /// Only people who were imported after this one.
+    after: Option<UserId>,
+    /// Only people who were imported before this one.
+    before: Option<UserId>,
+}
+
+/// A cell of a table. Programs for tables would run a text that begins like a formula.
+fn csv_cell(text: &str) -> String {
+    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        "'"
+    } else {
+        ""
+    };
+    format!("\"{guard}{}\"", text.replace('"', "\"\""))
+}
+
 /// List placeholders, the oldest first: people of imported archives who have no account here
 #[utoipa::path(get, path = "/v1/members/placeholders", tag = "people",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    params(PageQuery<UserId>), responses((status = 200, body = List<Member>)))]
+    params(PlaceholdersQuery), responses((status = 200, body = List<Member>)))]
 async fn list_placeholders(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
-    Query(query): Query<PageQuery<UserId>>,
-) -> Result<Json<List<Member>>, ApiError> {
-    let page = query.page(20)?;
+    Query(query): Query<PlaceholdersQuery>,
+) -> Result<Response, ApiError> {
+    let page = PageQuery {
+        limit: query.limit,
+        after: query.after,
+        before: query.before,
+    };
+    let page = page.page(20)?;
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
+    if query.format == Some(PlaceholdersFormat::Csv) {
+        let all = placeholders::list_addresses(&mut c, &actor, PLACEHOLDERS_MAX).await?;
+        let mut table = "name,handle,address\r\n".to_owned();
+        for person in all {
+            let email = person.email.unwrap_or_default();
+            let cells = [person.name, person.handle, email].map(|text| csv_cell(&text));
+            table.push_str(&cells.join(","));
+            table.push_str("\r\n");
+        }
+        let kind = HeaderValue::from_static("text/csv; charset=utf-8");
+        return Ok(([(header::CONTENT_TYPE, kind)], table).into_response());
+    }
     let limit = page.limit + 1;
     let rows = placeholders::list_placeholders(&mut c, &actor, page.range(), limit).await?;
     Ok(Json(List::new(
@@ -414,7 +467,8 @@ async fn list_placeholders(
         page.limit,
         page.before.is_some(),
         |m: &Member| m.user_id.to_string(),
-    )))
+    ))
+    .into_response())
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

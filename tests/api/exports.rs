@@ -625,6 +625,7 @@ const LEFT_OUT: [(&str, &[&str]); 11] = [
             "imported",
             "imports",
             "member_merges",
+            "placeholder_addresses",
             "probes",
             "schedule_slots",
             "slack_uploads",

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Tables whose rows an import adds.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "bots",
     "channel_members",
     "channels",
@@ -40,6 +40,7 @@ const TABLES: [&str; 13] = [
     "members",
     "message_mentions",
     "messages",
+    "placeholder_addresses",
     "threads",
     "users",
 ];

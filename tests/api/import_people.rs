@@ -6,7 +6,7 @@ use crate::{
     imports::{
         confirm, export, imported, placeholder, ready, said, state, sums, threads, unlimited_team,
     },
-    support::{Person, Team, id, list, number, text, within},
+    support::{Person, Team, id, list, number, sign_up, text, visitor, within},
 };
 
 async fn find(by: &Person, name: &str) -> String {
@@ -192,4 +192,135 @@ async fn an_erased_person_is_in_no_preview_and_is_left_out() {
     assert_eq!(report["kinds"]["people"]["left_out"], 1);
     let said = said(&t.ada, &t.general).await;
     assert!(said.iter().all(|(_, text)| text != "Thanks"), "{said:?}");
+}
+
+#[tokio::test]
+async fn whoever_uses_the_invite_for_a_placeholder_becomes_it() {
+    let t = unlimited_team().await;
+    imported(&t.ada, &export(&[])).await;
+    let una = find(&t.ada, "Una").await;
+    let invite = t
+        .ada
+        .post("/v1/invites", json!({"member_id": una, "max_uses": 5}))
+        .await
+        .is(201);
+    assert_eq!(invite["member_id"], una.as_str());
+    assert_eq!(invite["max_uses"], 1, "only one person can be Una");
+    let token = text(&invite, "/token");
+    let person = sign_up(&t.app.base, "Una", Some(&token)).await;
+    let second = visitor(&t.app.base)
+        .post(
+            "/v1/auth/signup",
+            json!({"email": "x@example.org", "name": "X", "password": "correct horse", "invite": token}),
+        )
+        .await;
+    assert_eq!(second.refused(404), "invite_not_found");
+    gone(&t.ada, &una).await;
+    let own = t.ada.get(&format!("/v1/members/{}", person.id)).await.ok();
+    assert_eq!(own["handle"], "una", "the placeholder gave up its handle");
+    let names = person.get("/v1/channels").await.ok().to_string();
+    assert!(names.contains("secret"), "{names}");
+    let found = person.get("/v1/search?q=between").await.ok();
+    assert_eq!(list(&found, "/data").len(), 1);
+    let audit = t.ada.get("/v1/audit-log?action=member.merged").await.ok();
+    assert_eq!(audit["data"][0]["actor_id"], person.id.as_str());
+    // A repeated import knows who Una is.
+    let again = imported(&t.ada, &export(&[])).await;
+    assert_eq!(number(&again, "/kinds/people/imported"), 0);
+}
+
+#[tokio::test]
+async fn a_member_becomes_a_placeholder_with_its_invite_and_not_by_an_address() {
+    let t = unlimited_team().await;
+    imported(&t.ada, &export(&[])).await;
+    // The address is that of the archive, and not confirmed.
+    let typed = json!({"email": "bo@example.com", "name": "Bob", "password": "correct horse"});
+    let open = t.ada.post("/v1/invites", json!({})).await.is(201);
+    let mut form = typed;
+    form["invite"] = text(&open, "/token").into();
+    visitor(&t.app.base)
+        .post("/v1/auth/signup", form)
+        .await
+        .is(201);
+    let past = find(&t.ada, "Bo").await;
+    let found = t.bo.get("/v1/search?q=between").await.ok();
+    assert_eq!(list(&found, "/data").len(), 0);
+    let invite = t
+        .ada
+        .post("/v1/invites", json!({"member_id": past}))
+        .await
+        .is(201);
+    let accept = format!("/v1/invites/{}/accept", text(&invite, "/token"));
+    let accepted = t.bo.act(&accept).await.is(200);
+    assert_eq!(accepted["member"]["handle"], t.bo.handle.as_str());
+    gone(&t.ada, &past).await;
+    let found = t.bo.get("/v1/search?q=between").await.ok();
+    assert_eq!(list(&found, "/data").len(), 1);
+    t.bo.act(&accept).await.refused(404);
+}
+
+#[tokio::test]
+async fn invites_for_placeholders_are_checked() {
+    let t = unlimited_team().await;
+    imported(&t.ada, &export(&[])).await;
+    let una = find(&t.ada, "Una").await;
+    let star = find(&t.ada, "Guest Star").await;
+    for (form, param) in [
+        (json!({"member_id": t.bo.id}), "member_id"),
+        (json!({"member_ids": [una, t.bo.id]}), "member_id"),
+        (
+            json!({"member_id": una, "role": "guest", "channel_ids": [t.general]}),
+            "role",
+        ),
+        (json!({"member_ids": [una], "member_id": una}), "member_ids"),
+        (
+            json!({"member_ids": [una], "emails": ["a@example.org"]}),
+            "member_ids",
+        ),
+        (json!({"member_ids": vec![&una; 101]}), "member_ids"),
+    ] {
+        let refused = t.ada.post("/v1/invites", form.clone()).await;
+        assert_eq!(refused.json()["error"]["param"], param, "{form}");
+        refused.refused(422);
+    }
+    let invites = t.ada.every("/v1/invites").await.len();
+    let both = t
+        .ada
+        .post("/v1/invites", json!({"member_ids": [una, star]}))
+        .await
+        .is(201);
+    assert_eq!(
+        [&both["data"][0]["member_id"], &both["data"][1]["member_id"]],
+        [una.as_str(), star.as_str()]
+    );
+    assert_eq!(t.ada.every("/v1/invites").await.len(), invites + 2);
+    let all = t.ada.every("/v1/members/placeholders").await;
+    let address = |name: &str| {
+        let found = all.iter().find(|member| member["name"] == name);
+        text(found.unwrap(), "/email")
+    };
+    assert_eq!(
+        (address("Bo"), address("Una")),
+        ("bo@example.com".to_owned(), String::new())
+    );
+    let table = t.ada.get("/v1/members/placeholders?format=csv").await;
+    assert!(
+        table.text.starts_with("name,handle,address\r\n"),
+        "{}",
+        table.text
+    );
+    assert!(table.text.contains("\"bo@example.com\""), "{}", table.text);
+    assert!(
+        table.text.contains("\"Una\",\"una\",\"\""),
+        "{}",
+        table.text
+    );
+    t.bo.get("/v1/members/placeholders?format=csv")
+        .await
+        .refused(403);
+    let export = t
+        .ada
+        .get(&format!("/v1/members/{}/export", find(&t.ada, "Bo").await))
+        .await;
+    assert!(export.text.contains("bo@example.com"), "{}", export.text);
 }

@@ -2,11 +2,16 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use openvibe::{auth::oidc::provider, db::Conn, ids::IdentityProviderId};
+use openvibe::{
+    auth::{oidc::provider, placeholders},
+    db::Conn,
+    ids::{IdentityProviderId, UserId, WorkspaceId},
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
+    imports,
     sign_in::let_pass,
     support::{
         CLIENT_ID, CLIENT_SECRET, OidcServer, PASSWORD, Person, SECRET_KEY, Team, TestApp, id,
@@ -468,6 +473,35 @@ async fn a_new_person_joins_a_workspace_that_is_open_to_everyone() {
         "{}",
         exported.text
     );
+}
+
+#[tokio::test]
+async fn a_confirmed_address_makes_a_new_person_the_placeholder_of_an_import() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let open = json!([{"workspace_id": t.ada.workspace, "join": "everyone", "role": "member"}]);
+    let provider = provide(&t.ada, &corp, json!({"workspaces": open})).await;
+    let past = imports::placeholder(&t.app, &t.ada.workspace, "Cy").await;
+    let (workspace, user) = (
+        WorkspaceId::parse(&t.ada.workspace).unwrap(),
+        UserId::parse(&past).unwrap(),
+    );
+    let store = async move |c: &mut Conn| {
+        placeholders::store_address(c, workspace, user, "Cy@Example.org").await
+    };
+    t.app.db().write(workspace.0, store).await.unwrap();
+    let thread = t.ada.thread(&t.general, "@cy look").await;
+    let mut browser = Browser::new(&t.app.base);
+    let claims = person("cy", "cy@example.org");
+    browser.pass(&corp, &provider, json!({}), &claims).await;
+    let cy = text(&me(&browser).await, "/id");
+    within("the merge", async {
+        while t.ada.get(&format!("/v1/members/{past}")).await.status == 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let messages = t.ada.messages(&thread).await;
+    assert_eq!(messages[0]["mentions"][0]["id"], cy.as_str());
 }
 
 #[tokio::test]

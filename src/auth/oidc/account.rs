@@ -20,6 +20,7 @@ use crate::{
         members::{self, Newcomer},
         names::parse_email,
         password::NOBODY,
+        placeholders,
         sessions::{self, SignInProof},
         shown_names,
         users::{self, User},
@@ -389,7 +390,8 @@ pub(crate) async fn create_account(
         handle: None,
     };
     for invite in &invites {
-        invites::accept(c, invite, &new).await?;
+        let (workspace, member) = invites::accept(c, invite, &new).await?;
+        placeholders::claim_by_address(c, workspace, &member).await?;
         if entries
             .iter()
             .any(|e| e.workspace_id == invite.workspace_id)

@@ -12,6 +12,7 @@ use crate::{
     auth::{
         AuditAction, AuthError, Role, audit, guest_members,
         members::{self, Newcomer},
+        placeholders,
         revocations::{self, Revocation},
         users, workspaces,
     },
@@ -142,7 +143,10 @@ pub(crate) async fn update(
                 name: &name,
                 handle: None,
             };
-            members::join(c, workspace, &new, role).await?;
+            let joined = members::join(c, workspace, &new, role).await?;
+            if users::get_user(c, user).await?.email_confirmed {
+                placeholders::claim_by_address(c, workspace, &joined).await?;
+            }
             manage(c, provider.id, workspace, user).await?;
             // Without groups, a new guest is in no channel anyway.
             return Ok(channels.with_role(role));

@@ -34,8 +34,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of addresses that are invited at once.
-const EMAILS_MAX: usize = 100;
+/// Maximum number of addresses, and of placeholders, that are invited at once.
+const INVITED_MAX: usize = 100;
 
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
@@ -199,6 +199,11 @@ struct InviteForm {
     /// Several addresses, at most 100: each gets an invite of its own.
     #[serde(default)]
     emails: Vec<String>,
+    /// Placeholder of an import: whoever uses the invite becomes this person, and gets the channels and messages.
+    member_id: Option<UserId>,
+    /// Several placeholders, at most 100: each gets an invite of its own.
+    #[serde(default)]
+    member_ids: Vec<UserId>,
     /// `member` by default.
     role: Option<Role>,
     /// For a guest, 1 to 50 channels.
@@ -222,7 +227,7 @@ struct NewInviteAnswer {
     is_local_only: bool,
 }
 
-/// Invites with their links, in the order of the addresses.
+/// Invites with their links, in the order of the addresses or placeholders.
 #[derive(Serialize, utoipa::ToSchema)]
 struct NewInvites {
     #[schema(inline)]
@@ -230,7 +235,7 @@ struct NewInvites {
     data: Vec<NewInviteAnswer>,
 }
 
-/// One invite, or those for `emails`.
+/// One invite, or those for `emails` or `member_ids`.
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 enum NewInviteAnswers {
@@ -238,7 +243,56 @@ enum NewInviteAnswers {
     Several(NewInvites),
 }
 
-/// Create an invite link, or one for each of several addresses
+/// Person for whom an invite is.
+#[derive(Debug, Default)]
+struct Invitee {
+    email: Option<String>,
+    member: Option<UserId>,
+}
+
+impl InviteForm {
+    /// # Errors
+    /// `Invalid` for several kinds of lists, and for a list that is too long.
+    fn invitees(&mut self) -> Result<Vec<Invitee>, AuthError> {
+        let (emails, members) = (
+            std::mem::take(&mut self.emails),
+            std::mem::take(&mut self.member_ids),
+        );
+        let is_one = self.email.is_some() || self.member_id.is_some();
+        if !members.is_empty() {
+            if is_one || !emails.is_empty() || members.len() > INVITED_MAX {
+                let text = format!(
+                    "member_ids must have at most {INVITED_MAX} people, and email, emails, and member_id must be omitted"
+                );
+                return Err(AuthError::Invalid(text, "member_ids"));
+            }
+            let invitees = members.into_iter().map(|member| Invitee {
+                member: Some(member),
+                ..Invitee::default()
+            });
+            return Ok(invitees.collect());
+        }
+        if !emails.is_empty() {
+            if is_one || emails.len() > INVITED_MAX {
+                let text = format!(
+                    "emails must have at most {INVITED_MAX} addresses, and email and member_id must be omitted"
+                );
+                return Err(AuthError::Invalid(text, "emails"));
+            }
+            let invitees = emails.into_iter().map(|email| Invitee {
+                email: Some(email),
+                ..Invitee::default()
+            });
+            return Ok(invitees.collect());
+        }
+        Ok(vec![Invitee {
+            email: self.email.take(),
+            member: self.member_id,
+        }])
+    }
+}
+
+/// Create an invite link, or one for each of several addresses or placeholders
 ///
 /// In a session, an invite for an admin needs a confirmation.
 #[utoipa::path(post, path = "/v1/invites", tag = "people",
@@ -250,29 +304,21 @@ async fn create_invite(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     base: LinkBase,
-    Body(form): Body<InviteForm>,
+    Body(mut form): Body<InviteForm>,
 ) -> Result<(StatusCode, Json<NewInviteAnswers>), ApiError> {
-    let is_list = !form.emails.is_empty();
-    if is_list && (form.email.is_some() || form.emails.len() > EMAILS_MAX) {
-        let text =
-            format!("emails must have at most {EMAILS_MAX} addresses, and email must be omitted");
-        return Err(AuthError::Invalid(text, "emails").into());
-    }
-    let addresses: Vec<Option<String>> = if is_list {
-        form.emails.into_iter().map(Some).collect()
-    } else {
-        vec![form.email]
-    };
+    let is_list = !form.emails.is_empty() || !form.member_ids.is_empty();
+    let invitees = form.invitees()?;
     let terms = GuestTerms::of_request(
         form.channel_ids,
         form.guest_expires_at.map(Some),
         "guest_expires_at",
     )?;
-    let new: Vec<invites::NewInvite> = addresses
+    let new: Vec<invites::NewInvite> = invitees
         .into_iter()
-        .map(|email| invites::NewInvite {
+        .map(|to| invites::NewInvite {
             id: InviteId::new(),
-            email: email.map(|email| email.trim().to_lowercase()),
+            email: to.email.map(|email| email.trim().to_lowercase()),
+            member: to.member,
             role: form.role.unwrap_or(Role::Member),
             terms: terms.clone(),
             max_uses: form.max_uses.or(is_list.then_some(1)),

@@ -105,8 +105,27 @@ export class AdminApi {
   invites(): Promise<Invite[]> {
     return allPages((query) => this.#take(this.#http.GET('/v1/invites', { params: { query } })));
   }
-  async createInvite(body: Omit<InviteForm, 'emails'>): Promise<NewInvite> {
+  async createInvite(body: Omit<InviteForm, 'emails' | 'member_ids'>): Promise<NewInvite> {
     return (await this.#take(this.#http.POST('/v1/invites', { body }))) as NewInvite;
+  }
+  /** People of imports who have no account, oldest first. Their `email` is that in the archive, or blank. */
+  placeholders(): Promise<Member[]> {
+    const load = (query: { limit: number; after?: string }) =>
+      this.#take(this.#http.GET('/v1/members/placeholders', { params: { query } }));
+    return allPages(async (query) => {
+      const page = await load(query);
+      return { ...page, data: page.data.map((m) => ({ ...m, id: m.user_id })) };
+    });
+  }
+  /** Creates an invite for each placeholder, at most 100. */
+  async invitePlaceholders(member_ids: string[], expires_in_s: number): Promise<NewInvite[]> {
+    const body = { member_ids, expires_in_s };
+    return ((await this.#take(this.#http.POST('/v1/invites', { body }))) as S['NewInvites']).data;
+  }
+  /** Merges a placeholder into a member. */
+  merge(placeholder: string, into: string): Promise<Member> {
+    const path = '/v1/members/{user_id}/merge';
+    return this.#take(this.#http.POST(path, { ...at({ user_id: placeholder }), body: { into } }));
   }
   /** Creates and sends an invite for each address. */
   async sendInvites(body: InviteForm): Promise<NewInvite[]> {

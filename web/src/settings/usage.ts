@@ -55,7 +55,7 @@ export const brief = (n: number): string => (n < 10_000 ? count(n) : short.forma
 export { money } from '../lib/numbers';
 
 /** A CSV cell that a spreadsheet does not interpret as a formula. */
-const cell = (value: string | number | null): string => {
+export const cell = (value: string | number | null): string => {
   const text = String(value ?? '');
   const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
