@@ -1381,6 +1381,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     outgoing::delete_old(&state.db).await?;
     outgoing::delete_old_sockets(&state.db).await?;
     outgoing::delete_old_calls(&state.db).await?;
+    hooks::delete_old_responses(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {

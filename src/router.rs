@@ -114,6 +114,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .route("/openapi.json", get(serve_document))
         .merge(routes::server::probe::router())
         .merge(routes::hooks::receiver())
+        .merge(routes::bot_responses::receiver())
         .merge(routes::slack::receiver())
         .merge(socket::bot::receiver())
         .merge(routes::auth::receiver())

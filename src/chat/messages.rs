@@ -11,7 +11,7 @@ use super::{
     plain,
     post::{
         links::edit_links,
-        mentioned::{KEY_MENTIONS, insert_mention_targets, resolve_mentions},
+        mentioned::{KEY_MENTIONS, ResolvedMentions, insert_mention_targets, resolve_mentions},
     },
     search::index::{self, ThreadRoot},
 };
@@ -93,6 +93,20 @@ pub async fn edit(
     metadata
         .unfurls
         .retain(|unfurl| unfurl.is_in(&text.content));
+    let audience = access.channel_access.audience();
+    store_edit(c, &message, text, &found, metadata, audience).await
+}
+
+/// Stores a new text of a message, with what follows from it. The workspace must be locked.
+pub(super) async fn store_edit(
+    c: &mut Conn,
+    message: &Message,
+    text: &Text,
+    found: &ResolvedMentions,
+    metadata: MessageMetadata,
+    audience: Audience,
+) -> Result<Message, ChatError> {
+    let id = message.id;
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5, metadata = $6 where id = $1")
         .bind(id)
         .bind(text.content.clone())
@@ -108,20 +122,20 @@ pub async fn edit(
         .run()
         .await?;
     if message.fork_id.is_none() {
-        insert_mention_targets(c, &message, &found).await?;
+        insert_mention_targets(c, message, found).await?;
     }
     let to = Addressed {
         people: &found.people,
         everyone: found.everyone,
         starts_thread: false,
     };
-    inbox::posted::update_mentions(c, &message, &message.mentions, to).await?;
+    inbox::posted::update_mentions(c, message, &message.mentions, to).await?;
     let message = get_message(c, id).await?;
     index::reindex(c, &message, &text.search_document).await?;
-    edit_links(c, &message, text, &found).await?;
+    edit_links(c, &message, text, found).await?;
     derived::changed(c, SourceId::Message(id), Change::Edited).await?;
-    announce_update(c, &message, access.channel_access.audience()).await?;
-    super::forks::on_source_changed(c, &message, access.channel_access.audience()).await?;
+    announce_update(c, &message, audience).await?;
+    super::forks::on_source_changed(c, &message, audience).await?;
     Ok(message)
 }
 

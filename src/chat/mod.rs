@@ -7,6 +7,7 @@ pub mod access;
 mod announce;
 mod arrows;
 pub mod bindings;
+pub mod bot_messages;
 pub mod bots;
 pub mod channels;
 pub mod checklist;

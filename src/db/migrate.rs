@@ -117,6 +117,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_060_100, "add_provider_failures"),
     common!(20_261_129_070_100, "add_checklist"),
     common!(20_261_129_080_100, "add_claims"),
+    common!(20_261_129_080_200, "create_bot_responses"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

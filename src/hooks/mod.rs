@@ -3,8 +3,8 @@
 //! `body` reads what a program sends: with `slack` for the format of Slack, whose markup `mrkdwn` translates, and with the `template` of
 //! the webhook or of one of the `products`. `row` stores bots and webhooks (`object`), `receive` posts the message, and `requests` keeps
 //! what was received. `signature` checks who sent it. `bots` manages the channels and keys with which programs act as a bot.
-//! `events` has the types of events for bots, `subscription` their settings, `pause` the pauses and the end of subscriptions, and
-//! `commands` the commands of bots.
+//! `responses` has the addresses at which programs answer later. `events` has the types of events for bots, `subscription` their settings,
+//! `pause` the pauses and the end of subscriptions, and `commands` the commands of bots.
 
 mod body;
 mod bots;
@@ -18,6 +18,7 @@ mod products;
 mod receive;
 mod rendered;
 mod requests;
+mod responses;
 mod row;
 mod signature;
 mod slack;
@@ -49,6 +50,10 @@ pub use rendered::fenced;
 pub use requests::{
     HookRequest, ReceivedRequest, RequestOutcome, delete_old_requests, get_request, get_sent,
     list_requests, record,
+};
+pub use responses::{
+    BotResponse, NewBotResponse, count_response, create_response, delete_old_responses,
+    find_response, store_response_message,
 };
 pub use row::{
     create, delete, get_own, insert_imported_bot, list_bots, list_hooks, patch, patch_bot,

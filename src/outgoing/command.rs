@@ -43,6 +43,8 @@ pub struct CommandCall {
     pub thread: Option<ThreadId>,
     pub user: UserId,
     pub user_name: String,
+    /// Address at which the program can answer later.
+    pub response_url: String,
 }
 
 /// Answer of a program to a command.
@@ -50,6 +52,15 @@ pub struct CommandCall {
 pub struct CommandReply {
     format: BotEventFormat,
     text: String,
+}
+
+/// What a late answer does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LateEffect {
+    Add,
+    /// It replaces the text of the message with the button, or of the message that an earlier answer posted.
+    Replace,
+    Delete,
 }
 
 /// People who see an answer.
@@ -70,6 +81,28 @@ pub struct CommandAnswer {
 }
 
 impl CommandReply {
+    /// An answer that the program sends later.
+    pub fn late(format: BotEventFormat, text: String) -> Self {
+        Self { format, text }
+    }
+
+    /// What becomes of the message to which a late answer belongs.
+    pub fn effect(&self) -> LateEffect {
+        let value: Value = serde_json::from_str(&self.text).unwrap_or_default();
+        let has = |name: &str| match value.get(name) {
+            Some(Value::Bool(set)) => *set,
+            Some(Value::String(text)) => text == "true",
+            _ => false,
+        };
+        if has("delete_original") {
+            LateEffect::Delete
+        } else if has("replace_original") {
+            LateEffect::Replace
+        } else {
+            LateEffect::Add
+        }
+    }
+
     /// Reads the answer: JSON with `text` and `response_type`, or a text. Returns `None` if there is nothing to show.
     pub fn read(&self) -> Option<CommandAnswer> {
         let text = self.text.trim();
@@ -113,6 +146,7 @@ fn slack_members(subscriber: &Subscriber, call: &CommandCall) -> Vec<(&'static s
         ("user_name", call.user_name.clone()),
         ("command", format!("/{}", call.command)),
         ("text", call.text.clone()),
+        ("response_url", call.response_url.clone()),
         ("api_app_id", slack::app_id(call.bot)),
         ("is_enterprise_install", "false".to_owned()),
     ]
@@ -125,7 +159,7 @@ fn json_body(subscriber: &Subscriber, call: &CommandCall) -> Value {
             "type": "command", "timestamp": now(),
             "data": {
                 "command": call.command, "text": call.text, "channel_id": call.channel, "thread_id": call.thread,
-                "user_id": call.user, "workspace_id": subscriber.workspace_id,
+                "user_id": call.user, "workspace_id": subscriber.workspace_id, "response_url": call.response_url,
             },
         }),
         BotEventFormat::Slack => {

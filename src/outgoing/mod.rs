@@ -17,7 +17,9 @@ mod sign;
 mod sockets;
 
 pub use collect::{Collector, Round};
-pub use command::{CommandAnswer, CommandCall, CommandReply, ReplyAudience, delete_old_calls};
+pub use command::{
+    CommandAnswer, CommandCall, CommandReply, LateEffect, ReplyAudience, delete_old_calls,
+};
 pub use queue::{BotSocketId, delete_old};
 pub use sender::{EventSender, EventTestResult};
 pub use sockets::{

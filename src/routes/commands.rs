@@ -12,7 +12,7 @@ use crate::{
         post::{BotPost, MentionLimit, post_as_bot},
     },
     db::{Conn, DbError, dialect},
-    hooks::{self, CommandOwner, HookError},
+    hooks::{self, CommandOwner, HookError, NewBotResponse},
     http::{
         ApiError,
         error::ErrorBody,
@@ -124,6 +124,15 @@ async fn run_command(
     let owner = hooks::find_command(&mut c, place.workspace, &name, place.channel).await?;
     let owner = owner.ok_or(HookError::CommandNotFound)?;
     drop(c);
+    let new = NewBotResponse {
+        workspace: place.workspace,
+        bot: owner.id,
+        user: caller.user,
+        channel: place.channel,
+        thread: place.thread,
+        message: None,
+    };
+    let response_url = response_url(&state, new).await?;
     let call = CommandCall {
         bot: owner.id,
         bot_name: owner.name.clone(),
@@ -133,6 +142,7 @@ async fn run_command(
         thread: place.thread,
         user: caller.user,
         user_name: caller.name.clone(),
+        response_url,
     };
     let reply = Box::pin(state.events.command(&state.db, &call)).await?;
     // Blocks can be long and deeply nested.
@@ -170,6 +180,17 @@ async fn run_command(
         message: Some(message),
         text: None,
     }))
+}
+
+/// Creates the address at which a program can answer later.
+async fn response_url(state: &State, new: NewBotResponse) -> Result<String, DbError> {
+    let token = state
+        .db
+        .write(new.workspace.0, async move |c: &mut Conn| {
+            hooks::create_response(c, new).await
+        })
+        .await?;
+    Ok(format!("{}/hooks/response/{token}", state.public_url))
 }
 
 /// An answer for everyone in the conversation.

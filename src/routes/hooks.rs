@@ -40,12 +40,12 @@ use crate::{
     tasks::slow,
 };
 
-const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+pub(super) const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 type St = axum::extract::State<State>;
 
 /// Memory that each request to a webhook reserves at least, which also limits the number of concurrent requests of a workspace.
-const RESERVED_BYTES: u64 = 64 * 1024;
+pub(super) const RESERVED_BYTES: u64 = 64 * 1024;
 
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
@@ -537,7 +537,7 @@ async fn post_hook_request(
     Ok((StatusCode::CREATED, Json(posted)).into_response())
 }
 
-type BodyPool = axum::Extension<Arc<Pool<WorkspaceId>>>;
+pub(super) type BodyPool = axum::Extension<Arc<Pool<WorkspaceId>>>;
 
 async fn receive(
     axum::extract::State(state): St,
@@ -560,7 +560,7 @@ async fn receive_as_slack(
 }
 
 /// Error of a request to a webhook.
-enum Refusal {
+pub(super) enum Refusal {
     Fault(HookFault),
     Api(ApiError),
 }
@@ -572,7 +572,7 @@ impl<E: Into<ApiError>> From<E> for Refusal {
 }
 
 /// Errors are plain texts, as from Slack.
-fn answer(outcome: Result<Response, Refusal>) -> Response {
+pub(super) fn answer(outcome: Result<Response, Refusal>) -> Response {
     match outcome {
         Ok(response) => response,
         Err(Refusal::Fault(fault)) => (fault.status(), fault.as_str()).into_response(),

@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod auth;
+pub mod bot_responses;
 pub mod chat;
 pub mod chat_completions;
 pub mod commands;

@@ -1,6 +1,9 @@
 //! Commands of bots: the people who can run them, and the answers of programs.
 
+use std::time::Duration;
+
 use futures::{SinkExt, StreamExt};
+use openvibe::db::{Conn, now};
 use serde_json::{Value, json};
 use tokio_tungstenite::{connect_async, tungstenite::Message};
 
@@ -179,4 +182,79 @@ async fn a_socket_gets_a_command_and_answers_with_its_acknowledgment() {
     let (answered, ()) = tokio::join!(r.t.bo.post(DEPLOY, r.form()), answering);
     assert_eq!(answered.is(200)["text"], "Hi");
     assert_eq!(r.t.app.place.count("bot_calls").await, 0);
+}
+
+/// Sends an answer to the address of a command.
+async fn answer_later(r: &Commanded, sent: usize, body: Value) -> (u16, String) {
+    let events = r.server.events("program", sent).await;
+    let url = text(&events[sent - 1].json(), "/data/response_url");
+    let path = url[url.find("/hooks/response/").unwrap()..].to_owned();
+    let reply = visitor(&r.t.app.base).post(&path, body).await;
+    (reply.status, reply.text)
+}
+
+#[tokio::test]
+async fn a_program_answers_later_up_to_five_times() {
+    let r = commanded().await;
+    let url = r.server.url("program");
+    r.subscribe(json!({"url": url, "events": ["app_mention"]}))
+        .await;
+    let thread = r.t.bo.thread(&r.t.general, "The day").await;
+    let mut window = r.t.bo.socket().await;
+    r.t.bo
+        .post(DEPLOY, json!({"thread_id": thread}))
+        .await
+        .is(200);
+    let ok = (200, "ok".to_owned());
+    let working = json!({"text": "Still **working**"});
+    assert_eq!(answer_later(&r, 1, working).await, ok);
+    let shown = window.of("ephemeral").await;
+    assert_eq!(shown["content"], "Still **working**");
+    assert_eq!(shown["thread_id"], thread.as_str());
+    let done = json!({"response_type": "in_channel", "text": "Deployed for @bo"});
+    assert_eq!(answer_later(&r, 1, done).await, ok);
+    let said = r.t.bo.contents(&thread).await;
+    assert_eq!(said, ["The day", "Deployed for @bo"]);
+    let empty = answer_later(&r, 1, json!({})).await;
+    assert_eq!(empty, (400, "no_text".to_owned()), "it does not count");
+    let other = json!({"replace_original": true, "text": "Deployed twice"});
+    assert_eq!(answer_later(&r, 1, other).await, ok);
+    let said = r.t.bo.contents(&thread).await;
+    assert_eq!(said, ["The day", "Deployed twice"]);
+    let gone = json!({"delete_original": true});
+    assert_eq!(answer_later(&r, 1, gone).await, ok);
+    let messages = r.t.bo.messages(&thread).await;
+    assert_ne!(messages[1]["deleted_at"], Value::Null);
+    assert_eq!(answer_later(&r, 1, json!({"text": "Bye"})).await, ok);
+    let refused = (404, "no_service".to_owned());
+    assert_eq!(answer_later(&r, 1, json!({"text": "Bye"})).await, refused);
+}
+
+#[tokio::test]
+async fn a_late_answer_needs_a_bot_in_the_channel_and_comes_within_half_an_hour() {
+    let r = commanded().await;
+    let url = r.server.url("program");
+    r.subscribe(json!({"url": url, "events": ["app_mention"]}))
+        .await;
+    for _ in 0..2 {
+        r.t.bo.post(DEPLOY, r.form()).await.is(200);
+    }
+    let refused = (404, "no_service".to_owned());
+    let late = || json!({"response_type": "in_channel", "text": "Late"});
+    let membership = format!("/v1/channels/{}/bots/{}", r.t.general, r.bot);
+    r.t.ada.delete(&membership).await.is(204);
+    assert_eq!(answer_later(&r, 1, late()).await, refused);
+    r.t.ada.put(&membership, json!({})).await.is(200);
+    let act = async |c: &mut Conn| {
+        c.q("update bot_responses set created_at = $1")
+            .bind(now() - Duration::from_mins(31))
+            .run()
+            .await
+    };
+    r.t.app.db().write(uuid::Uuid::nil(), act).await.unwrap();
+    assert_eq!(answer_later(&r, 2, late()).await, refused);
+    let unknown = visitor(&r.t.app.base)
+        .post("/hooks/response/unknown", late())
+        .await;
+    assert_eq!((unknown.status, unknown.text), refused);
 }

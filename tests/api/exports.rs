@@ -613,6 +613,7 @@ const LEFT_OUT: [(&str, &[&str]); 11] = [
             "audit_log",
             "blob_chunks",
             "bot_calls",
+            "bot_responses",
             "bot_sockets",
             "client_ids",
             "erasures",
