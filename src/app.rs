@@ -1382,6 +1382,7 @@ async fn cleanup(state: &State, retention: Duration) -> Result<(), auth::AuthErr
     outgoing::delete_old_sockets(&state.db).await?;
     outgoing::delete_old_calls(&state.db).await?;
     hooks::delete_old_responses(&state.db).await?;
+    hooks::delete_old_presses(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {

@@ -32,7 +32,7 @@ pub async fn get_own_of_bot(c: &mut Conn, bot: BotId, id: MessageId) -> Result<M
     Ok(message)
 }
 
-/// Replaces the text of a bot's message, and the metadata that describes it. The workspace must be locked, and the caller must have checked
+/// Replaces the text, color, and buttons of a bot's message. The workspace must be locked, and the caller must have checked
 /// that the bot may post in the channel.
 ///
 /// # Errors
@@ -58,6 +58,7 @@ pub async fn replace_as_bot(
     let audience = queue::audience_of(c, message.channel_id).await?;
     let metadata = MessageMetadata {
         color: new.color,
+        buttons: new.buttons,
         ..message.metadata.clone()
     };
     store_edit(c, &message, text, &found, metadata, audience).await

@@ -27,10 +27,10 @@ pub use super::emoji::imported_emoji;
 pub use super::{
     emoji::emoji_name,
     rows::message::{
-        AuthorKind, Mention, MentionKind, Message, MessageAuthor, MessageKind, MessageMetadata,
-        MessageSource, MessageState, Reaction, RootRange, RunStart, ShownAs, Unfurl, Window,
-        conversation_seq, find_message, get_message, list, list_by_ids, list_roots,
-        update_metadata,
+        AuthorKind, ButtonStyle, Mention, MentionKind, Message, MessageAuthor, MessageButton,
+        MessageKind, MessageMetadata, MessageSource, MessageState, Reaction, RootRange, RunStart,
+        ShownAs, Unfurl, Window, conversation_seq, find_message, get_message, list, list_by_ids,
+        list_roots, update_metadata,
     },
     text::{ReplyText, Text},
 };
@@ -67,6 +67,30 @@ pub async fn edit(
     id: MessageId,
     text: &Text,
 ) -> Result<Message, ChatError> {
+    edit_with(c, caller, id, text, None).await
+}
+
+/// Edits a bot's own message, and replaces its buttons.
+///
+/// # Errors
+/// Those of `edit`.
+pub async fn edit_with_buttons(
+    c: &mut Conn,
+    caller: &Caller,
+    id: MessageId,
+    text: &Text,
+    buttons: &[MessageButton],
+) -> Result<Message, ChatError> {
+    edit_with(c, caller, id, text, Some(buttons)).await
+}
+
+async fn edit_with(
+    c: &mut Conn,
+    caller: &Caller,
+    id: MessageId,
+    text: &Text,
+    buttons: Option<&[MessageButton]>,
+) -> Result<Message, ChatError> {
     let access = access::message(c, caller, id).await?.writing()?;
     crate::db::dialect::lock_workspace(c, access.channel_access.actor.workspace.0).await?;
     let message = get_message(c, id).await?;
@@ -93,6 +117,9 @@ pub async fn edit(
     metadata
         .unfurls
         .retain(|unfurl| unfurl.is_in(&text.content));
+    if let Some(buttons) = buttons {
+        metadata.buttons = buttons.to_vec();
+    }
     let audience = access.channel_access.audience();
     store_edit(c, &message, text, &found, metadata, audience).await
 }

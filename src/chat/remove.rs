@@ -466,6 +466,7 @@ pub(super) fn blank(frame: &mut serde_json::Value) {
         let metadata = message.get_mut("metadata");
         if let Some(metadata) = metadata.and_then(serde_json::Value::as_object_mut) {
             metadata.remove("shown_as");
+            metadata.remove("buttons");
             metadata.remove("unfurls");
         }
     }

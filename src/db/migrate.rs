@@ -118,6 +118,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_070_100, "add_checklist"),
     common!(20_261_129_080_100, "add_claims"),
     common!(20_261_129_080_200, "create_bot_responses"),
+    common!(20_261_129_080_300, "create_button_presses"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

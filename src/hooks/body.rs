@@ -8,13 +8,16 @@ use serde_json::{Map, Value};
 use super::{
     error::HookFault,
     products,
-    rendered::{Rendered, beginning, color, escaped, fenced, link, one_line, scalar},
+    rendered::{
+        BUTTONS_MAX, Rendered, SentButton, beginning, color, escaped, fenced, link, one_line,
+        scalar,
+    },
     slack,
     template::{Document, HookTemplate},
 };
 use crate::{
     auth::DisplayName,
-    chat::messages::{MessageMetadata, ShownAs},
+    chat::messages::{MessageButton, MessageMetadata, ShownAs},
     model::has_visible,
 };
 
@@ -24,7 +27,6 @@ const TEXT_BYTES_MAX: usize = 32 * 1024;
 const UNKNOWN_BYTES_MAX: usize = 2 * 1024;
 const KEY_CHARS_MAX: usize = 200;
 const CLIENT_ID_CHARS_MAX: usize = 64;
-const BUTTONS_MAX: usize = 25;
 const EMOJI_CHARS_MAX: usize = 40;
 /// End of a text that is longer than a message can be.
 const CUT: &str = "\n\n_The text is cut off here._";
@@ -78,6 +80,45 @@ pub struct Incoming {
     pub product: Option<String>,
     /// Parts that are not shown as sent.
     pub notes: Vec<String>,
+    /// Buttons without a link, which are not in `metadata` yet.
+    buttons: Vec<MessageButton>,
+}
+
+/// What becomes of buttons without a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ButtonUse {
+    /// The bot's program gets presses.
+    Pressed,
+    /// Nobody gets presses: the labels are shown.
+    Label,
+}
+
+impl Incoming {
+    /// Puts buttons without a link below the message, or their labels at its end.
+    #[must_use]
+    pub fn with_buttons(mut self, usage: ButtonUse) -> Self {
+        let buttons = std::mem::take(&mut self.buttons);
+        if buttons.is_empty() {
+            return self;
+        }
+        if usage == ButtonUse::Pressed {
+            self.metadata.buttons = buttons;
+            return self;
+        }
+        let labels = labels(&buttons);
+        if self.content != labels && self.content.len() + labels.len() + 2 <= TEXT_BYTES_MAX {
+            self.content.push_str("\n\n");
+            self.content.push_str(&labels);
+        }
+        self.notes
+            .push("a button without `url` is shown as its label".to_owned());
+        self
+    }
+}
+
+fn labels(buttons: &[MessageButton]) -> String {
+    let labels: Vec<String> = buttons.iter().map(|button| escaped(&button.text)).collect();
+    labels.join(" · ")
 }
 
 impl Incoming {
@@ -276,13 +317,22 @@ fn native(members: &Map<String, Value>, out: &mut Rendered) -> Result<(), HookFa
     if buttons.len() > BUTTONS_MAX {
         return Err(HookFault::InvalidPayload);
     }
-    let shown: Vec<String> = buttons
-        .iter()
-        .map(|button| {
-            let of = |name: &str| button.get(name).map(scalar).unwrap_or_default();
-            link(&of("text"), &of("url"))
-        })
-        .collect();
+    let mut shown = Vec::new();
+    for button in buttons {
+        let of = |name: &str| button.get(name).map(scalar).unwrap_or_default();
+        let url = of("url");
+        if url.trim().is_empty() {
+            out.button(SentButton {
+                id: &of("id"),
+                text: &of("text"),
+                value: &of("value"),
+                style: &of("style"),
+                confirm: &of("confirm"),
+            });
+        } else {
+            shown.push(link(&of("text"), &url));
+        }
+    }
     out.paragraph(&shown.join(" · "));
     let sent = text("color");
     out.color = color(&sent);
@@ -346,7 +396,11 @@ impl Draft {
             return Err(HookFault::InvalidPayload);
         }
         let (color, mut notes) = (out.color.take(), std::mem::take(&mut out.notes));
+        let buttons = std::mem::take(&mut out.buttons);
         let (mut content, mut is_cut) = out.finish();
+        if !has_visible(&content) {
+            content = labels(&buttons);
+        }
         if let Some(title) = query.title.as_deref().filter(|title| has_visible(title)) {
             let title = one_line(&escaped(beginning(title, 1000)));
             content = format!("**{title}**\n\n{content}");
@@ -378,6 +432,7 @@ impl Draft {
             channel,
             product,
             notes,
+            buttons,
         })
     }
 }

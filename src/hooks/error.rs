@@ -36,6 +36,8 @@ pub enum HookError {
     CommandTaken(String),
     #[error("no bot in this channel has this command")]
     CommandNotFound,
+    #[error("the message has no such button")]
+    ButtonNotFound,
     #[error("{0} bot did not answer")]
     NoAnswer(String),
     #[error("the bot has no subscription")]
@@ -72,7 +74,7 @@ impl From<HookError> for ApiError {
                 make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("commands")
             }
             E::NoAnswer(_) => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::BotNoAnswer),
-            E::NoSubscription | E::DeliveryNotFound | E::CommandNotFound => {
+            E::NoSubscription | E::DeliveryNotFound | E::CommandNotFound | E::ButtonNotFound => {
                 make(StatusCode::NOT_FOUND, ErrorCode::NotFound)
             }
             E::NotVerified(_) => {

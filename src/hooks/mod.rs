@@ -3,11 +3,12 @@
 //! `body` reads what a program sends: with `slack` for the format of Slack, whose markup `mrkdwn` translates, and with the `template` of
 //! the webhook or of one of the `products`. `row` stores bots and webhooks (`object`), `receive` posts the message, and `requests` keeps
 //! what was received. `signature` checks who sent it. `bots` manages the channels and keys with which programs act as a bot.
-//! `responses` has the addresses at which programs answer later. `events` has the types of events for bots, `subscription` their settings,
-//! `pause` the pauses and the end of subscriptions, and `commands` the commands of bots.
+//! `buttons` finds the buttons that people press, and `responses` has the addresses at which programs answer later. `events` has the types
+//! of events for bots, `subscription` their settings, `pause` the pauses and the end of subscriptions, and `commands` the commands of bots.
 
 mod body;
 mod bots;
+mod buttons;
 mod commands;
 mod error;
 mod events;
@@ -25,11 +26,12 @@ mod slack;
 mod subscription;
 mod template;
 
-pub use body::{BodyHead, HookQuery, Incoming};
+pub use body::{BodyHead, ButtonUse, HookQuery, Incoming};
 pub use bots::{
     add_to_channel, create_bot, create_key, delete_bot, delete_key, get_with_keys,
     remove_from_channel,
 };
+pub use buttons::{FoundButton, button_use, delete_old_presses, find_button, record_press};
 pub use commands::{CommandOwner, find_command};
 pub use error::{HookError, HookFault};
 pub use events::{

@@ -32,6 +32,8 @@ pub struct FoundHook {
     pub slug: String,
     pub template: Option<Json<HookTemplate>>,
     pub secret_set: bool,
+    /// True if the bot's program gets presses of buttons.
+    pub gets_presses: bool,
 }
 
 /// Finds the webhook with this secret.
@@ -39,7 +41,8 @@ pub struct FoundHook {
 /// # Errors
 /// Only database errors.
 pub async fn find(c: &mut Conn, secret: &str) -> Result<Option<FoundHook>, DbError> {
-    c.q("select h.id, h.workspace_id, h.bot_id, h.template, h.secret_set, w.slug from hooks h join workspaces w on w.id = h.workspace_id where h.secret_hash = $1")
+    c.q("select h.id, h.workspace_id, h.bot_id, h.template, h.secret_set, w.slug, \
+         exists (select 1 from bot_subscriptions s where s.bot_id = h.bot_id) as gets_presses from hooks h join workspaces w on w.id = h.workspace_id where h.secret_hash = $1")
         .bind(hash_token(secret))
         .opt()
         .await

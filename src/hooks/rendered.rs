@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::chat::messages::{ButtonStyle, MessageButton};
+
 /// Size at which building stops. It is more than a message can contain, so only text that is cut anyway is left out.
 const BYTES_MAX: usize = 40 * 1024;
 
@@ -11,11 +13,38 @@ pub(super) struct Rendered {
     text: String,
     pub(super) notes: Vec<String>,
     pub(super) color: Option<String>,
+    /// Buttons without a link.
+    pub(super) buttons: Vec<MessageButton>,
     is_cut: bool,
 }
 
 /// Maximum number of notes.
 const NOTES_MAX: usize = 20;
+/// Maximum number of buttons.
+pub(super) const BUTTONS_MAX: usize = 25;
+const BUTTON_ID_BYTES_MAX: usize = 255;
+const BUTTON_CHARS_MAX: usize = 75;
+const BUTTON_VALUE_CHARS_MAX: usize = 2000;
+const CONFIRM_CHARS_MAX: usize = 300;
+
+/// A button as a program sent it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SentButton<'a> {
+    pub(super) id: &'a str,
+    pub(super) text: &'a str,
+    pub(super) value: &'a str,
+    pub(super) style: &'a str,
+    pub(super) confirm: &'a str,
+}
+
+fn shortened(text: &str, chars_max: usize) -> Option<String> {
+    let text: String = text
+        .chars()
+        .filter(|c| *c != '\0')
+        .take(chars_max)
+        .collect();
+    Some(text).filter(|text| !text.is_empty())
+}
 
 impl Rendered {
     /// Adds a paragraph, unless it is blank.
@@ -69,6 +98,46 @@ impl Rendered {
             .collect();
         self.paragraph(&format!("({}, not shown)", kind.replace('_', "\\_")));
         self.note(format!("{kind} is not shown"));
+    }
+
+    /// Adds a button of a part of the message.
+    pub(super) fn keep_button(&mut self, button: &MessageButton) {
+        self.button(SentButton {
+            id: &button.id,
+            text: &button.text,
+            value: button.value.as_deref().unwrap_or_default(),
+            style: button.style.map_or("", ButtonStyle::as_str),
+            confirm: button.confirm.as_deref().unwrap_or_default(),
+        });
+    }
+
+    /// Adds a button without a link; its label, if there are too many.
+    pub(super) fn button(&mut self, sent: SentButton<'_>) {
+        let text = one_line(sent.text);
+        let Some(text) = shortened(&text, BUTTON_CHARS_MAX) else {
+            return;
+        };
+        let known = |id: &str| self.buttons.iter().any(|button| button.id == id);
+        let mut id = beginning(sent.id, BUTTON_ID_BYTES_MAX).replace('\0', "");
+        if id.is_empty() || known(&id) {
+            id = format!("button-{}", self.buttons.len() + 1);
+        }
+        if self.buttons.len() >= BUTTONS_MAX || known(&id) {
+            self.paragraph(&escaped(&text));
+            return;
+        }
+        let style = match sent.style {
+            "primary" | "good" => Some(ButtonStyle::Primary),
+            "danger" => Some(ButtonStyle::Danger),
+            _ => None,
+        };
+        self.buttons.push(MessageButton {
+            id,
+            text,
+            value: shortened(sent.value, BUTTON_VALUE_CHARS_MAX),
+            style,
+            confirm: shortened(&one_line(sent.confirm), CONFIRM_CHARS_MAX),
+        });
     }
 
     pub(super) fn finish(self) -> (String, bool) {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{
     error::HookFault,
     mrkdwn,
-    rendered::{Rendered, beginning, color, escaped, fenced, link, one_line, scalar},
+    rendered::{Rendered, SentButton, beginning, color, escaped, fenced, link, one_line, scalar},
 };
 
 const ATTACHMENTS_MAX: usize = 100;
@@ -122,11 +122,14 @@ fn attachment(attachment: &Value, out: &mut Rendered) {
     if !footer.trim().is_empty() {
         own.paragraph(&format!("_{}_", one_line(&escaped(footer))));
     }
-    if !own.has_text() {
+    if !own.has_text() && own.buttons.is_empty() {
         own.paragraph(&escaped(string(attachment, "fallback")));
     }
     for note in std::mem::take(&mut own.notes) {
         out.note(note);
+    }
+    for button in std::mem::take(&mut own.buttons) {
+        out.keep_button(&button);
     }
     let (text, _) = own.finish();
     out.paragraph(&text);
@@ -151,7 +154,7 @@ pub(super) fn fields(fields: &[Value], markdown: fn(&str) -> String, out: &mut R
     }
 }
 
-/// Buttons, as links if they have a URL.
+/// Buttons; those with a URL are links.
 fn actions(actions: &[Value], out: &mut Rendered) {
     let mut shown = Vec::new();
     for action in actions {
@@ -161,9 +164,26 @@ fn actions(actions: &[Value], out: &mut Rendered) {
         };
         if matches!(string(action, "type"), "button" | "workflow_button" | "") && !label.is_empty()
         {
-            shown.push(link(label, string(action, "url")));
-            if string(action, "url").is_empty() {
-                out.note("a button without `url` is shown as its label".to_owned());
+            let url = string(action, "url");
+            if url.is_empty() {
+                let confirm = &action["confirm"];
+                let question = match &confirm["text"] {
+                    Value::Object(_) => string(&confirm["text"], "text"),
+                    _ => string(confirm, "text"),
+                };
+                out.button(SentButton {
+                    // The name is that of buttons in attachments.
+                    id: match string(action, "action_id") {
+                        "" => string(action, "name"),
+                        id => id,
+                    },
+                    text: label,
+                    value: string(action, "value"),
+                    style: string(action, "style"),
+                    confirm: question,
+                });
+            } else {
+                shown.push(link(label, url));
             }
         } else {
             out.not_shown(string(action, "type"));

@@ -1,4 +1,4 @@
-//! Commands: requests to a bot's program that a person waits for. They are sent at once and never again.
+//! Commands and presses of buttons: requests to a bot's program that a person waits for. They are sent at once and never again.
 
 use std::time::Duration;
 
@@ -15,12 +15,14 @@ use super::{
 };
 use crate::{
     auth::AuthError,
-    chat::messages::MessageMetadata,
+    chat::messages::{Message, MessageButton, MessageMetadata},
     db::{Conn, Db, DbError, now},
-    hooks::{BotEventFormat, BotTransport, HookError, Incoming, SubscriptionStatus},
+    hooks::{
+        BotEventFormat, BotTransport, ButtonUse, HookError, Incoming, SubscriptionStatus, slack_ts,
+    },
     ids::{BotDeliveryId, BotId, ChannelId, ThreadId, UserId},
     outbound::Url,
-    slack::{self, Direct},
+    slack::{self, Direct, ThreadFacts},
 };
 
 /// Time in which a program answers.
@@ -120,6 +122,12 @@ impl CommandReply {
         let (content, metadata) = match self.format {
             BotEventFormat::Slack => {
                 let incoming = Incoming::slack(&Value::Object(value)).ok()?;
+                let is_stored = is_public || self.effect() == LateEffect::Replace;
+                let incoming = incoming.with_buttons(if is_stored {
+                    ButtonUse::Pressed
+                } else {
+                    ButtonUse::Label
+                });
                 (incoming.content, incoming.metadata)
             }
             BotEventFormat::Standard => {
@@ -172,12 +180,99 @@ fn json_body(subscriber: &Subscriber, call: &CommandCall) -> Value {
     }
 }
 
-/// The body of a command in Slack's format as a form.
-fn form_body(subscriber: &Subscriber, call: &CommandCall) -> Option<String> {
+/// A form with these members.
+fn form_of(members: impl IntoIterator<Item = (&'static str, String)>) -> Option<String> {
     let mut form = Url::parse("http://form.invalid/").ok()?;
-    form.query_pairs_mut()
-        .extend_pairs(slack_members(subscriber, call));
+    form.query_pairs_mut().extend_pairs(members);
     form.query().map(str::to_owned)
+}
+
+/// A request that a person waits for.
+#[derive(Debug, Clone, Copy)]
+enum Call<'a> {
+    Command(&'a CommandCall),
+    Press(&'a ButtonPress),
+}
+
+impl Call<'_> {
+    fn bot(&self) -> (BotId, &str) {
+        match self {
+            Self::Command(call) => (call.bot, &call.bot_name),
+            Self::Press(press) => (press.bot, &press.message.author.name),
+        }
+    }
+
+    /// The body in JSON.
+    fn json(&self, subscriber: &Subscriber, public_url: &str) -> Value {
+        match (self, subscriber.format) {
+            (Self::Command(call), _) => json_body(subscriber, call),
+            (Self::Press(press), BotEventFormat::Standard) => press.standard(subscriber),
+            (Self::Press(press), BotEventFormat::Slack) => press.slack(subscriber, public_url),
+        }
+    }
+
+    /// The body in Slack's format as a form.
+    fn form(&self, subscriber: &Subscriber, public_url: &str) -> Option<String> {
+        match self {
+            Self::Command(call) => form_of(slack_members(subscriber, call)),
+            Self::Press(press) => {
+                let payload = press.slack(subscriber, public_url).to_string();
+                form_of([("payload", payload)])
+            }
+        }
+    }
+}
+
+/// A press of a button.
+#[derive(Debug, Clone)]
+pub struct ButtonPress {
+    pub bot: BotId,
+    pub message: Message,
+    pub button: MessageButton,
+    pub user: UserId,
+    pub user_name: String,
+    /// Address at which the program can answer later.
+    pub response_url: String,
+}
+
+impl ButtonPress {
+    fn standard(&self, subscriber: &Subscriber) -> Value {
+        json!({
+            "type": "button", "timestamp": now(),
+            "data": {
+                "button_id": self.button.id, "value": self.button.value, "message_id": self.message.id,
+                "channel_id": self.message.channel_id, "thread_id": self.message.thread_id, "user_id": self.user,
+                "workspace_id": subscriber.workspace_id, "response_url": self.response_url,
+            },
+        })
+    }
+
+    fn slack(&self, subscriber: &Subscriber, public_url: &str) -> Value {
+        let facts = ThreadFacts {
+            thread_ts: None,
+            reply_count: None,
+        };
+        let (message, button) = (&self.message, &self.button);
+        let (team, channel) = (
+            slack::team_id(subscriber.workspace_id),
+            slack::channel_id(message.channel_id, Direct::No),
+        );
+        let ts = slack_ts(message);
+        json!({
+            "type": "block_actions", "token": "", "trigger_id": "", "enterprise": null, "is_enterprise_install": false,
+            "api_app_id": slack::app_id(self.bot),
+            "team": {"id": team, "domain": ""},
+            "user": {"id": slack::user_id(self.user.0), "username": self.user_name, "name": self.user_name, "team_id": team},
+            "channel": {"id": channel, "name": ""},
+            "container": {"type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": false},
+            "message": slack::message(message, &facts, public_url),
+            "response_url": self.response_url,
+            "actions": [{
+                "type": "button", "action_id": button.id, "block_id": "actions", "action_ts": ts,
+                "text": {"type": "plain_text", "text": button.text}, "value": button.value, "style": button.style,
+            }],
+        })
+    }
 }
 
 impl EventSender {
@@ -186,9 +281,22 @@ impl EventSender {
     /// # Errors
     /// `NoAnswer`, or database errors.
     pub async fn command(&self, db: &Db, call: &CommandCall) -> Result<CommandReply, HookError> {
-        let no_answer = || HookError::NoAnswer(call.bot_name.clone());
+        self.call(db, Call::Command(call)).await
+    }
+
+    /// Sends a press of a button to the bot's program, and waits for its answer.
+    ///
+    /// # Errors
+    /// `NoAnswer`, or database errors.
+    pub async fn press(&self, db: &Db, press: &ButtonPress) -> Result<CommandReply, HookError> {
+        self.call(db, Call::Press(press)).await
+    }
+
+    async fn call(&self, db: &Db, call: Call<'_>) -> Result<CommandReply, HookError> {
+        let (bot, name) = call.bot();
+        let no_answer = || HookError::NoAnswer(name.to_owned());
         let mut c = db.read().await?;
-        let subscriber = body::find_subscriber(&mut c, call.bot).await?;
+        let subscriber = body::find_subscriber(&mut c, bot).await?;
         let subscriber = subscriber
             .filter(|subscriber| subscriber.status == SubscriptionStatus::Active)
             .ok_or_else(no_answer)?;
@@ -197,11 +305,11 @@ impl EventSender {
                 let known = self.secrets_of(&mut c, &subscriber).await;
                 drop(c);
                 let known = known.map_err(AuthError::from)?;
-                self.command_to_address(&subscriber, call, &known).await
+                self.call_address(&subscriber, call, &known).await
             }
             BotTransport::Socket => {
                 drop(c);
-                self.command_to_socket(db, &subscriber, call).await?
+                self.call_socket(db, &subscriber, call).await?
             }
         };
         Ok(CommandReply {
@@ -210,16 +318,19 @@ impl EventSender {
         })
     }
 
-    async fn command_to_address(
+    async fn call_address(
         &self,
         subscriber: &Subscriber,
-        call: &CommandCall,
+        call: Call<'_>,
         known: &[String],
     ) -> Option<String> {
         let url = subscriber.address()?;
         let (body, content_type) = match subscriber.format {
-            BotEventFormat::Standard => (json_body(subscriber, call).to_string(), CONTENT_JSON),
-            BotEventFormat::Slack => (form_body(subscriber, call)?, FORM),
+            BotEventFormat::Standard => {
+                let body = call.json(subscriber, &self.public_url);
+                (body.to_string(), CONTENT_JSON)
+            }
+            BotEventFormat::Slack => (call.form(subscriber, &self.public_url)?, FORM),
         };
         let id = BotDeliveryId::new().to_string();
         let request = Unsigned {
@@ -235,14 +346,15 @@ impl EventSender {
         answer.is_success().then_some(answer.text)
     }
 
-    /// Stores a command for the sockets of the program, and waits until one of them has stored the answer.
-    async fn command_to_socket(
+    /// Stores a call for the sockets of the program, and waits until one of them has stored the answer.
+    async fn call_socket(
         &self,
         db: &Db,
         subscriber: &Subscriber,
-        call: &CommandCall,
+        call: Call<'_>,
     ) -> Result<Option<String>, DbError> {
-        let (id, bot, body) = (BotDeliveryId::new(), call.bot, json_body(subscriber, call));
+        let (id, bot) = (BotDeliveryId::new(), subscriber.bot_id);
+        let body = call.json(subscriber, &self.public_url);
         db.write(Uuid::nil(), async move |c: &mut Conn| {
             queue::insert_call(c, id, bot, &body).await
         })

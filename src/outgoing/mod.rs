@@ -18,7 +18,8 @@ mod sockets;
 
 pub use collect::{Collector, Round};
 pub use command::{
-    CommandAnswer, CommandCall, CommandReply, LateEffect, ReplyAudience, delete_old_calls,
+    ButtonPress, CommandAnswer, CommandCall, CommandReply, LateEffect, ReplyAudience,
+    delete_old_calls,
 };
 pub use queue::{BotSocketId, delete_old};
 pub use sender::{EventSender, EventTestResult};

@@ -1,11 +1,11 @@
-//! HTTP route for commands of bots.
+//! HTTP routes for commands and buttons of bots.
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    auth::Caller,
+    auth::{AuthError, Caller},
     chat::{
         access,
         messages::{Message, MessageMetadata, Text},
@@ -16,10 +16,10 @@ use crate::{
     http::{
         ApiError,
         error::ErrorBody,
-        extract::{Body, Path},
+        extract::{Body, NoFields, Path},
     },
-    ids::{ChannelId, ThreadId, WorkspaceId},
-    outgoing::{CommandCall, ReplyAudience},
+    ids::{ChannelId, MessageId, ThreadId, WorkspaceId},
+    outgoing::{ButtonPress, CommandCall, ReplyAudience},
     server::{State, caller::Outgoing},
     tasks::slow,
 };
@@ -27,9 +27,13 @@ use crate::{
 type St = axum::extract::State<State>;
 
 const TEXT_UNITS_MAX: usize = 4000;
+/// Seconds after which a button can be pressed again.
+const PRESSED_AGAIN_AFTER_S: u64 = 3;
 
 pub fn router() -> OpenApiRouter<State> {
-    OpenApiRouter::new().routes(routes!(run_command))
+    OpenApiRouter::new()
+        .routes(routes!(run_command))
+        .routes(routes!(press_button))
 }
 
 /// A command, and the conversation in which it runs.
@@ -132,7 +136,14 @@ async fn run_command(
         thread: place.thread,
         message: None,
     };
-    let response_url = response_url(&state, new).await?;
+    let (by, channel, thread) = (caller.clone(), place.channel, place.thread);
+    let token = state
+        .db
+        .write(place.workspace.0, async move |c: &mut Conn| {
+            enter(c, &by, Some(channel), thread).await?;
+            Ok::<_, HookError>(hooks::create_response(c, new).await?)
+        })
+        .await?;
     let call = CommandCall {
         bot: owner.id,
         bot_name: owner.name.clone(),
@@ -142,7 +153,7 @@ async fn run_command(
         thread: place.thread,
         user: caller.user,
         user_name: caller.name.clone(),
-        response_url,
+        response_url: response_url(&state, &token),
     };
     let reply = Box::pin(state.events.command(&state.db, &call)).await?;
     // Blocks can be long and deeply nested.
@@ -182,15 +193,68 @@ async fn run_command(
     }))
 }
 
-/// Creates the address at which a program can answer later.
-async fn response_url(state: &State, new: NewBotResponse) -> Result<String, DbError> {
+/// Press a button of a bot's message
+///
+/// Its program gets the press at once and answers within 3 seconds; `text` is what it answers you, and `message` is null, because what it
+/// answers everyone comes later. A second press within 3 seconds gets 429.
+#[utoipa::path(post, path = "/v1/messages/{id}/buttons/{button_id}", tag = "integrations",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = MessageId, Path),
+        ("button_id" = String, Path, description = "ID of the button in `metadata.buttons`", example = "approve")),
+    responses((status = 200, body = CommandResult),
+        (status = 503, description = "The bot did not answer", body = ErrorBody)))]
+async fn press_button(
+    axum::extract::State(state): St,
+    caller: Caller,
+    _: Outgoing,
+    Path((id, button)): Path<(MessageId, String)>,
+    Body(_): NoFields,
+) -> Result<Json<CommandResult>, ApiError> {
+    let mut c = state.db.read().await?;
+    let found = hooks::find_button(&mut c, &caller, id, &button).await?;
+    drop(c);
+    let new = NewBotResponse {
+        workspace: found.message.workspace_id,
+        bot: found.bot,
+        user: caller.user,
+        channel: found.message.channel_id,
+        thread: Some(found.message.thread_id),
+        message: Some(id),
+    };
+    let by = caller.clone();
     let token = state
         .db
         .write(new.workspace.0, async move |c: &mut Conn| {
-            hooks::create_response(c, new).await
+            hooks::find_button(c, &by, id, &button).await?;
+            if !hooks::record_press(c, id, by.user, &button).await? {
+                return Err(HookError::from(AuthError::RateLimited(
+                    PRESSED_AGAIN_AFTER_S,
+                )));
+            }
+            Ok(hooks::create_response(c, new).await?)
         })
         .await?;
-    Ok(format!("{}/hooks/response/{token}", state.public_url))
+    let press = ButtonPress {
+        bot: found.bot,
+        message: found.message,
+        button: found.button,
+        user: caller.user,
+        user_name: caller.name.clone(),
+        response_url: response_url(&state, &token),
+    };
+    let reply = Box::pin(state.events.press(&state.db, &press)).await?;
+    let read = slow::run(caller.user, move |_| reply.read());
+    let answer = read.await.map_err(|_| DbError::Closed)?;
+    let text = answer.filter(|answer| answer.audience == ReplyAudience::Person);
+    Ok(Json(CommandResult {
+        message: None,
+        text: text.map(|answer| answer.content),
+    }))
+}
+
+/// Address at which a program can answer later.
+fn response_url(state: &State, token: &str) -> String {
+    format!("{}/hooks/response/{token}", state.public_url)
 }
 
 /// An answer for everyone in the conversation.

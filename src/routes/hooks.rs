@@ -22,8 +22,8 @@ use crate::{
     chat::{ChatError, messages::Text},
     db::{Conn, now},
     hooks::{
-        self, BodyHead, Bot, BotForm, BotKeyForm, BotPatch, BotWithKeys, Delivered, Hook,
-        HookError, HookFault, HookForm, HookPatch, HookQuery, HookRequest, HookSecretForm,
+        self, BodyHead, Bot, BotForm, BotKeyForm, BotPatch, BotWithKeys, ButtonUse, Delivered,
+        Hook, HookError, HookFault, HookForm, HookPatch, HookQuery, HookRequest, HookSecretForm,
         HookTemplate, Incoming, NewBotKey, NewHook, Proofs, ReceivedRequest, RequestOutcome,
         StandardProof,
     },
@@ -495,12 +495,18 @@ async fn post_hook_request(
     let actor = enter(&mut c, &member).await?;
     let hook = hooks::get_own(&mut c, &actor, id).await?;
     let mut attempt = hooks::get_sent(&mut c, &actor, id, request).await?;
+    let buttons = hooks::button_use(&mut c, hook.bot_id).await?;
     drop(c);
     let user = member.caller.user;
     let sent = attempt.clone();
     let template = hook.template.map(|template| template.0);
     let parsed = slow::run(user, move |_| {
-        parse(&sent.head, sent.body().as_bytes(), template.as_ref())
+        parse(
+            &sent.head,
+            sent.body().as_bytes(),
+            template.as_ref(),
+            buttons,
+        )
     });
     let parsed = parsed
         .await
@@ -630,8 +636,10 @@ fn parse(
     head: &BodyHead,
     body: &[u8],
     template: Option<&HookTemplate>,
+    buttons: ButtonUse,
 ) -> Result<(Incoming, Text), Refusal> {
     let incoming = Incoming::read(head, body, template).map_err(Refusal::Fault)?;
+    let incoming = incoming.with_buttons(buttons);
     let text = Text::parse(incoming.content.clone());
     let text = text.map_err(|error| match error {
         ChatError::Invalid(..) => Refusal::Fault(HookFault::NoText),
@@ -683,11 +691,16 @@ async fn receive_body(
     });
     let known = known.transpose().map_err(AuthError::from)?;
     let template = hook.template.map(|template| template.0);
+    let buttons = if hook.gets_presses {
+        ButtonUse::Pressed
+    } else {
+        ButtonUse::Label
+    };
     let parsed = slow::run(UserId(hook.bot_id.0), move |_| {
         if known.is_some_and(|known| !proofs.fit(&known, &bytes, now())) {
             return Err(Refusal::Fault(HookFault::InvalidToken));
         }
-        parse(&head, &bytes, template.as_ref())
+        parse(&head, &bytes, template.as_ref(), buttons)
     });
     let stopped = || ApiError::from(crate::db::DbError::Closed);
     let parsed = parsed.await.map_err(|_| Refusal::Api(stopped()))?;

@@ -270,8 +270,12 @@ impl BotConnection {
         };
         for call in calls {
             self.remember(call.id, EnvelopeKind::Command);
+            let kind = match call.body["type"].as_str() {
+                Some("block_actions" | "button") => "interactive",
+                _ => "slash_commands",
+            };
             let mut envelope = json!({
-                "type": "slash_commands", "envelope_id": call.id, "accepts_response_payload": true,
+                "type": kind, "envelope_id": call.id, "accepts_response_payload": true,
             });
             envelope["payload"] = call.body;
             self.send(&envelope).await?;

@@ -1,4 +1,4 @@
-//! Commands of bots: the people who can run them, and the answers of programs.
+//! Commands and buttons of bots: the people who can use them, and the answers of programs.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tokio_tungstenite::{connect_async, tungstenite::Message};
 
 use crate::support::{
-    ProgramAnswer, ProgramServer, SECRET_KEY, Team, id, team_with, text, visitor, within,
+    ProgramAnswer, ProgramServer, SECRET_KEY, Team, id, sign_up_with_workspace, team_with, text,
+    visitor, within,
 };
 
 /// A bot in #general with the command `/deploy`.
@@ -20,7 +21,12 @@ struct Commanded {
 
 async fn commanded() -> Commanded {
     let server = ProgramServer::start().await;
-    let t = team_with(&[("HOOK_ALLOW", server.host()), ("SECRET_KEY", SECRET_KEY)]).await;
+    let settings = [
+        ("HOOK_ALLOW", server.host()),
+        ("SECRET_KEY", SECRET_KEY),
+        ("SIGNUP", "open"),
+    ];
+    let t = team_with(&settings).await;
     let form = json!({"name": "Deploy", "channel_ids": [t.general],
         "commands": [{"name": "deploy", "usage": "[service]"}]});
     let bot = t.ada.post("/v1/bots", form).await.is(201);
@@ -257,4 +263,126 @@ async fn a_late_answer_needs_a_bot_in_the_channel_and_comes_within_half_an_hour(
         .post("/hooks/response/unknown", late())
         .await;
     assert_eq!((unknown.status, unknown.text), refused);
+}
+
+/// Posts a message of the bot with two buttons; returns its thread and ID.
+async fn asked(r: &Commanded) -> (String, String) {
+    let form = json!({"bot_id": r.bot, "channel_id": r.t.general});
+    let made = r.t.ada.post("/v1/hooks", form).await.is(201);
+    let url = text(&made, "/url");
+    let path = format!("{}?answer=json", &url[url.find("/hooks/").unwrap()..]);
+    let sent = json!({"text": "Deploy?", "buttons": [
+        {"text": "Docs", "url": "https://docs.example"},
+        {"id": "yes", "text": "Yes", "value": "web 7", "style": "primary", "confirm": "Really?"},
+        {"id": "yes", "text": "No"}]});
+    let posted = visitor(&r.t.app.base).post(&path, sent).await.is(200);
+    (text(&posted, "/thread_id"), text(&posted, "/message_id"))
+}
+
+#[tokio::test]
+async fn a_press_of_a_button_reaches_the_program_which_replaces_the_message() {
+    let r = commanded().await;
+    let url = r.server.url("program");
+    r.subscribe(json!({"url": url, "events": ["app_mention"]}))
+        .await;
+    let (thread, message) = asked(&r).await;
+    let shown = r.t.bo.message(&message).await;
+    assert_eq!(
+        shown["content"],
+        "Deploy?\n\n[Docs](<https://docs.example>)"
+    );
+    assert_eq!(
+        shown["metadata"]["buttons"],
+        json!([
+            {"id": "yes", "text": "Yes", "value": "web 7", "style": "primary", "confirm": "Really?"},
+            {"id": "button-2", "text": "No"},
+        ])
+    );
+    r.server
+        .answer("program", [ProgramAnswer::Text("On **it**")]);
+    let press = format!("/v1/messages/{message}/buttons/yes");
+    let answered = r.t.bo.act(&press).await.is(200);
+    assert_eq!(answered, json!({"message": null, "text": "On **it**"}));
+    let sent = r.server.events("program", 1).await[0].json();
+    assert_eq!(sent["type"], "button");
+    assert_eq!(sent["data"]["value"], "web 7");
+    assert_eq!(sent["data"]["message_id"], message.as_str());
+    assert_eq!(sent["data"]["user_id"], json!(r.t.bo.id));
+    let again = r.t.bo.act(&press).await;
+    assert_eq!(again.refused(429), "rate_limited");
+    assert_eq!(r.server.received("program").len(), 1);
+    let done = json!({"replace_original": true, "text": "Deployed by @bo"});
+    assert_eq!(answer_later(&r, 1, done).await, (200, "ok".to_owned()));
+    let changed = r.t.bo.message(&message).await;
+    assert_eq!(changed["content"], "Deployed by @bo");
+    assert_eq!(changed["metadata"]["buttons"], Value::Null);
+    assert_eq!(r.t.bo.messages(&thread).await.len(), 1);
+    let gone = r.t.bo.act(&press).await;
+    assert_eq!(gone.refused(404), "not_found");
+}
+
+#[tokio::test]
+async fn buttons_are_only_for_people_who_can_post_where_the_message_is() {
+    let r = commanded().await;
+    // Without a subscription, the labels are shown.
+    let (_, plain) = asked(&r).await;
+    let shown = r.t.bo.message(&plain).await;
+    assert_eq!(
+        shown["content"],
+        "Deploy?\n\n[Docs](<https://docs.example>)\n\nYes · No"
+    );
+    assert_eq!(shown["metadata"]["buttons"], Value::Null);
+    let url = r.server.url("program");
+    r.subscribe(json!({"url": url, "events": ["app_mention"]}))
+        .await;
+    let (_, message) = asked(&r).await;
+    let press = format!("/v1/messages/{message}/buttons/yes");
+    let outsider = sign_up_with_workspace(&r.t.app.base, "Eve").await;
+    assert_eq!(outsider.act(&press).await.refused(404), "message_not_found");
+    let viewer = r.t.app.join(&r.t.ada, "Vic", "viewer").await;
+    viewer.act(&press).await.refused(403);
+    let own = r.t.bo.thread(&r.t.general, "Mine").await;
+    let mine = id(&r.t.bo.messages(&own).await[0]);
+    let absent = format!("/v1/messages/{mine}/buttons/yes");
+    assert_eq!(r.t.bo.act(&absent).await.refused(404), "not_found");
+    let bot = format!("/v1/bots/{}", r.bot);
+    r.t.ada
+        .patch(&bot, json!({"status": "paused"}))
+        .await
+        .is(200);
+    assert_eq!(r.t.bo.act(&press).await.refused(503), "bot_no_answer");
+    assert!(r.server.received("program").is_empty());
+}
+
+#[tokio::test]
+async fn a_program_for_slack_gets_a_press_as_block_actions() {
+    let r = commanded().await;
+    r.server.answer("program", [ProgramAnswer::Challenge]);
+    let url = r.server.url("program");
+    r.subscribe(json!({"url": url, "format": "slack", "events": ["app_mention"]}))
+        .await;
+    let (_, message) = asked(&r).await;
+    let press = format!("/v1/messages/{message}/buttons/yes");
+    let answered = r.t.bo.act(&press).await.is(200);
+    assert_eq!(answered, json!({"message": null, "text": null}));
+    let sent = &r.server.events("program", 2).await[1];
+    let form: Vec<(String, String)> = form_urlencoded::parse(&sent.body).into_owned().collect();
+    assert_eq!(form[0].0, "payload");
+    let payload: Value = serde_json::from_str(&form[0].1).unwrap();
+    assert_eq!(payload["type"], "block_actions");
+    assert_eq!(payload["actions"][0]["action_id"], "yes");
+    assert_eq!(payload["actions"][0]["value"], "web 7");
+    let url = text(&payload, "/response_url");
+    let path = url[url.find("/hooks/response/").unwrap()..].to_owned();
+    let other = json!({"replace_original": "true", "text": "*Done*", "blocks": [
+        {"type": "section", "text": {"type": "mrkdwn", "text": "*Done*"}},
+        {"type": "actions", "elements": [{"type": "button", "action_id": "undo", "text": {"type": "plain_text", "text": "Undo"}}]}]});
+    let replaced = visitor(&r.t.app.base).post(&path, other).await;
+    assert_eq!((replaced.status, replaced.text.as_str()), (200, "ok"));
+    let changed = r.t.bo.message(&message).await;
+    assert_eq!(changed["content"], "**Done**");
+    assert_eq!(
+        changed["metadata"]["buttons"],
+        json!([{"id": "undo", "text": "Undo"}])
+    );
 }

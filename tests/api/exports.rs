@@ -615,6 +615,7 @@ const LEFT_OUT: [(&str, &[&str]); 11] = [
             "bot_calls",
             "bot_responses",
             "bot_sockets",
+            "button_presses",
             "client_ids",
             "erasures",
             "export_entries",

@@ -59,6 +59,7 @@ NEEDS_SURROUNDINGS = {
     "POST /v1/members/{user_id}/merge",
     "POST /v1/bots/{id}/subscription/test",
     "POST /v1/commands/{name}",
+    "POST /v1/messages/{id}/buttons/{button_id}",
     "POST /v1/bots/{id}/subscription/deliveries/{delivery_id}/replay",
     "GET /v1/imports/{id}",
     "PATCH /v1/imports/{id}",

@@ -280,6 +280,9 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub shown_as: Option<ShownAs>,
+    /// Buttons below a bot's message, whose presses its program gets; at most 25.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buttons: Vec<MessageButton>,
     /// Previews of links that bots added to a person's message; at most 5.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfurls: Vec<Unfurl>,
@@ -294,6 +297,34 @@ pub struct MessageMetadata {
     /// Users who are notified of a resolution message as if it mentioned them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,
+}
+
+text_enum! {
+    /// Emphasis of a button.
+    pub enum ButtonStyle {
+        Primary = "primary",
+        Danger = "danger",
+    }
+}
+
+/// A button below a bot's message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MessageButton {
+    /// Unique in the message; at most 255 bytes.
+    pub id: String,
+    /// At most 75 characters.
+    pub text: String,
+    /// What the program gets with a press; at most 2,000 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub value: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub style: Option<ButtonStyle>,
+    /// Question before the press counts; at most 300 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub confirm: Option<String>,
 }
 
 /// Preview of a link, as a bot described it.

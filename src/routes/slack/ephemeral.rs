@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{
     Answer, Call,
-    messages::{Sent, sent, thread_of_arg},
+    messages::{Sent, sent_to_one, thread_of_arg},
     people::user_of,
 };
 use crate::{
@@ -22,7 +22,7 @@ pub(super) async fn post(call: &Call<'_>) -> Answer {
     let user = user_of(&mut c, call, &text).await?;
     let user = UserId(user.ok_or(SlackFault::UserNotInChannel)?);
     let thread = thread_of_arg(&mut c, call, channel).await?;
-    let Sent { text, metadata } = sent(c, call).await?;
+    let Sent { text, metadata } = sent_to_one(c, call).await?;
     let mut c = call.state.db.read().await?;
     let access = access::channel(&mut c, &call.caller, channel)
         .await?

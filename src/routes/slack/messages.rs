@@ -12,7 +12,7 @@ use crate::{
         threads::ThreadMemory,
     },
     db::{Conn, DbError},
-    hooks::{self, Incoming},
+    hooks::{self, ButtonUse, Incoming},
     ids::{ChannelId, MessageId, ThreadId, UserId},
     realtime::hub::Conversation,
     routes::chat,
@@ -41,6 +41,20 @@ pub(super) struct Sent {
 
 /// Reads the text, blocks, and attachments of a call. References to people and channels get their names.
 pub(super) async fn sent(c: Conn, call: &Call<'_>) -> Result<Sent, Refusal> {
+    let mut c = c;
+    let buttons = match call.caller.bot() {
+        Some(bot) => hooks::button_use(&mut c, bot).await?,
+        None => ButtonUse::Label,
+    };
+    read_sent(c, call, buttons).await
+}
+
+/// The same for a message that is not stored, whose buttons nobody could press.
+pub(super) async fn sent_to_one(c: Conn, call: &Call<'_>) -> Result<Sent, Refusal> {
+    read_sent(c, call, ButtonUse::Label).await
+}
+
+async fn read_sent(c: Conn, call: &Call<'_>, buttons: ButtonUse) -> Result<Sent, Refusal> {
     let mut c = c;
     let mut members = Map::new();
     for name in ["blocks", "attachments"] {
@@ -76,6 +90,7 @@ pub(super) async fn sent(c: Conn, call: &Call<'_>) -> Result<Sent, Refusal> {
             });
         }
         let incoming = Incoming::slack(&message).map_err(SlackFault::from)?;
+        let incoming = incoming.with_buttons(buttons);
         let text = Text::parse(incoming.content).map_err(|error| SlackFault::of_text(&error))?;
         Ok::<_, SlackFault>(Sent {
             text,
@@ -208,10 +223,13 @@ pub(super) async fn update(call: &Call<'_>) -> Answer {
     let mut c = call.state.db.read().await?;
     let channel = call.channel_arg(&mut c).await?;
     let (id, _) = found(&mut c, call, channel, "ts").await?;
-    let Sent { text, .. } = sent(c, call).await?;
+    let Sent { text, metadata } = sent(c, call).await?;
     let changed = call
         .write(async move |c: &mut Conn, caller: &Caller| {
-            messages::edit(c, caller, id, &text).await
+            if caller.bot().is_none() {
+                return messages::edit(c, caller, id, &text).await;
+            }
+            messages::edit_with_buttons(c, caller, id, &text, &metadata.buttons).await
         })
         .await?;
     shown(call, channel, &changed, None).await

@@ -10,7 +10,7 @@ use crate::{
         unfurls::{self, UNFURL_BYTES_MAX, UNFURLS_MAX},
     },
     db::{Conn, DbError},
-    hooks::Incoming,
+    hooks::{ButtonUse, Incoming},
     http::ErrorCode,
     ids::BotId,
     slack::{self, SlackFault},
@@ -28,6 +28,7 @@ fn read(bot: BotId, bot_name: &str, links: Value) -> Result<Vec<Unfurl>, SlackFa
     let unfurl = |(url, attachment): (String, Value)| {
         let message = json!({"attachments": [attachment]});
         let incoming = Incoming::slack(&message).map_err(SlackFault::from)?;
+        let incoming = incoming.with_buttons(ButtonUse::Label);
         if incoming.content.len() > UNFURL_BYTES_MAX {
             return Err(SlackFault::MsgTooLong);
         }

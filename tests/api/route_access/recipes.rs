@@ -708,6 +708,17 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
                 json!({"channel_id": general}),
             )
         }
+        ("POST /v1/messages/{id}/buttons/{button_id}", _) => {
+            let bot = subscribed_bot(&w.ada, n).await;
+            let form = json!({"bot_id": bot, "channel_id": general});
+            let made = w.ada.post("/v1/hooks", form).await.is(201);
+            let url = text(&made, "/url");
+            let hook = format!("{}?answer=json", &url[url.find("/hooks/").unwrap()..]);
+            let sent =
+                json!({"text": "Deploy?", "buttons": [{"id": "yes", "text": "Yes", "value": "1"}]});
+            let posted = w.ada.post(&hook, sent).await.is(200);
+            Call::act(at(&text(&posted, "/message_id")).replace("{button_id}", "yes"))
+        }
         ("PUT /v1/bots/{id}/subscription", _) => Call::put(
             at(&made_bot(&w.ada, n).await),
             json!({"transport": "socket", "events": ["message.created"]}),

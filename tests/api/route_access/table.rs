@@ -168,7 +168,8 @@ impl Row {
             // No identity provider or bot answers.
             "POST /v1/auth/oidc/{id}/start"
             | "POST /v1/identity-providers/{id}/try"
-            | "POST /v1/commands/{name}" => Some(503),
+            | "POST /v1/commands/{name}"
+            | "POST /v1/messages/{id}/buttons/{button_id}" => Some(503),
             // No import is running or paused.
             "POST /v1/imports/{id}/pause" | "POST /v1/imports/{id}/resume" => Some(409),
             // No sign-in waits for a password.

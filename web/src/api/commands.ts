@@ -8,7 +8,7 @@ export type CommandResult = S['CommandResult'];
 export type CommandForm = S['CommandForm'];
 type Bot = S['Bot'];
 
-/** API client for commands of bots, `api.part(CommandsApi)`. Loaded when someone types one. */
+/** API client for commands and buttons of bots, `api.part(CommandsApi)`. Loaded when someone types one. */
 export class CommandsApi {
   #http: Transport['http'];
   #take: Transport['take'];
@@ -18,6 +18,9 @@ export class CommandsApi {
   }
   run(name: string, body: CommandForm): Promise<CommandResult> {
     return this.#take(this.#http.POST('/v1/commands/{name}', { ...at({ name }), body }));
+  }
+  press(id: string, button_id: string): Promise<CommandResult> {
+    return this.#take(this.#http.POST('/v1/messages/{id}/buttons/{button_id}', at({ id, button_id })));
   }
   /** The first 100 bots, oldest first. */
   async bots(): Promise<Bot[]> {

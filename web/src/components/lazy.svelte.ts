@@ -71,5 +71,7 @@ export const composerStatus = lazyComponent(afterRows(() => import('./ComposerSt
 export const ephemeralList = lazyComponent(() => import('./EphemeralList.svelte'));
 /** Versions of a message of a chat. */
 export const messageVersions = lazyComponent(() => import('../chats/Versions.svelte'));
+/** Buttons of a bot's message. */
+export const messageButtons = lazyComponent(() => import('./MessageButtons.svelte'));
 /** Previews of links in a message. */
 export const messageUnfurls = lazyComponent(() => import('./MessageUnfurls.svelte'));
