@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import type { WorkspaceExport } from '../api/exports';
+import { AT } from '../test/make';
+import { isReady, progressText, readyText } from './texts';
+
+const made = (x: Partial<WorkspaceExport> = {}): WorkspaceExport => ({
+  object: 'export',
+  id: 'exp_1',
+  scope: 'public',
+  files: true,
+  format: 'openvibe',
+  state: 'running',
+  counts: {},
+  size_bytes: 0,
+  problem: null,
+  created_by: 'user_me',
+  created_at: AT,
+  finished_at: null,
+  expires_at: null,
+  ...x,
+});
+
+test('the progress has what is in the archive', () => {
+  expect(progressText(made())).toBe('Writing the archive, 0 bytes');
+  const half = made({ counts: { channels: 3, messages: 1200 }, size_bytes: 2048 });
+  expect(progressText(half)).toBe('Writing the archive, 1,200 messages, 2 KB');
+});
+test('an archive is ready until it expires', () => {
+  const done = made({ state: 'done', size_bytes: 2048, expires_at: '2026-01-06T09:00:00.000Z' });
+  expect(isReady(done, Date.parse(AT))).toBe(true);
+  expect(isReady(done, Date.parse('2026-01-06T09:00:01.000Z'))).toBe(false);
+  expect(isReady(made({ state: 'failed' }))).toBe(false);
+  expect(readyText(done)).toMatch(/^2 KB\. Ready until .+\.$/);
+});
