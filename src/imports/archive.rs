@@ -1,10 +1,13 @@
 //! Archives as untrusted data: a reader over the pieces of an upload, and entries of a zip within bounds.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::{
+    io::{self, Read, Seek, SeekFrom},
+    ops::ControlFlow,
+};
 
 use futures::StreamExt;
-use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use zip::ZipArchive;
 
@@ -212,6 +215,33 @@ impl<R: Read + Seek> Archive<R> {
         })
     }
 
+    /// Reads a JSON object, and calls `each` with every element of its member `list`, one at a time, until it breaks. Returns the other
+    /// members, or none after a break.
+    ///
+    /// # Errors
+    /// `Entry` if it cannot be read to its end; `each` has been called with the elements before that.
+    pub(super) fn object(
+        &mut self,
+        index: usize,
+        list: &str,
+        each: EachElement<'_>,
+    ) -> Result<Map<String, Value>, ArchiveFault> {
+        let mut has_stopped = false;
+        let read = self.with_entry(index, JSON_BYTES_MAX, |reader| {
+            let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(reader));
+            let members = Members {
+                list,
+                each,
+                has_stopped: &mut has_stopped,
+            };
+            members.deserialize(&mut json).map_err(|e| e.to_string())
+        });
+        if has_stopped {
+            return Ok(Map::new());
+        }
+        read
+    }
+
     /// Calls `each` with every element of a JSON array, one at a time.
     ///
     /// # Errors
@@ -228,6 +258,91 @@ impl<R: Read + Seek> Archive<R> {
                 .map_err(|e| e.to_string())
         })
     }
+}
+
+/// Receives the members of an object that come before its list, and an element of the list, until it breaks.
+pub(super) type EachElement<'a> = &'a mut dyn FnMut(&Map<String, Value>, Value) -> ControlFlow<()>;
+
+/// Reads an object with one long list.
+struct Members<'a> {
+    list: &'a str,
+    each: EachElement<'a>,
+    has_stopped: &'a mut bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Members<'_> {
+    type Value = Map<String, Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut head = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if name == self.list {
+                members.next_value_seed(LongList {
+                    head: &head,
+                    each: &mut *self.each,
+                    has_stopped: &mut *self.has_stopped,
+                })?;
+            } else {
+                let value = members.next_value::<Value>()?;
+                head.insert(name, bounded(value));
+            }
+        }
+        Ok(head)
+    }
+}
+
+/// Reads a list of an object element by element.
+struct LongList<'a> {
+    head: &'a Map<String, Value>,
+    each: EachElement<'a>,
+    has_stopped: &'a mut bool,
+}
+
+impl<'de> DeserializeSeed<'de> for LongList<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for LongList<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(value) = list.next_element::<Value>()? {
+            if (self.each)(self.head, bounded(value)).is_break() {
+                *self.has_stopped = true;
+                return Err(A::Error::custom("stopped"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value without NUL; null instead of one that is nested too deeply.
+fn bounded(mut value: Value) -> Value {
+    if depth_of(&value) > DEPTH_MAX {
+        return Value::Null;
+    }
+    remove_nul(&mut value);
+    value
 }
 
 /// Reads an array element by element.
@@ -249,12 +364,8 @@ impl<'de> Visitor<'de> for Elements<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(mut value) = list.next_element::<Value>()? {
-            if depth_of(&value) > DEPTH_MAX {
-                value = Value::Null;
-            }
-            remove_nul(&mut value);
-            (self.0)(value);
+        while let Some(value) = list.next_element::<Value>()? {
+            (self.0)(bounded(value));
         }
         Ok(())
     }
@@ -301,7 +412,7 @@ pub(super) fn unknown<R>(archive: &Archive<R>) -> ArchiveFault {
         .map(String::as_str)
         .collect();
     ArchiveFault::Unknown(format!(
-        "This is not an export: it has no channels.json and users.json, and no import.jsonl, but {}. In Slack: Settings, Import/Export Data, Export. In Mattermost: mmctl export create.",
+        "This is not an export: it has no channels.json and users.json, no import.jsonl, and no JSON of DiscordChatExporter, but {}. In Slack: Settings, Import/Export Data, Export. In Mattermost: mmctl export create.",
         if found.is_empty() {
             "nothing".to_owned()
         } else {

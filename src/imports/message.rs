@@ -47,7 +47,8 @@ const THREAD_GONE: &str = "its thread was deleted here";
 pub(super) struct ChannelPlace {
     pub(super) key: String,
     pub(super) id: ChannelId,
-    pub(super) is_direct: bool,
+    /// True if messages outside of threads are grouped by day.
+    pub(super) groups_by_day: bool,
 }
 
 /// Stored bytes of a file of the archive, whose row is not stored yet.
@@ -381,7 +382,7 @@ impl Storing<'_> {
             return Ok(Some((thread, ImportedPlace::Reply)));
         }
         let is_of_day =
-            channel.is_direct && self.group == ImportGroup::Day && source.thread.is_none();
+            channel.groups_by_day && self.group == ImportGroup::Day && source.thread.is_none();
         let (start, key) = if is_of_day {
             (at.day_start(), "day")
         } else {

@@ -1,8 +1,8 @@
 //! Imports: history of other products.
 //!
 //! ```text
-//! pieces ─► archive (a zip within bounds) ─► source (slack, mattermost, openvibe): records in one format ─► preview
-//!                                                                                            └─► run: people, channels, units ─► chat::imported
+//! pieces ─► archive (a zip within bounds) ─► source (slack, mattermost, discord, openvibe): records in one format ─► preview
+//!                                                                                                     └─► run: people, channels, units ─► chat::imported
 //! ```
 //!
 //! `row` stores imports and the pieces of their archives, `key` makes IDs from the source's keys, so that a repeated import changes
@@ -10,6 +10,7 @@
 
 mod announce;
 mod archive;
+mod discord;
 mod error;
 mod fetch;
 mod json;

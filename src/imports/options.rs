@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::{discord, record::SourceChannelKind};
 use crate::{
     ids::{ChannelId, UserId},
     text_enum::text_enum,
@@ -14,6 +15,8 @@ text_enum! {
     pub enum ImportFormat {
         Slack = "slack",
         Mattermost = "mattermost",
+        /// JSON of DiscordChatExporter.
+        Discord = "discord",
         /// An export of this program.
         OpenVibe = "openvibe",
     }
@@ -32,7 +35,25 @@ text_enum! {
 pub enum ChannelChoice {
     New,
     LeaveOut,
+    /// A public channel; only for archives without permissions, whose channels are private otherwise.
+    Public,
     Existing(ChannelId),
+}
+
+impl ChannelChoice {
+    /// Kind of a channel of the source with this choice. Only archives without permissions have private channels that can become public,
+    /// also if the choice was made before the archive was read.
+    pub(super) fn kind_of(
+        choice: Option<Self>,
+        kind: SourceChannelKind,
+        product: &str,
+    ) -> SourceChannelKind {
+        let can_show = product == discord::PRODUCT && kind == SourceChannelKind::Private;
+        match choice {
+            Some(Self::Public) if can_show => SourceChannelKind::Public,
+            _ => kind,
+        }
+    }
 }
 
 impl Serialize for ChannelChoice {
@@ -40,6 +61,7 @@ impl Serialize for ChannelChoice {
         match self {
             Self::New => s.serialize_str("new"),
             Self::LeaveOut => s.serialize_str("leave_out"),
+            Self::Public => s.serialize_str("public"),
             Self::Existing(id) => id.serialize(s),
         }
     }
@@ -51,6 +73,7 @@ impl<'de> Deserialize<'de> for ChannelChoice {
         match text.as_ref() {
             "new" => Ok(Self::New),
             "leave_out" => Ok(Self::LeaveOut),
+            "public" => Ok(Self::Public),
             id => ChannelId::parse(id)
                 .map(Self::Existing)
                 .map_err(serde::de::Error::custom),
@@ -64,7 +87,7 @@ impl<'de> Deserialize<'de> for ChannelChoice {
 pub struct ImportOptions {
     /// Members of the workspace, by key of the person in the archive.
     pub people: HashMap<String, UserId>,
-    /// `new`, `leave_out`, or the ID of a public channel, by key of the channel in the archive.
+    /// `new`, `leave_out`, the ID of a public channel, or `public` for a channel of Discord, by key of the channel in the archive.
     #[schema(value_type = HashMap<String, String>)]
     pub channels: HashMap<String, ChannelChoice>,
     /// Grouping of messages of direct channels into threads; one thread per day by default.

@@ -9,6 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    discord,
     error::ImportError,
     key::{Keys, RecordKind},
     options::{ChannelChoice, ImportOptions},
@@ -265,13 +266,17 @@ async fn known_fate(
     c: &mut Conn,
     keys: &Keys,
     channel: &ImportChannel,
+    choice: Option<ChannelChoice>,
 ) -> Result<Option<(ChannelFate, Option<ChannelId>)>, DbError> {
     let Some(id) = keys.find(c, RecordKind::Channels, &channel.key).await? else {
         return Ok(None);
     };
     let here = kind_here(c, keys.workspace, id).await?;
     Ok(here.map(|here| {
-        if would_show(channel.kind, here) {
+        if would_show(
+            ChannelChoice::kind_of(choice, channel.kind, keys.product()),
+            here,
+        ) {
             return (ChannelFate::LeftOut, None);
         }
         let public = (here == ChannelKind::Public).then_some(ChannelId(id));
@@ -324,11 +329,13 @@ impl ImportPreview {
             let choice = options.channels.get(&channel.key).copied();
             let known = match choice {
                 Some(ChannelChoice::LeaveOut) => None,
-                _ => known_fate(c, &keys, channel).await?,
+                _ => known_fate(c, &keys, channel, choice).await?,
             };
-            let fate = match known {
-                Some(known) => known,
-                None => fate_of(c, workspace, channel.kind, &channel.name, choice).await?,
+            let fate = if let Some(known) = known {
+                known
+            } else {
+                let kind = ChannelChoice::kind_of(choice, channel.kind, keys.product());
+                fate_of(c, workspace, kind, &channel.name, choice).await?
             };
             (channel.becomes, channel.channel_id) = fate;
         }
@@ -363,6 +370,13 @@ impl ImportPreview {
             if is_shown && *kind != SourceChannelKind::Public {
                 let problem =
                     format!("`{key}` was private: it can only become a channel of its own");
+                return Err(ImportError::Invalid(problem, "channels"));
+            }
+            let has_permissions = !self.source.starts_with(discord::PRODUCT);
+            if *choice == ChannelChoice::Public
+                && (has_permissions || *kind != SourceChannelKind::Private)
+            {
+                let problem = format!("`{key}` keeps its members: it cannot become public");
                 return Err(ImportError::Invalid(problem, "channels"));
             }
         }

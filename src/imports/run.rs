@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     announce::Announcer,
     archive::{ArchiveFault, PieceReader},
+    discord,
     error::ImportError,
     fetch::{FETCHED_AT_ONCE, FetchFault, SourceHosts},
     key::{Keys, RecordKind},
@@ -470,6 +471,12 @@ impl Importer {
                     _ => None,
                 });
             let mut members: Vec<UserId> = people.collect();
+            if progress.keys.product() == discord::PRODUCT
+                && channel.kind == SourceChannelKind::Private
+            {
+                // The archive has no permissions: only the importer can be trusted with it.
+                members.push(row.created_by);
+            }
             members.sort_unstable();
             members.dedup();
             let creator = channel
@@ -526,11 +533,14 @@ impl Importer {
                 continue;
             };
             let kind = kind_here(&mut c, keys.workspace, id).await?;
-            if kind.is_some_and(|kind| !would_show(channel.kind, kind)) {
+            let choice = options.channels.get(&channel.key).copied();
+            let source_kind = ChannelChoice::kind_of(choice, channel.kind, keys.product());
+            if kind.is_some_and(|kind| !would_show(source_kind, kind)) {
                 let place = ChannelPlace {
                     key: channel.key.clone(),
                     id: ChannelId(id),
-                    is_direct: channel.kind == SourceChannelKind::Direct,
+                    groups_by_day: channel.kind == SourceChannelKind::Direct
+                        || keys.product() == discord::PRODUCT,
                 };
                 directory.channels.insert(channel.folder.clone(), place);
             }
@@ -1007,9 +1017,10 @@ async fn store_channel(
     if choice == Some(ChannelChoice::LeaveOut) {
         return Ok(RecordOutcome::LeftOut("left out by choice"));
     }
+    let source_kind = ChannelChoice::kind_of(choice, channel.kind, keys.product());
     if let Some(id) = keys.find(c, RecordKind::Channels, &channel.key).await? {
         match kind_here(c, keys.workspace, id).await? {
-            Some(kind) if would_show(channel.kind, kind) => {
+            Some(kind) if would_show(source_kind, kind) => {
                 return Ok(RecordOutcome::LeftOut(
                     "private in the archive, but public here",
                 ));
@@ -1018,7 +1029,7 @@ async fn store_channel(
             None => {}
         }
     }
-    let fate = preview::fate_of(c, keys.workspace, channel.kind, &channel.name, choice).await?;
+    let fate = preview::fate_of(c, keys.workspace, source_kind, &channel.name, choice).await?;
     if let (ChannelFate::Joins, Some(id)) = fate {
         keys.store(c, RecordKind::Channels, &channel.key, id.0)
             .await?;
@@ -1027,7 +1038,7 @@ async fn store_channel(
     if channel.kind == SourceChannelKind::Direct && members.is_empty() {
         return Ok(RecordOutcome::LeftOut("it has no people"));
     }
-    let kind = match channel.kind {
+    let kind = match source_kind {
         SourceChannelKind::Public => ChannelKind::Public,
         SourceChannelKind::Private => ChannelKind::Private,
         SourceChannelKind::Direct => ChannelKind::Direct,

@@ -4,6 +4,7 @@ use std::io::{Read, Seek};
 
 use super::{
     archive::{Archive, ArchiveFault, unknown},
+    discord::DiscordArchive,
     mattermost::MattermostArchive,
     openvibe::OpenVibeArchive,
     options::ImportFormat,
@@ -18,6 +19,7 @@ const SOURCE_CHARS_MAX: usize = 100;
 pub(super) enum SourceArchive<R> {
     Slack(SlackArchive<R>),
     Mattermost(MattermostArchive<R>),
+    Discord(DiscordArchive<R>),
     OpenVibe(OpenVibeArchive<R>),
 }
 
@@ -31,7 +33,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         format: Option<ImportFormat>,
         archive_bytes_max: u64,
     ) -> Result<Self, ArchiveFault> {
-        let archive = Archive::open(open(), archive_bytes_max)?;
+        let mut archive = Archive::open(open(), archive_bytes_max)?;
         let format = format.or_else(|| {
             if OpenVibeArchive::is_in(&archive) {
                 Some(ImportFormat::OpenVibe)
@@ -39,6 +41,8 @@ impl<R: Read + Seek> SourceArchive<R> {
                 Some(ImportFormat::Slack)
             } else if MattermostArchive::is_in(&archive) {
                 Some(ImportFormat::Mattermost)
+            } else if DiscordArchive::is_in(&mut archive) {
+                Some(ImportFormat::Discord)
             } else {
                 None
             }
@@ -48,6 +52,10 @@ impl<R: Read + Seek> SourceArchive<R> {
             Some(ImportFormat::Mattermost) => {
                 let files = Archive::open(open(), archive_bytes_max)?;
                 MattermostArchive::open(archive, files).map(Self::Mattermost)
+            }
+            Some(ImportFormat::Discord) => {
+                let media = Archive::open(open(), archive_bytes_max)?;
+                DiscordArchive::open(archive, media).map(Self::Discord)
             }
             Some(ImportFormat::OpenVibe) => {
                 let files = Archive::open(open(), archive_bytes_max)?;
@@ -61,6 +69,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         match self {
             Self::Slack(_) => ImportFormat::Slack,
             Self::Mattermost(_) => ImportFormat::Mattermost,
+            Self::Discord(_) => ImportFormat::Discord,
             Self::OpenVibe(_) => ImportFormat::OpenVibe,
         }
     }
@@ -70,6 +79,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         let mut index = match self {
             Self::Slack(archive) => archive.index(),
             Self::Mattermost(archive) => archive.index(),
+            Self::Discord(archive) => archive.index(),
             Self::OpenVibe(archive) => archive.index(),
         };
         index.source = index.source.chars().take(SOURCE_CHARS_MAX).collect();
@@ -81,6 +91,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         match self {
             Self::Slack(archive) => archive.units(names, from, each),
             Self::Mattermost(archive) => archive.units(names, from, each),
+            Self::Discord(archive) => archive.units(names, from, each),
             // Texts have the names already.
             Self::OpenVibe(archive) => archive.units(from, each),
         }
