@@ -296,7 +296,7 @@ impl<'de> Visitor<'de> for Members<'_> {
                 })?;
             } else {
                 let value = members.next_value::<Value>()?;
-                head.insert(name, bounded(value));
+                head.insert(name, clean(value));
             }
         }
         Ok(head)
@@ -327,7 +327,7 @@ impl<'de> Visitor<'de> for LongList<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while let Some(value) = list.next_element::<Value>()? {
-            if (self.each)(self.head, bounded(value)).is_break() {
+            if (self.each)(self.head, clean(value)).is_break() {
                 *self.has_stopped = true;
                 return Err(A::Error::custom("stopped"));
             }
@@ -337,7 +337,7 @@ impl<'de> Visitor<'de> for LongList<'_> {
 }
 
 /// A value without NUL; null instead of one that is nested too deeply.
-fn bounded(mut value: Value) -> Value {
+pub(super) fn clean(mut value: Value) -> Value {
     if depth_of(&value) > DEPTH_MAX {
         return Value::Null;
     }
@@ -365,7 +365,7 @@ impl<'de> Visitor<'de> for Elements<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while let Some(value) = list.next_element::<Value>()? {
-            (self.0)(bounded(value));
+            (self.0)(clean(value));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Reads exports of DiscordChatExporter in JSON: a file for each channel or thread, or several ("[part 2]"), and folders with media.
+//! Reads exports of `DiscordChatExporter` in JSON: a file for each channel or thread, or several ("[part 2]"), and folders with media.
 //!
 //! There are neither addresses nor permissions. IDs contain the time.
 
@@ -30,7 +30,7 @@ const UNIT_MESSAGES: usize = 500;
 const HEAD_BYTES: u64 = 4096;
 const MESSAGES: &str = "messages";
 
-/// An export of DiscordChatExporter.
+/// An export of `DiscordChatExporter`.
 pub(super) struct DiscordArchive<R> {
     chats: Archive<R>,
     media: Archive<R>,
@@ -330,7 +330,7 @@ fn reason_of(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// A file, and what its messages refer to.
+/// A file, and the objects that its messages name.
 struct Context<'a> {
     file: &'a ChatFile,
     names: &'a SourceNames,

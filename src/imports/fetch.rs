@@ -32,7 +32,10 @@ fn hosts_of(format: ImportFormat) -> &'static [&'static str] {
     match format {
         ImportFormat::Slack => &["slack.com", "slack-files.com", "slack-edge.com"],
         // Its files are in the archive.
-        ImportFormat::Mattermost | ImportFormat::Discord | ImportFormat::OpenVibe => &[],
+        ImportFormat::Mattermost
+        | ImportFormat::Zulip
+        | ImportFormat::Discord
+        | ImportFormat::OpenVibe => &[],
     }
 }
 

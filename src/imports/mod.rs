@@ -1,8 +1,8 @@
 //! Imports: history of other products.
 //!
 //! ```text
-//! pieces ─► archive (a zip within bounds) ─► source (slack, mattermost, discord, openvibe): records in one format ─► preview
-//!                                                                                                     └─► run: people, channels, units ─► chat::imported
+//! pieces ─► archive (a zip within bounds) or tarball ─► source (slack, mattermost, zulip, discord, openvibe): records in one format ─► preview
+//!                                                                                                            └─► run: people, channels, units ─► chat::imported
 //! ```
 //!
 //! `row` stores imports and the pieces of their archives, `key` makes IDs from the source's keys, so that a repeated import changes
@@ -29,7 +29,9 @@ mod row;
 mod run;
 mod slack;
 mod source;
+mod tarball;
 mod undo;
+mod zulip;
 
 pub use error::ImportError;
 pub use fetch::SourceHosts;

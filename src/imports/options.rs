@@ -15,7 +15,8 @@ text_enum! {
     pub enum ImportFormat {
         Slack = "slack",
         Mattermost = "mattermost",
-        /// JSON of DiscordChatExporter.
+        Zulip = "zulip",
+        /// JSON of `DiscordChatExporter`.
         Discord = "discord",
         /// An export of this program.
         OpenVibe = "openvibe",

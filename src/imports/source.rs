@@ -10,6 +10,8 @@ use super::{
     options::ImportFormat,
     record::{EachUnit, SourceIndex, SourceNames},
     slack::SlackArchive,
+    tarball::is_gzip,
+    zulip::ZulipArchive,
 };
 
 /// Maximum length of the name of a source.
@@ -19,6 +21,7 @@ const SOURCE_CHARS_MAX: usize = 100;
 pub(super) enum SourceArchive<R> {
     Slack(SlackArchive<R>),
     Mattermost(MattermostArchive<R>),
+    Zulip(ZulipArchive<R>),
     Discord(DiscordArchive<R>),
     OpenVibe(OpenVibeArchive<R>),
 }
@@ -33,6 +36,10 @@ impl<R: Read + Seek> SourceArchive<R> {
         format: Option<ImportFormat>,
         archive_bytes_max: u64,
     ) -> Result<Self, ArchiveFault> {
+        let is_tarball = is_gzip(&mut open());
+        if is_tarball && format.is_none_or(|format| format == ImportFormat::Zulip) {
+            return Ok(Self::Zulip(ZulipArchive::new(open(), archive_bytes_max)));
+        }
         let mut archive = Archive::open(open(), archive_bytes_max)?;
         let format = format.or_else(|| {
             if OpenVibeArchive::is_in(&archive) {
@@ -57,6 +64,10 @@ impl<R: Read + Seek> SourceArchive<R> {
                 let media = Archive::open(open(), archive_bytes_max)?;
                 DiscordArchive::open(archive, media).map(Self::Discord)
             }
+            Some(ImportFormat::Zulip) => {
+                let text = "This is not an export of Zulip, which is a .tar.gz file.";
+                Err(ArchiveFault::Unknown(text.to_owned()))
+            }
             Some(ImportFormat::OpenVibe) => {
                 let files = Archive::open(open(), archive_bytes_max)?;
                 OpenVibeArchive::open(archive, files).map(Self::OpenVibe)
@@ -69,6 +80,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         match self {
             Self::Slack(_) => ImportFormat::Slack,
             Self::Mattermost(_) => ImportFormat::Mattermost,
+            Self::Zulip(_) => ImportFormat::Zulip,
             Self::Discord(_) => ImportFormat::Discord,
             Self::OpenVibe(_) => ImportFormat::OpenVibe,
         }
@@ -79,6 +91,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         let mut index = match self {
             Self::Slack(archive) => archive.index(),
             Self::Mattermost(archive) => archive.index(),
+            Self::Zulip(archive) => archive.index(),
             Self::Discord(archive) => archive.index(),
             Self::OpenVibe(archive) => archive.index(),
         };
@@ -91,6 +104,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         match self {
             Self::Slack(archive) => archive.units(names, from, each),
             Self::Mattermost(archive) => archive.units(names, from, each),
+            Self::Zulip(archive) => archive.units(names, from, each),
             Self::Discord(archive) => archive.units(names, from, each),
             // Texts have the names already.
             Self::OpenVibe(archive) => archive.units(from, each),

@@ -1,4 +1,4 @@
-//! Imports of exports of DiscordChatExporter.
+//! Imports of exports of `DiscordChatExporter`.
 
 use serde_json::{Value, json};
 

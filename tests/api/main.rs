@@ -86,6 +86,7 @@ mod import_changes;
 mod import_discord;
 mod import_mattermost;
 mod import_people;
+mod import_zulip;
 mod imported;
 mod imports;
 mod inbox;
