@@ -33,6 +33,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/v1/channels"),
     ("GET", "/v1/channels/{id}"),
     ("GET", "/v1/channels/{id}/members"),
+    ("GET", "/v1/channels/{id}/pins"),
     ("GET", "/v1/channels/{id}/threads"),
     ("POST", "/v1/channels/{id}/threads"),
     ("GET", "/v1/channels/{id}/catch-up"),

@@ -23,6 +23,7 @@ pub mod inbox;
 pub mod mentions;
 pub mod messages;
 pub mod my_forks;
+pub mod pins;
 pub mod plain;
 pub mod post;
 pub mod presets;

@@ -7,7 +7,7 @@ use super::{
     ChatError, access,
     collaboration::{CollaborationState, end_collaboration},
     event::MessageEvent,
-    forks, messages,
+    forks, messages, pins,
     post::{self, NoticeTarget},
     rows::message::{
         AuthorKind, Message, MessageKind, MessageMetadata, MessageState, find_message, get_message,
@@ -401,14 +401,16 @@ pub async fn tombstone(
             .bind(id)
             .run()
             .await?;
-    } else if !message.metadata.unfurls.is_empty() {
+    } else if !message.metadata.unfurls.is_empty() || message.metadata.pinned_by.is_some() {
         // Previews of links quote the linked pages.
         let metadata = MessageMetadata {
             unfurls: Vec::new(),
+            pinned_by: None,
             ..message.metadata.clone()
         };
         update_metadata(c, id, metadata).await?;
     }
+    pins::delete(c, id).await?;
     quota::recount_message(c, message.workspace_id, id, "", "").await?;
     c.q("delete from message_mentions where message_id = $1")
         .bind(id)

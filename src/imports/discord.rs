@@ -381,6 +381,7 @@ impl Context<'_> {
             text,
             reactions: reactions(value),
             files,
+            is_pinned: flag(value, "isPinned"),
         }))
     }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     archive::{Archive, ArchiveFault, parse_line, unknown},
-    json::{array, first, number, string, strings},
+    json::{array, first, flag, number, string, strings},
     lines::{Line, each_line},
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
@@ -461,6 +461,7 @@ fn item(
         text,
         reactions: reactions(value),
         files,
+        is_pinned: flag(value, "is_pinned"),
     }))
 }
 

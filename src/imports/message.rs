@@ -20,6 +20,7 @@ use crate::{
         },
         mentions::{self, RawMention},
         messages::{imported_emoji, parse_emoji},
+        pins,
         plain::to_plain,
         post::parse_title,
         search::index::SearchDocument,
@@ -352,7 +353,11 @@ impl Storing<'_> {
             created_at: at,
             edited_at: translated.edited_at,
         };
-        Ok(match insert_imported(c, self.keys.workspace, &new).await? {
+        let stored = insert_imported(c, self.keys.workspace, &new).await?;
+        if stored == ImportedAs::New && source.is_pinned {
+            pins::pin_imported(c, id, self.creator).await?;
+        }
+        Ok(match stored {
             ImportedAs::New => RecordOutcome::Imported,
             ImportedAs::Existing => RecordOutcome::Existing,
             ImportedAs::ThreadGone => RecordOutcome::LeftOut(THREAD_GONE),

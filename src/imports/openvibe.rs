@@ -382,6 +382,9 @@ fn item(value: &Value) -> SourceItem {
         text,
         reactions: array(value, "reactions").iter().map(reaction).collect(),
         files,
+        is_pinned: value
+            .pointer("/metadata/pinned_by")
+            .is_some_and(Value::is_string),
     }))
 }
 

@@ -111,6 +111,7 @@ pub(super) struct SourceMessage {
     pub(super) text: String,
     pub(super) reactions: Vec<SourceReaction>,
     pub(super) files: Vec<SourceFile>,
+    pub(super) is_pinned: bool,
 }
 
 /// Content of an entry.

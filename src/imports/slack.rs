@@ -332,6 +332,7 @@ fn item(value: &Value, names: &SourceNames) -> SourceItem {
         text,
         reactions: array(value, "reactions").iter().map(reaction).collect(),
         files,
+        is_pinned: !array(value, "pinned_to").is_empty(),
     }))
 }
 

@@ -524,6 +524,7 @@ impl Context<'_> {
             text,
             reactions,
             files,
+            is_pinned: false,
         }))
     }
 

@@ -735,9 +735,13 @@ async fn take_message(
     _: i64,
     id: MessageId,
 ) -> Result<(), ChatError> {
-    let message = messages::get_message(c, id).await?;
+    let mut message = messages::get_message(c, id).await?;
     let audience = queue::audience_of(c, message.channel_id).await?;
     messages::erase_reactions(c, &message, e.user_id, audience).await?;
+    if message.metadata.pinned_by == Some(e.user_id) {
+        message.metadata.pinned_by = Some(e.alias_id);
+        messages::update_metadata(c, id, message.metadata.clone()).await?;
+    }
     let start = message.metadata.run_start.as_ref();
     // The message that announces a run contains the name of its requester, and the input.
     let is_run_of_user = start.is_some_and(|start| start.requested_by == e.user_id);

@@ -34,6 +34,9 @@ text_enum! {
         ReactionsAdd = "reactions.add",
         ReactionsRemove = "reactions.remove",
         ReactionsGet = "reactions.get",
+        PinsAdd = "pins.add",
+        PinsRemove = "pins.remove",
+        PinsList = "pins.list",
         FilesGetUploadUrl = "files.getUploadURLExternal",
         FilesCompleteUpload = "files.completeUploadExternal",
         FilesInfo = "files.info",
@@ -63,6 +66,8 @@ impl SlackMethod {
             | Self::ConversationsSetTopic
             | Self::ReactionsAdd
             | Self::ReactionsRemove
+            | Self::PinsAdd
+            | Self::PinsRemove
             | Self::FilesGetUploadUrl
             | Self::FilesCompleteUpload
             | Self::FilesDelete => MethodKind::Write,

@@ -560,6 +560,7 @@ const LEFT_OUT: [(&str, &[&str]); 11] = [
             "message_mentions",
             "passage_sets",
             "passages",
+            "pins",
             "search_backlog",
             "search_passages",
             "search_spaces",

@@ -123,6 +123,7 @@ mod outside;
 mod pages;
 mod personal_data;
 mod personas;
+mod pins;
 mod post_command;
 mod postgres_faults;
 mod prompts;

@@ -286,6 +286,10 @@ pub struct MessageMetadata {
     /// Previews of links that bots added to a person's message; at most 5.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfurls: Vec<Unfurl>,
+    /// Person who pinned the message in its channel; for an imported pin, the importer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub pinned_by: Option<UserId>,
     /// Import that brought the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -16,6 +16,7 @@ use crate::{
     chat::{
         ChatError, access,
         messages::{self, Message, MessageState, React, Text, Window},
+        pins,
         post::{self, Posted, PostedMessage},
         remove, unfurls,
     },
@@ -23,10 +24,10 @@ use crate::{
     http::{
         ApiError, ErrorCode,
         encoding::{Compressor, EncodedJson, accepts},
-        extract::{Body, Path, Query},
+        extract::{Body, NoFields, Path, Query},
         page::{Limit, List},
     },
-    ids::{FileId, ForkId, MessageId, ThreadId},
+    ids::{ChannelId, FileId, ForkId, MessageId, ThreadId},
     patch::present,
     realtime::hub::Conversation,
     server::{
@@ -44,6 +45,8 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_message, edit_message, delete_message))
         .routes(routes!(add_reaction, remove_reaction))
         .routes(routes!(remove_unfurls))
+        .routes(routes!(pin_message, unpin_message))
+        .routes(routes!(list_pins))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -386,6 +389,58 @@ async fn remove_unfurls(
     Ok(Json(
         write_for(&state, WhichObject::Message(id), remove).await?,
     ))
+}
+
+/// Pin a message in its channel
+///
+/// `metadata.pinned_by` of the message then has your ID. A channel can have 100 pinned messages.
+#[utoipa::path(put, path = "/v1/messages/{id}/pin", tag = "messages",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
+async fn pin_message(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MessageId>,
+    Body(_): NoFields,
+) -> Result<Json<Message>, ApiError> {
+    let pin = async move |c: &mut Conn| pins::pin(c, &caller, id).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Message(id), pin).await?,
+    ))
+}
+
+/// Unpin a message
+#[utoipa::path(delete, path = "/v1/messages/{id}/pin", tag = "messages",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
+async fn unpin_message(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MessageId>,
+) -> Result<Json<Message>, ApiError> {
+    let unpin = async move |c: &mut Conn| pins::unpin(c, &caller, id).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Message(id), unpin).await?,
+    ))
+}
+
+/// List the pinned messages of a channel, pinned last first
+#[utoipa::path(get, path = "/v1/channels/{id}/pins", tag = "messages",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = ChannelId, Path)), responses((status = 200, body = List<Message>)))]
+async fn list_pins(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+) -> Result<Json<List<Message>>, ApiError> {
+    let mut c = state.db.read().await?;
+    let pinned = pins::list_pins(&mut c, &caller, id).await?;
+    Ok(Json(List::new(
+        pinned,
+        pins::PINS_MAX,
+        false,
+        |message: &Message| message.id.to_string(),
+    )))
 }
 
 /// Deletes a message; shared with Slack's API.

@@ -6,6 +6,7 @@ mod ephemeral;
 mod files;
 mod messages;
 mod people;
+mod pins;
 mod reactions;
 mod sockets;
 mod unfurl;
@@ -376,6 +377,9 @@ async fn dispatch(call: &Call<'_>) -> Answer {
         M::ReactionsAdd => reactions::add(call).await,
         M::ReactionsRemove => reactions::remove(call).await,
         M::ReactionsGet => reactions::get(call).await,
+        M::PinsAdd => pins::add(call).await,
+        M::PinsRemove => pins::remove(call).await,
+        M::PinsList => pins::list(call).await,
         M::FilesGetUploadUrl => files::announce(call).await,
         M::FilesCompleteUpload => files::complete(call).await,
         M::FilesInfo => files::info(call).await,

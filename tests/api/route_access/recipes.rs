@@ -529,6 +529,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         (
             "GET /v1/channels/{id}"
             | "GET /v1/channels/{id}/members"
+            | "GET /v1/channels/{id}/pins"
             | "GET /v1/channels/{id}/threads"
             | "GET /v1/channels/{id}/catch-up",
             _,
@@ -634,13 +635,17 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             at(&message(by, general).await),
             json!({"content": "Hi there"}),
         ),
-        ("PUT /v1/messages/{id}/saved", _) => Call::put(at(&message(by, general).await), json!({})),
+        ("PUT /v1/messages/{id}/saved" | "PUT /v1/messages/{id}/pin", _) => {
+            Call::put(at(&message(by, general).await), json!({}))
+        }
         ("DELETE /v1/messages/{id}/saved", _) => {
             let path = at(&message(by, general).await);
             by.put(&path, json!({})).await;
             Call::delete(path)
         }
-        ("DELETE /v1/messages/{id}/unfurls", _) => Call::delete(at(&message(by, general).await)),
+        ("DELETE /v1/messages/{id}/pin" | "DELETE /v1/messages/{id}/unfurls", _) => {
+            Call::delete(at(&message(by, general).await))
+        }
         ("PUT /v1/messages/{id}/reactions/{emoji}", _) => Call::new(
             Method::PUT,
             at(&message(by, general).await).replace("{emoji}", "%F0%9F%91%8D"),

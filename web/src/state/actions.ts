@@ -8,6 +8,7 @@ import GitFork from '@lucide/svelte/icons/git-fork';
 import Link from '@lucide/svelte/icons/link';
 import MailOpen from '@lucide/svelte/icons/mail-open';
 import Pencil from '@lucide/svelte/icons/pencil';
+import Pin from '@lucide/svelte/icons/pin';
 import Play from '@lucide/svelte/icons/play';
 import Quote from '@lucide/svelte/icons/quote';
 import RotateCcw from '@lucide/svelte/icons/rotate-ccw';
@@ -21,6 +22,7 @@ import { copyText } from '../lib/secure';
 import { rulesOf, stopText } from '../memory/stops';
 import { quoteInFork, canQuoteInFork, canFork, startFork } from './start-fork';
 import { ThreadState } from './thread.svelte';
+import { canPin, togglePin } from './pins';
 import { canRunAgain, isChat } from './thread-actions';
 import type { Ui } from './ui.svelte';
 import type { MessageWindow } from './window.svelte';
@@ -130,6 +132,14 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
     { label: 'Copy link', icon: Link, quick: true, run: link },
     { label: 'Copy text', icon: Copy, quick: false, run: () => void copy(m.content, 'Text copied') },
   );
+  if (canPin(m, ws))
+    list.push({
+      label: m.metadata.pinned_by ? 'Unpin' : 'Pin to channel',
+      icon: Pin,
+      quick: false,
+      server: true,
+      run: () => void togglePin(m, { ws, ui }),
+    });
   if (m.state === 'complete')
     list.push(
       {
