@@ -80,6 +80,8 @@ pub struct Incoming {
     pub product: Option<String>,
     /// Parts that are not shown as sent.
     pub notes: Vec<String>,
+    /// True if the text is longer than a message can be.
+    pub is_cut: bool,
     /// Buttons without a link, which are not in `metadata` yet.
     buttons: Vec<MessageButton>,
 }
@@ -432,6 +434,7 @@ impl Draft {
             channel,
             product,
             notes,
+            is_cut,
             buttons,
         })
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::{
     error::{HookError, HookFault},
     object::BotStatus,
@@ -9,13 +11,15 @@ use super::{
     template::HookTemplate,
 };
 use crate::{
-    auth::hash_token,
+    auth::{Actor, Role, Scopes, hash_token},
     chat::{
+        ChatError,
         messages::{Message, MessageMetadata, Text},
         post::{BotPost, MentionLimit, post_as_bot},
         threads::ThreadStatus,
     },
     db::{Conn, Db, DbError, Json, dialect, now},
+    files::{self, NewFile},
     ids::{BotId, ChannelId, HookId, HookRequestId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
@@ -77,6 +81,8 @@ pub struct Post {
     /// Request, to be stored with the message.
     pub attempt: ReceivedRequest,
     pub text: Text,
+    /// Files whose bytes are stored; they are attached to the message.
+    pub files: Vec<NewFile>,
     pub metadata: MessageMetadata,
     pub thread_key: Option<String>,
     pub client_id: Option<String>,
@@ -91,6 +97,8 @@ pub enum Delivered {
         message: Box<Message>,
         request: HookRequestId,
         notes: Vec<String>,
+        /// Uploads whose bytes the files use, in their order.
+        uploads: Vec<Uuid>,
     },
     Refused(HookFault),
 }
@@ -186,6 +194,21 @@ pub async fn post(
         Some(key) => thread_of(c, hook, key).await?,
         None => None,
     };
+    let (mut text, mut uploads) = (post.text.clone(), Vec::new());
+    for file in &post.files {
+        let actor = Actor {
+            user: UserId(hook.bot_id.0),
+            name: "",
+            workspace: hook.workspace_id,
+            role: Role::Viewer,
+            scopes: Scopes::default(),
+            key: None,
+        };
+        let inserted = files::insert(c, &actor, file).await;
+        let (stored, upload) = inserted.map_err(ChatError::from)?;
+        text.files.push(stored.id);
+        uploads.push(upload);
+    }
     let new = BotPost {
         workspace: hook.workspace_id,
         channel: hook.channel_id,
@@ -195,7 +218,7 @@ pub async fn post(
         bot: hook.bot_id,
         hook: Some(hook.id),
         creator: hook.created_by,
-        text: &post.text,
+        text: &text,
         may_notify: hook.may_notify,
         metadata: post.metadata.clone(),
         client_id: post.client_id.as_deref(),
@@ -229,6 +252,7 @@ pub async fn post(
         message: Box::new(message),
         request,
         notes: attempt.notes,
+        uploads,
     })
 }
 

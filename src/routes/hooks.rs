@@ -16,11 +16,13 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     agents::tagged,
     chat::{WhichObject, write_for},
+    hook_files::{self, SentFile, SentForm},
 };
 use crate::{
     auth::{Actor, AuthError, Caller, WorkspaceCaller},
     chat::{ChatError, messages::Text},
     db::{Conn, now},
+    files::ATTACHMENTS_MAX,
     hooks::{
         self, BodyHead, Bot, BotForm, BotKeyForm, BotPatch, BotWithKeys, ButtonUse, Delivered,
         Hook, HookError, HookFault, HookForm, HookPatch, HookQuery, HookRequest, HookSecretForm,
@@ -40,6 +42,7 @@ use crate::{
     tasks::slow,
 };
 
+const FORM: &str = "application/x-www-form-urlencoded";
 pub(super) const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 type St = axum::extract::State<State>;
@@ -522,6 +525,7 @@ async fn post_hook_request(
         sender: hooks::PostedBy::Person,
         attempt,
         text,
+        files: Vec::new(),
         metadata: incoming.metadata,
         thread_key: incoming.thread_key,
         // With the program's ID, the first message would be returned.
@@ -676,15 +680,23 @@ async fn receive_body(
     let wants_json = query.answer.as_deref() == Some("json");
     let headers = request.headers();
     let agent = header_text(headers, "user-agent");
-    let head = head_of(headers, query);
-    let mut attempt =
-        ReceivedRequest::new(Some(address.to_string()), agent.as_deref(), head.clone());
+    let mut head = head_of(headers, query);
     let proofs = proofs_of(headers);
     let room = take(pool, hook.workspace_id, RESERVED_BYTES)?;
     let within = std::time::Duration::from_secs(30);
     let (request, room) = read(request, room, MEMBER_BYTES_MAX, within).await?;
-    let RawBody(bytes) = RawBody::from_request(request, state).await?;
+    let RawBody(signed) = RawBody::from_request(request, state).await?;
+    let (mut bytes, mut files) = (signed.clone(), Vec::new());
+    if let Ok(boundary) = multer::parse_boundary(&head.content_type) {
+        let form = SentForm::read(boundary, bytes).await;
+        let form = form.map_err(Refusal::Fault)?;
+        FORM.clone_into(&mut head.content_type);
+        (bytes, files) = (form.members.into(), form.files);
+    }
+    let mut attempt =
+        ReceivedRequest::new(Some(address.to_string()), agent.as_deref(), head.clone());
     attempt.keep(&bytes);
+    let whole = bytes.clone();
     let known = hook.secret_set.then(|| {
         let sealed = sealed.ok_or(SecretError::Unreadable)?;
         state.keyring.open(&hook.id.to_string(), &sealed)
@@ -697,7 +709,7 @@ async fn receive_body(
         ButtonUse::Label
     };
     let parsed = slow::run(UserId(hook.bot_id.0), move |_| {
-        if known.is_some_and(|known| !proofs.fit(&known, &bytes, now())) {
+        if known.is_some_and(|known| !proofs.fit(&known, &signed, now())) {
             return Err(Refusal::Fault(HookFault::InvalidToken));
         }
         parse(&head, &bytes, template.as_ref(), buttons)
@@ -715,11 +727,25 @@ async fn receive_body(
     };
     attempt.product = incoming.product;
     attempt.notes = incoming.notes;
+    if incoming.is_cut && files.len() < ATTACHMENTS_MAX {
+        let is_json = whole.trim_ascii_start().starts_with(b"{");
+        let name = if is_json {
+            "message.json"
+        } else {
+            "message.txt"
+        };
+        files.push(SentFile {
+            name: name.to_owned(),
+            bytes: whole,
+        });
+    }
+    let (published, files) = hook_files::publish(state, files).await?;
     let post = hooks::Post {
         hook: id,
         sender: hooks::PostedBy::Program { secret },
         attempt: attempt.clone(),
         text,
+        files,
         metadata: incoming.metadata,
         thread_key: incoming.thread_key,
         client_id: incoming.client_id,
@@ -727,8 +753,24 @@ async fn receive_body(
     };
     let write = async move |c: &mut Conn| hooks::post(c, workspace, &post).await;
     let (message, notes) = match state.db.write(workspace.0, write).await {
-        Ok(Delivered::Posted { message, notes, .. }) => (message, notes),
+        Ok(Delivered::Posted {
+            message,
+            notes,
+            uploads,
+            ..
+        }) => {
+            for (n, stored) in published.into_iter().enumerate() {
+                stored.settle(uploads.get(n).copied());
+            }
+            if !uploads.is_empty() {
+                state.documents.wake();
+            }
+            (message, notes)
+        }
         Ok(Delivered::Refused(fault)) => {
+            for stored in published {
+                stored.settle(None);
+            }
             return Err(refuse(state, workspace, id, attempt, fault).await);
         }
         // An error, so that nothing is stored, not even the client ID.

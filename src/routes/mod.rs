@@ -10,6 +10,7 @@ pub mod exports;
 pub mod files;
 pub mod forks;
 pub mod health;
+mod hook_files;
 pub mod hooks;
 pub mod imports;
 pub mod mcp;

@@ -302,7 +302,7 @@ async fn hostile_bodies_are_refused_with_slacks_texts() {
         ("application/json", "[".repeat(1_000_000).into_bytes()),
         ("application/json", vec![0xff, 0xfe]),
         ("text/plain", b"a\0b".to_vec()),
-        ("multipart/form-data; boundary=x", b"--x--".to_vec()),
+        ("multipart/form-data; boundary=x", b"--x".to_vec()),
         ("application/x-www-form-urlencoded", b"payload=%7B".to_vec()),
     ] {
         let reply = send(&t, &path, kind, body).await;
@@ -975,4 +975,71 @@ async fn a_message_can_name_another_channel_of_its_webhook() {
         .await
         .is(200);
     assert_eq!(place("#ops").await, (t.general.clone(), 1));
+}
+
+#[tokio::test]
+async fn files_of_a_form_and_long_texts_are_attached() {
+    let t = team().await;
+    let made = t
+        .ada
+        .post(
+            "/v1/hooks",
+            json!({"name": "Reports", "channel_id": t.general}),
+        )
+        .await
+        .is(201);
+    let url = text(&made, "/url");
+    let path = format!("{}?answer=json", &url[url.find("/hooks/").unwrap()..]);
+    let part = |name: &str, file: &str, body: &str| {
+        let file = if file.is_empty() {
+            String::new()
+        } else {
+            format!("; filename=\"{file}\"")
+        };
+        format!("--x\r\ncontent-disposition: form-data; name=\"{name}\"{file}\r\n\r\n{body}\r\n")
+    };
+    let form = |parts: &[String]| format!("{}--x--\r\n", parts.concat()).into_bytes();
+    let multipart = [("content-type", "multipart/form-data; boundary=x")];
+    let sent = form(&[
+        part("text", "", "The **report**"),
+        part("file", "report.txt", "All is well"),
+        part("file", "empty.txt", ""),
+    ]);
+    let poster = visitor(&t.app.base);
+    let posted = poster
+        .send(Method::POST, &path, &multipart, Some(sent))
+        .await;
+    let message = t.bo.message(&text(&posted.is(200), "/message_id")).await;
+    assert_eq!(message["content"], "The **report**");
+    let files = list(&message, "/attachments");
+    assert_eq!((files.len(), &files[0]["name"]), (1, &json!("report.txt")));
+    t.bo.get(&text(&files[0], "/url"))
+        .await
+        .ok_text("All is well");
+    // Without a text, the name of the file is the text.
+    let sent = form(&[part("file", "alone.txt", "x")]);
+    let posted = poster
+        .send(Method::POST, &path, &multipart, Some(sent))
+        .await;
+    let message = t.bo.message(&text(&posted.is(200), "/message_id")).await;
+    assert_eq!(message["content"], "alone.txt");
+    let many: Vec<String> = (0..11)
+        .map(|n| part("file", &format!("{n}.txt"), "x"))
+        .collect();
+    let refused = poster
+        .send(Method::POST, &path, &multipart, Some(form(&many)))
+        .await;
+    assert_eq!(
+        (refused.status, refused.text.as_str()),
+        (400, "too_many_attachments")
+    );
+    let long = "A long line.\n".repeat(4000);
+    let plain = [("content-type", "text/plain")];
+    let posted = poster
+        .send(Method::POST, &path, &plain, Some(long.clone().into_bytes()))
+        .await;
+    let message = t.bo.message(&text(&posted.is(200), "/message_id")).await;
+    let files = list(&message, "/attachments");
+    assert_eq!(files[0]["name"], "message.txt");
+    t.bo.get(&text(&files[0], "/url")).await.ok_text(&long);
 }
