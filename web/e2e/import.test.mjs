@@ -164,6 +164,39 @@ test('a running import is paused and resumed, also from a dialog that is opened 
   await part.getByText('Done. 4,000 imported, 0 left out.').waitFor();
 });
 
+test('channels of Discord are private until they are made public', async () => {
+  const chat = (id, name, key, content) => ({
+    guild: { id: '42', name: 'Guild' },
+    channel: { id, type: 'GuildTextChat', name },
+    messages: [
+      {
+        id: key,
+        type: 'Default',
+        timestamp: '2021-05-03T10:00:00+00:00',
+        content,
+        author: { id: '7', name: 'user7', nickname: 'Ulla', isBot: false },
+      },
+    ],
+  });
+  await button(part, 'Import another').click();
+  await choose(
+    zipped({
+      'lake.json': chat('838700000000000001', 'lake', '838700000000000011', 'The lake is cold'),
+      'cave.json': chat('838700000000000002', 'cave', '838700000000000012', 'The cave is dark'),
+    }),
+  );
+  assert.equal(await part.getByLabel('#cave becomes').inputValue(), 'private');
+  await part.getByLabel('#lake becomes').selectOption('public');
+  await inspect(ada, 'import-discord');
+  await button(part, 'Import 2 messages').click();
+  await part.getByText('Done. 2 imported, 0 left out.').waitFor();
+  const { channels } = await api(bo, 'GET', 'snapshot');
+  assert.deepEqual(
+    channels.filter((c) => ['lake', 'cave'].includes(c.name)).map((c) => c.name),
+    ['lake'],
+  );
+});
+
 test('members have no button', async () => {
   await bo.page.goto('/northwind/settings/workspace');
   await main(bo).getByRole('heading', { name: 'Workspace' }).waitFor();
