@@ -1,4 +1,4 @@
-//! Workspace policy for all agents. It only restricts: profiles and requests cannot override it.
+//! Workspace policy for all agents, mentions, and webhooks. It only restricts: profiles and requests cannot override it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -358,6 +358,15 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// Members who can create webhooks.
+    pub enum HookCreators {
+        /// Everyone who can post in the channel, except guests.
+        Everyone = "everyone",
+        Admins = "admins",
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Policy {
     /// Text placed before everything else in the system prompt.
@@ -387,6 +396,8 @@ pub struct Policy {
     pub trusted_domains: Vec<String>,
     /// Members who can mention all members of a channel with more than 100; for others, `@channel` is plain text there.
     pub group_mentions: GroupMentions,
+    /// Members who can create webhooks.
+    pub hooks: HookCreators,
     /// Most that notifications show, whatever a person chose.
     pub preview_max: PreviewMax,
 }
@@ -415,6 +426,7 @@ impl Default for Policy {
             approval_rules: Vec::new(),
             trusted_domains: Vec::new(),
             group_mentions: GroupMentions::Everyone,
+            hooks: HookCreators::Everyone,
             preview_max: PreviewMax::default(),
         }
     }
@@ -473,6 +485,9 @@ pub struct PolicyPatch {
     pub group_mentions: Option<GroupMentions>,
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
+    pub hooks: Option<HookCreators>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub preview_max: Option<PreviewMaxPatch>,
 }
 
@@ -492,13 +507,14 @@ struct Row {
     approval_rules: Json<Vec<ApprovalRule>>,
     trusted_domains: Json<Vec<String>>,
     group_mentions: GroupMentions,
+    hooks: HookCreators,
     preview_max: Json<PreviewMax>,
 }
 
 pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
     let row: Option<Row> = c
         .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents, adaptation_allowed, bare_model, show_costs, memory, compaction, \
-            workspace_context, trust_level, approval_rules, trusted_domains, group_mentions, preview_max \
+            workspace_context, trust_level, approval_rules, trusted_domains, group_mentions, hooks, preview_max \
             from workspace_policies where workspace_id = $1")
         .bind(workspace)
         .opt()
@@ -519,6 +535,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
         approval_rules: row.approval_rules.0,
         trusted_domains: row.trusted_domains.0,
         group_mentions: row.group_mentions,
+        hooks: row.hooks,
         preview_max: row.preview_max.0,
     }))
 }
@@ -546,6 +563,19 @@ pub async fn allows_group_mention(
         .bind(GROUP_MEMBERS_MAX + 1)
         .value()
         .await
+}
+
+/// Members who can create webhooks in a workspace.
+pub async fn find_hook_creators(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+) -> Result<HookCreators, DbError> {
+    let row: Option<(HookCreators,)> = c
+        .q("select hooks from workspace_policies where workspace_id = $1")
+        .bind(workspace)
+        .opt()
+        .await?;
+    Ok(row.map_or(HookCreators::Everyone, |row| row.0))
 }
 
 /// Lists the workspaces whose automatic entries expire.
@@ -603,6 +633,9 @@ impl PolicyPatch {
         }
         if let Some(rule) = self.group_mentions {
             policy.group_mentions = rule;
+        }
+        if let Some(rule) = self.hooks {
+            policy.hooks = rule;
         }
         if let Some(max) = self.preview_max {
             policy.preview_max = max.merged(policy.preview_max);
@@ -685,14 +718,14 @@ pub async fn change(
 async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbError> {
     c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
          memory, compaction, workspace_context, adaptation_allowed, bare_model, show_costs, trust_level, approval_rules, trusted_domains, \
-         group_mentions, preview_max, updated_by, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $13, $14, $15, $16, $17, $18, $8, $9) \
+         group_mentions, preview_max, hooks, updated_by, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $8, $9) \
          on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
          sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, memory = excluded.memory, \
          compaction = excluded.compaction, workspace_context = excluded.workspace_context, \
          adaptation_allowed = excluded.adaptation_allowed, bare_model = excluded.bare_model, show_costs = excluded.show_costs, \
          trust_level = excluded.trust_level, approval_rules = excluded.approval_rules, trusted_domains = excluded.trusted_domains, \
-         group_mentions = excluded.group_mentions, preview_max = excluded.preview_max, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
+         group_mentions = excluded.group_mentions, preview_max = excluded.preview_max, hooks = excluded.hooks, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
         .bind(actor.workspace)
         .bind(policy.required_text.clone())
         .bind(policy.allowed_tools.clone().map(Json))
@@ -711,6 +744,7 @@ async fn put(c: &mut Conn, actor: &Actor<'_>, policy: &Policy) -> Result<(), DbE
         .bind(Json(policy.trusted_domains.clone()))
         .bind(policy.group_mentions)
         .bind(Json(policy.preview_max))
+        .bind(policy.hooks)
         .run()
         .await?;
     c.q("update workspace_policies set version = version + 1 where workspace_id = $1")

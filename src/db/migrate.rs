@@ -120,6 +120,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_080_200, "create_bot_responses"),
     common!(20_261_129_080_300, "create_button_presses"),
     common!(20_261_129_080_400, "create_pins"),
+    common!(20_261_129_080_500, "add_hook_creators"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

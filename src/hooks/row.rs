@@ -10,6 +10,7 @@ use super::{
     template::HookTemplate,
 };
 use crate::{
+    agents::policy::{self, HookCreators},
     auth::{
         Actor, AuditAction, AuthError, DisplayName, Scope, Scopes, UserKind, handles, hash_token,
         look_alikes::Skeletons, mark_names_changed, new_token, record_audit, shown_names,
@@ -349,7 +350,7 @@ async fn insert_named_bot(
     Ok(())
 }
 
-/// Creates a webhook for a channel in which the actor can post. Returns it with its secret.
+/// Creates a webhook for a channel in which the actor can post, if the policy lets them. Returns it with its secret.
 ///
 /// # Errors
 /// `ChannelNotFound`, `ChannelArchived`, `BotNotFound`, `TooMany`, `Invalid`, or an error from `Actor::require`.
@@ -361,6 +362,9 @@ pub async fn create(
     actor.require(Scope::ChatWrite)?;
     let workspace = actor.workspace;
     dialect::lock_workspace(c, workspace.0).await?;
+    if policy::find_hook_creators(c, workspace).await? == HookCreators::Admins {
+        actor.require(Scope::WorkspaceAdmin)?;
+    }
     check_channel(c, actor, form.channel_id).await?;
     let count: i64 = c
         .q("select count(*) from hooks where workspace_id = $1")

@@ -630,7 +630,7 @@ async fn a_policy_is_permissive_by_default_and_readable_by_members() {
             "memory": {"enabled": true, "user": true, "persona": true, "organization": true, "quiet": true, "retention_days": null},
             "compaction": {"default": "standard", "by_mode": {}},
             "workspace_context": {"enabled": false, "text": "", "sections": ["decisions", "action_items", "members", "memories"]},
-            "trust_level": 2, "approval_rules": [], "trusted_domains": [], "group_mentions": "everyone",
+            "trust_level": 2, "approval_rules": [], "trusted_domains": [], "group_mentions": "everyone", "hooks": "everyone",
             "preview_max": {"public": "full", "private": "full", "private_mail": "sender"}})
     );
     t.bo.patch(&path, json!({"required_text": "x"}))

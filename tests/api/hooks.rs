@@ -136,6 +136,23 @@ async fn programs_can_send_forms_texts_and_the_addresses_of_slack() {
 }
 
 #[tokio::test]
+async fn a_policy_reserves_webhooks_for_admins() {
+    let t = team().await;
+    let (path, _) = hook(&t.bo, &t.general, json!({})).await;
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    t.bo.patch(&policy, json!({"hooks": "admins"}))
+        .await
+        .refused(403);
+    let stored = t.ada.patch(&policy, json!({"hooks": "admins"})).await;
+    assert_eq!(stored.is(200)["hooks"], "admins");
+    let form = json!({"name": "Another robot", "channel_id": t.general});
+    t.bo.post("/v1/hooks", form).await.refused(403);
+    hook(&t.ada, &t.general, json!({"name": "Robot of Ada"})).await;
+    // Existing ones go on.
+    posted(&t, &path, json!({"text": "Still here"})).await;
+}
+
+#[tokio::test]
 async fn a_key_answers_its_newest_thread_for_30_days() {
     let t = team().await;
     let (path, _) = hook(&t.bo, &t.general, json!({})).await;

@@ -135,6 +135,7 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
         "workspace_policies",
         &[
             ("group_mentions", "GroupMentions"),
+            ("hooks", "HookCreators"),
             ("show_costs", "CostVisibility"),
         ],
     ),

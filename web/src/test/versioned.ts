@@ -109,6 +109,7 @@ export class StoredPolicy extends VersionedObject {
       approval_rules: [],
       trusted_domains: [],
       group_mentions: 'everyone',
+      hooks: 'everyone',
       preview_max: { public: 'full', private: 'full', private_mail: 'sender' },
       ...policy,
     };

@@ -1,0 +1,2 @@
+-- Members who can create webhooks.
+alter table workspace_policies add column hooks text not null default 'everyone';
