@@ -73,6 +73,8 @@ pub struct Incoming {
     pub content: String,
     pub metadata: MessageMetadata,
     pub thread_key: Option<String>,
+    /// Slack's `ts` of a message of the thread to answer.
+    pub thread_ts: Option<String>,
     pub client_id: Option<String>,
     /// Name or ID of a channel, in Slack's format.
     pub channel: Option<String>,
@@ -187,6 +189,7 @@ struct Draft {
     rendered: Rendered,
     shown_as: ShownAs,
     thread_key: Option<String>,
+    thread_ts: Option<String>,
     client_id: Option<String>,
     channel: Option<String>,
     product: Option<String>,
@@ -285,6 +288,7 @@ fn from_members(value: &Value) -> Result<Draft, HookFault> {
     if slack::is_slack(members) {
         slack::render(value, &mut draft.rendered)?;
         draft.channel = text("channel").filter(|name| !name.is_empty());
+        draft.thread_ts = text("thread_ts").filter(|ts| !ts.is_empty());
         draft.shown_as = shown_as(text("username"), text("icon_emoji"), &mut draft.rendered);
         return Ok(draft);
     }
@@ -383,6 +387,7 @@ impl Draft {
             rendered: mut out,
             shown_as,
             thread_key,
+            thread_ts,
             client_id,
             channel,
             product,
@@ -430,6 +435,7 @@ impl Draft {
                 ..MessageMetadata::default()
             },
             thread_key,
+            thread_ts,
             client_id,
             channel,
             product,

@@ -3,8 +3,9 @@
 //! `body` reads what a program sends: with `slack` for the format of Slack, whose markup `mrkdwn` translates, and with the `template` of
 //! the webhook or of one of the `products`. `row` stores bots and webhooks (`object`), `receive` posts the message, and `requests` keeps
 //! what was received. `signature` checks who sent it. `bots` manages the channels and keys with which programs act as a bot.
-//! `buttons` finds the buttons that people press, and `responses` has the addresses at which programs answer later. `events` has the types
-//! of events for bots, `subscription` their settings, `pause` the pauses and the end of subscriptions, and `commands` the commands of bots.
+//! `ts` finds messages by their `ts` in Slack's format. `buttons` finds the buttons that people press, and `responses` has the addresses at
+//! which programs answer later. `events` has the types of events for bots, `subscription` their settings, `pause` the pauses and the end of
+//! subscriptions, and `commands` the commands of bots.
 
 mod body;
 mod bots;
@@ -25,6 +26,7 @@ mod signature;
 mod slack;
 mod subscription;
 mod template;
+mod ts;
 
 pub use body::{BodyHead, ButtonUse, HookQuery, Incoming};
 pub use bots::{
@@ -45,9 +47,7 @@ pub use object::{
 };
 pub use pause::{pause_subscription, previous_secret_owner, secret_owner};
 pub use products::event_headers;
-pub use receive::{
-    Delivered, FoundHook, Post, PostedBy, delete_old_threads, find, post, slack_ts, slack_ts_of,
-};
+pub use receive::{Delivered, FoundHook, Post, PostedBy, delete_old_threads, find, post};
 pub use rendered::fenced;
 pub use requests::{
     HookRequest, ReceivedRequest, RequestOutcome, delete_old_requests, get_request, get_sent,
@@ -69,3 +69,4 @@ pub use subscription::{
     rotate_signing_secret,
 };
 pub use template::HookTemplate;
+pub use ts::{SlackTs, TsRange, find_by_ts, slack_ts, slack_ts_of};

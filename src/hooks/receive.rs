@@ -9,6 +9,7 @@ use super::{
     object::BotStatus,
     requests::{ReceivedRequest, RequestOutcome, record},
     template::HookTemplate,
+    ts::{SlackTs, find_by_ts},
 };
 use crate::{
     auth::{Actor, Role, Scopes, hash_token},
@@ -20,7 +21,7 @@ use crate::{
     },
     db::{Conn, Db, DbError, Json, dialect, now},
     files::{self, NewFile},
-    ids::{BotId, ChannelId, HookId, HookRequestId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{BotId, ChannelId, HookId, HookRequestId, ThreadId, UserId, WorkspaceId},
 };
 
 /// Time for which messages with the same key are posted in one thread.
@@ -52,18 +53,6 @@ pub async fn find(c: &mut Conn, secret: &str) -> Result<Option<FoundHook>, DbErr
         .await
 }
 
-/// Slack's ID of a message: seconds and milliseconds of its creation, and three digits of its sequence number.
-pub fn slack_ts(message: &Message) -> String {
-    slack_ts_of(message.id, message.seq)
-}
-
-/// The same for a message with this ID and sequence number. Imported messages have negative numbers.
-pub fn slack_ts_of(id: MessageId, seq: i64) -> String {
-    let ms = id.0.as_u128() >> 80;
-    let number = seq.rem_euclid(1000);
-    format!("{}.{:03}{number:03}", ms / 1000, ms % 1000)
-}
-
 /// Origin of a message.
 #[derive(Debug, Clone)]
 pub enum PostedBy {
@@ -85,6 +74,8 @@ pub struct Post {
     pub files: Vec<NewFile>,
     pub metadata: MessageMetadata,
     pub thread_key: Option<String>,
+    /// Slack's `ts` of a message of the thread to answer.
+    pub thread_ts: Option<String>,
     pub client_id: Option<String>,
     /// Name or ID of one of the webhook's channels.
     pub channel: Option<String>,
@@ -131,6 +122,26 @@ async fn thread_of(c: &mut Conn, hook: &Row, key: &str) -> Result<Option<ThreadI
         .opt()
         .await?;
     Ok(row.map(|row| row.0))
+}
+
+/// The open thread of a message in the webhook's channel.
+async fn thread_at(c: &mut Conn, hook: &Row, ts: &str) -> Result<Option<ThreadId>, DbError> {
+    let Some(ts) = SlackTs::parse(ts) else {
+        return Ok(None);
+    };
+    let Some((_, thread)) = find_by_ts(c, hook.channel_id, ts).await? else {
+        return Ok(None);
+    };
+    let is_open: bool = c
+        .q(
+            "select exists (select 1 from threads t join messages m on m.id = t.root_message_id \
+            where t.id = $1 and t.status = $2 and m.deleted_at is null)",
+        )
+        .bind(thread)
+        .bind(ThreadStatus::Open)
+        .value()
+        .await?;
+    Ok(is_open.then_some(thread))
 }
 
 /// Chooses the channel that the message names, if the webhook can post there.
@@ -190,9 +201,16 @@ pub async fn post(
             None => attempt.note_channel(wanted),
         }
     }
-    let thread = match &post.thread_key {
-        Some(key) => thread_of(c, hook, key).await?,
-        None => None,
+    let thread = match (&post.thread_key, &post.thread_ts) {
+        (Some(key), _) => thread_of(c, hook, key).await?,
+        (None, Some(ts)) => {
+            let found = thread_at(c, hook, ts).await?;
+            if found.is_none() {
+                attempt.note_thread(ts);
+            }
+            found
+        }
+        (None, None) => None,
     };
     let (mut text, mut uploads) = (post.text.clone(), Vec::new());
     for file in &post.files {

@@ -119,6 +119,14 @@ impl ReceivedRequest {
         ));
     }
 
+    /// Notes that the message does not answer the thread that it names.
+    pub fn note_thread(&mut self, wanted: &str) {
+        let wanted = beginning(wanted, 100);
+        self.notes.push(format!(
+            "`{wanted}` is not in an open thread of the channel: the message starts one"
+        ));
+    }
+
     /// Keeps the beginning of the body.
     pub fn keep(&mut self, body: &[u8]) {
         let part = &body[..body.len().min(BODY_BYTES_MAX)];

@@ -75,10 +75,11 @@ pub(super) fn render(message: &Value, out: &mut Rendered) -> Result<(), HookFaul
     for attachment in attachments {
         self::attachment(attachment, out);
     }
-    for name in ["icon_url", "thread_ts"] {
-        if message.get(name).is_some_and(|value| !value.is_null()) {
-            out.note(format!("`{name}` is ignored"));
-        }
+    if message
+        .get("icon_url")
+        .is_some_and(|value| !value.is_null())
+    {
+        out.note("`icon_url` is ignored".to_owned());
     }
     Ok(())
 }

@@ -528,6 +528,7 @@ async fn post_hook_request(
         files: Vec::new(),
         metadata: incoming.metadata,
         thread_key: incoming.thread_key,
+        thread_ts: incoming.thread_ts,
         // With the program's ID, the first message would be returned.
         client_id: None,
         channel: incoming.channel,
@@ -748,6 +749,7 @@ async fn receive_body(
         files,
         metadata: incoming.metadata,
         thread_key: incoming.thread_key,
+        thread_ts: incoming.thread_ts,
         client_id: incoming.client_id,
         channel: incoming.channel,
     };

@@ -1,11 +1,9 @@
-//! Slack's IDs: a letter and the characters of a `TypeID` in capitals; and its `ts`, the time and number of a message.
+//! Slack's IDs: a letter and the characters of a `TypeID` in capitals.
 
 use uuid::Uuid;
 
 use crate::{
-    chat::messages::Message,
-    hooks,
-    ids::{BotId, ChannelId, FileId, MessageId, UserId, WorkspaceId},
+    ids::{BotId, ChannelId, FileId, UserId, WorkspaceId},
     time::Timestamp,
 };
 
@@ -100,74 +98,12 @@ pub fn ts_at(at: Timestamp) -> String {
     format!("{}.{:03}000", ms / 1000, ms % 1000)
 }
 
-/// Slack's ID of a message within its channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlackTs {
-    ms: u64,
-    /// Last three digits of the sequence number.
-    number: i64,
-}
-
-/// Messages of one time: those with IDs from `first` to before `end`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TsRange {
-    pub first: MessageId,
-    pub end: MessageId,
-}
-
-fn first_at(ms: u64) -> MessageId {
-    MessageId(Uuid::from_u128(u128::from(ms) << 80))
-}
-
-impl SlackTs {
-    /// Parses a `ts`. A missing part of the fraction is 0, as in `1700000000` and `1700000000.5`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-        let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-        if seconds.is_empty()
-            || seconds.len() > 11
-            || fraction.len() > 6
-            || !is_digits(seconds)
-            || !is_digits(fraction)
-        {
-            return None;
-        }
-        let seconds: u64 = seconds.parse().ok()?;
-        let micros: u64 = format!("{fraction:0<6}").parse().ok()?;
-        Some(Self {
-            ms: seconds * 1000 + micros / 1000,
-            number: i64::try_from(micros % 1000).ok()?,
-        })
-    }
-
-    pub fn range(self) -> TsRange {
-        TsRange {
-            first: first_at(self.ms),
-            end: first_at(self.ms + 1),
-        }
-    }
-
-    /// Checks whether a message with this sequence number, of this time, is meant.
-    pub fn is_of(self, seq: i64) -> bool {
-        seq.rem_euclid(1000) == self.number
-    }
-
-    /// Position of the message in time.
-    pub fn key(self) -> (u64, i64) {
-        (self.ms, self.number)
-    }
-
-    pub fn of(message: &Message) -> Option<Self> {
-        Self::parse(&hooks::slack_ts(message))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ids_and_times_survive_a_round_trip() {
+    fn ids_survive_a_round_trip() {
         let id = ChannelId::new();
         assert_eq!(parse_channel(&channel_id(id, Direct::No)), Some(id));
         assert_eq!(parse_channel(&channel_id(id, Direct::Yes)), Some(id));
@@ -175,15 +111,6 @@ mod tests {
         let user = Uuid::now_v7();
         assert_eq!(parse_user(&user_id(user)), Some(user));
         assert_eq!(parse_user(&BotId(user).to_string()), Some(user));
-        let ts = SlackTs::parse("1700000000.123456").unwrap();
-        assert_eq!(ts.key(), (1_700_000_000_123, 456));
-        assert_eq!(
-            SlackTs::parse("1700000000.5").unwrap().key(),
-            (1_700_000_000_500, 0)
-        );
-        assert_eq!(SlackTs::parse("0").unwrap().key(), (0, 0));
-        // The number of an imported message is negative.
-        assert!(SlackTs::parse("1700000000.123424").unwrap().is_of(-576));
         for wrong in [
             "",
             ".1",
@@ -195,7 +122,6 @@ mod tests {
             "C",
             "é",
         ] {
-            assert_eq!(SlackTs::parse(wrong), None, "{wrong}");
             assert_eq!(parse_channel(wrong), None, "{wrong}");
             assert_eq!(parse_user(wrong), None, "{wrong}");
         }

@@ -14,8 +14,8 @@ mod uploads;
 pub use args::Args;
 pub use fault::SlackFault;
 pub use ids::{
-    Direct, SlackTs, TsRange, app_id, bot_id, channel_id, file_id, parse_bot, parse_channel,
-    parse_file, parse_user, team_id, ts_at, user_id,
+    Direct, app_id, bot_id, channel_id, file_id, parse_bot, parse_channel, parse_file, parse_user,
+    team_id, ts_at, user_id,
 };
 pub use method::{MethodKind, SlackMethod};
 pub use mrkdwn::to_mrkdwn;
@@ -24,9 +24,9 @@ pub use objects::{
 };
 pub use references::name_references;
 pub use rows::{
-    ConversationFilter, ConversationRow, Listing, RobotRow, channel_named, find_by_ts,
-    find_conversation, find_robot, handle_owner, is_member_in, list_bots_in, list_conversations,
-    list_members_in, list_robots, shows_emails, user_with_email,
+    ConversationFilter, ConversationRow, Listing, RobotRow, channel_named, find_conversation,
+    find_robot, handle_owner, is_member_in, list_bots_in, list_conversations, list_members_in,
+    list_robots, shows_emails, user_with_email,
 };
 pub use uploads::{
     AnnouncedFile, announce_file, delete_old_uploads, find_announced, use_announced,

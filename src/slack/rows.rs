@@ -2,17 +2,13 @@
 
 use uuid::Uuid;
 
-use super::ids::SlackTs;
 use crate::{
     auth::Caller,
     chat::channels::ChannelKind,
     db::{Conn, DbError, is_visible_channel},
-    ids::{BotId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{BotId, ChannelId, UserId, WorkspaceId},
     time::Timestamp,
 };
-
-/// Maximum number of messages that are posted in one millisecond and compared.
-const SAME_TIME_MAX: i64 = 1000;
 
 /// A channel as Slack's API shows it.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -144,29 +140,6 @@ pub async fn channel_named(
         .opt()
         .await?;
     Ok(row.map(|row| row.0))
-}
-
-/// The main-line message with a `ts` in a channel, and its thread.
-///
-/// # Errors
-/// Only database errors.
-pub async fn find_by_ts(
-    c: &mut Conn,
-    channel: ChannelId,
-    ts: SlackTs,
-) -> Result<Option<(MessageId, ThreadId)>, DbError> {
-    let range = ts.range();
-    let rows: Vec<(MessageId, ThreadId, i64)> = c
-        .q("select id, thread_id, seq from messages where id >= $1 and id < $2 and channel_id = $3 \
-            and conversation_id = thread_id order by id limit $4")
-        .bind(range.first)
-        .bind(range.end)
-        .bind(channel)
-        .bind(SAME_TIME_MAX)
-        .all()
-        .await?;
-    let found = rows.into_iter().find(|row| ts.is_of(row.2));
-    Ok(found.map(|row| (row.0, row.1)))
 }
 
 /// People in a channel after `after`.

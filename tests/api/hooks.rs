@@ -136,6 +136,45 @@ async fn programs_can_send_forms_texts_and_the_addresses_of_slack() {
 }
 
 #[tokio::test]
+async fn a_ts_of_slack_names_the_thread_to_answer() {
+    let t = team().await;
+    let (path, _) = hook(&t.bo, &t.general, json!({})).await;
+    let first = posted(&t, &path, json!({"text": "Deploy of web", "username": "x"})).await;
+    let ts = text(&first, "/ts");
+    posted(&t, &path, json!({"text": "Built", "thread_ts": ts})).await;
+    // A message of another channel is not found, nor is what no message has.
+    let other = new_channel(&t.bo, "other").await;
+    let (elsewhere, _) = hook(&t.bo, &other, json!({"name": "Other robot"})).await;
+    posted(
+        &t,
+        &elsewhere,
+        json!({"text": "Elsewhere", "thread_ts": ts}),
+    )
+    .await;
+    posted(&t, &path, json!({"text": "Lost", "thread_ts": "1.2"})).await;
+    posted(&t, &path, json!({"text": "Odd", "thread_ts": "soon"})).await;
+    let threads = |channel: String| {
+        let ada = &t.ada;
+        async move {
+            let found = ada.get(&format!("/v1/channels/{channel}/threads")).await;
+            let found = list(&found.ok(), "/data");
+            let mut found: Vec<String> = found
+                .iter()
+                .map(|thread| {
+                    let replies = number(thread, "/reply_count");
+                    format!("{} {replies}", text(thread, "/root_message/content"))
+                })
+                .collect();
+            found.sort_unstable();
+            found
+        }
+    };
+    let general = threads(t.general.clone()).await;
+    assert_eq!(general, ["Deploy of web 1", "Lost 0", "Odd 0"]);
+    assert_eq!(threads(other).await, ["Elsewhere 0"]);
+}
+
+#[tokio::test]
 async fn a_policy_reserves_webhooks_for_admins() {
     let t = team().await;
     let (path, _) = hook(&t.bo, &t.general, json!({})).await;

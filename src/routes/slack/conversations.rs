@@ -15,10 +15,10 @@ use crate::{
         messages::{self, Message, RootRange, Window},
     },
     db::Conn,
-    hooks::slack_ts,
+    hooks::{SlackTs, slack_ts},
     ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, UserId},
     realtime::hub::Conversation,
-    slack::{self, ConversationFilter, Listing, SlackFault, SlackTs, ThreadFacts},
+    slack::{self, ConversationFilter, Listing, SlackFault, ThreadFacts},
 };
 
 const CHANNELS_DEFAULT: i64 = 100;

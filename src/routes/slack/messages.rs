@@ -12,11 +12,11 @@ use crate::{
         threads::ThreadMemory,
     },
     db::{Conn, DbError},
-    hooks::{self, ButtonUse, Incoming},
+    hooks::{self, ButtonUse, Incoming, SlackTs},
     ids::{ChannelId, MessageId, ThreadId, UserId},
     realtime::hub::Conversation,
     routes::chat,
-    slack::{self, SlackFault, SlackTs, ThreadFacts},
+    slack::{self, SlackFault, ThreadFacts},
     tasks::slow,
 };
 
@@ -29,7 +29,7 @@ pub(super) async fn found(
 ) -> Result<(MessageId, ThreadId), Refusal> {
     let text = call.args.required(name, SlackFault::MessageNotFound)?;
     let ts = SlackTs::parse(&text).ok_or(SlackFault::MessageNotFound)?;
-    let found = slack::find_by_ts(c, channel, ts).await?;
+    let found = hooks::find_by_ts(c, channel, ts).await?;
     Ok(found.ok_or(SlackFault::MessageNotFound)?)
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn thread_of_arg(
         return Ok(None);
     };
     let ts = SlackTs::parse(&text).ok_or(SlackFault::ThreadNotFound)?;
-    let found = slack::find_by_ts(c, channel, ts).await?;
+    let found = hooks::find_by_ts(c, channel, ts).await?;
     let (_, thread) = found.ok_or(SlackFault::ThreadNotFound)?;
     Ok(Some(thread))
 }
