@@ -272,6 +272,8 @@ pub struct Config {
     pub upload_bytes_max: u64,
     /// Maximum size of an archive to import.
     pub import_bytes_max: u64,
+    /// Directory of archives that can be imported without an upload.
+    pub import_dir: Option<PathBuf>,
     /// Hosts from which files of each archive can be fetched, even if they are local or use HTTP.
     pub import_allow: Vec<Exemption>,
     /// Retention of unattached uploads.
@@ -415,6 +417,7 @@ const NAMES: &[&str] = &[
     "COMPACTION",
     "COMPACTION_INTERVAL",
     "IMPORT_BYTES_MAX",
+    "IMPORT_DIR",
     "IMPORT_ALLOW",
     "UPLOAD_BYTES_MAX",
     "UPLOAD_ORPHAN_AFTER",
@@ -925,6 +928,7 @@ impl Config {
             import_bytes_max: s.parsed("IMPORT_BYTES_MAX", 8 << 30, |t| {
                 parse_size(t, IMPORT_BYTES_LIMIT, "1TiB")
             })?,
+            import_dir: s.path("IMPORT_DIR"),
             import_allow: s.list("IMPORT_ALLOW", Exemption::parse_list)?,
             upload_orphan_after: s.duration("UPLOAD_ORPHAN_AFTER", Duration::from_hours(24))?,
             blobs_url: s.parsed("BLOBS_URL", None, |t| BucketUrl::parse(t).map(Some))?,

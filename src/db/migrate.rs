@@ -121,6 +121,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_080_300, "create_button_presses"),
     common!(20_261_129_080_400, "create_pins"),
     common!(20_261_129_080_500, "add_hook_creators"),
+    common!(20_261_129_080_600, "add_import_path"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

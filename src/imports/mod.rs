@@ -5,7 +5,7 @@
 //!                                                                                                            └─► run: people, channels, units ─► chat::imported
 //! ```
 //!
-//! `row` stores imports and the pieces of their archives, `key` makes IDs from the source's keys, so that a repeated import changes
+//! `row` stores imports and the pieces of their archives, which are uploaded, or copied from the server's directory (`local`), `key` makes IDs from the source's keys, so that a repeated import changes
 //! nothing, `people` and `message` translate, and `report` counts what became of each record.
 
 mod announce;
@@ -16,6 +16,7 @@ mod fetch;
 mod json;
 mod key;
 mod lines;
+mod local;
 mod mattermost;
 mod merge;
 mod message;
@@ -42,8 +43,8 @@ pub use preview::{ChannelFate, ImportChannel, ImportNumbers, ImportPerson, Impor
 pub use record::SourceChannelKind;
 pub use report::{ImportCounts, ImportLeftOut, ImportReport};
 pub use row::{
-    ArchiveImport, ImportForm, ImportPatch, ImportState, ImportStep, PIECE_BYTES_MAX, PieceRange,
-    WantedFormat, check_piece, create, delete, end_upload, get, get_preview, insert_piece, list,
-    patch, step, wanted_format, workspace_of_import,
+    ArchiveImport, ImportForm, ImportPatch, ImportState, ImportStep, LocalArchive, PIECE_BYTES_MAX,
+    PieceRange, check_local_user, check_piece, create, delete, get, get_preview, insert_piece,
+    list, patch, step, workspace_of_import,
 };
 pub use run::{ImportErrors, Importer};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    archive::Piece,
+    archive::{ArchiveFault, Piece},
     error::ImportError,
     key::RecordKind,
     options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
@@ -14,7 +14,7 @@ use super::{
     report::ImportReport,
 };
 use crate::{
-    auth::{Actor, AuditAction, Scope, record_audit},
+    auth::{Actor, AuditAction, Scope, record_audit, workspaces},
     db::{Conn, DbError, Json, dialect, now},
     files::{self, NewBlob},
     ids::{ImportId, UserId, WorkspaceId},
@@ -69,6 +69,8 @@ pub struct ImportForm {
     #[schema(inline)]
     pub format: Option<ImportFormat>,
     pub options: ImportOptions,
+    /// Name of a file in the server's directory for archives (`OPENVIBE_IMPORT_DIR`), which needs no upload; only for admins of the server.
+    pub path: Option<String>,
 }
 
 /// Changes to an import that has not started. People and channels that are not named keep their choice.
@@ -102,6 +104,8 @@ pub struct ArchiveImport {
     /// Bytes of the archive that were received, and all of them; null until the first piece was received.
     pub received: i64,
     pub size_bytes: Option<i64>,
+    /// Name of the file in the server's directory for archives; null for an upload.
+    pub path: Option<String>,
     /// Messages that were read.
     pub done: i64,
     pub total: i64,
@@ -130,6 +134,7 @@ pub struct ImportRow {
     pub options: Json<ImportOptions>,
     pub size_bytes: Option<i64>,
     pub received_bytes: i64,
+    pub path: Option<String>,
     pub report: Json<ImportReport>,
     /// Position: number of the entry in the phase; in the phase of messages, of the day, and of the message in it. While the import is
     /// being undone, the sequence number of the oldest message that was visited.
@@ -146,7 +151,7 @@ pub struct ImportRow {
 macro_rules! import_sql {
     ($tail:literal) => {
         concat!(
-            "select id, workspace_id, created_by, format, source, state, phase, options, size_bytes, received_bytes, report, position, message, \
+            "select id, workspace_id, created_by, format, source, state, phase, options, size_bytes, received_bytes, path, report, position, message, \
              done, total, problem, created_at, started_at, finished_at from imports ",
             $tail
         )
@@ -171,6 +176,7 @@ impl From<ImportRow> for ArchiveImport {
             options: row.options.0,
             received: row.received_bytes,
             size_bytes: row.size_bytes,
+            path: row.path,
             done: row.done,
             total: row.total,
             per_second,
@@ -284,7 +290,28 @@ async fn check_options(
     Ok(())
 }
 
-/// Creates an import, whose archive is uploaded next.
+/// A file in the server's directory for archives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalArchive {
+    /// Relative to the directory.
+    pub path: String,
+    pub size_bytes: u64,
+}
+
+/// Checks that the actor can import from the server's directory for archives, which is not of one workspace: an admin of the server.
+///
+/// # Errors
+/// `Invalid`, or an error from `Actor::require`.
+pub async fn check_local_user(c: &mut Conn, actor: &Actor<'_>) -> Result<(), ImportError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    if workspaces::is_server_admin(c, actor.user).await? {
+        return Ok(());
+    }
+    let problem = "only admins of the server can import from its directory: upload the archive";
+    Err(ImportError::Invalid(problem.to_owned(), "path"))
+}
+
+/// Creates an import, whose archive is uploaded next, or copied from the server's directory.
 ///
 /// # Errors
 /// `Running`, `TooMany`, `Invalid`, or an error from `Actor::require`.
@@ -292,8 +319,12 @@ pub async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
     form: &ImportForm,
+    local: Option<&LocalArchive>,
 ) -> Result<ArchiveImport, ImportError> {
     actor.require(Scope::WorkspaceAdmin)?;
+    if local.is_some() {
+        check_local_user(c, actor).await?;
+    }
     dialect::lock_workspace(c, actor.workspace.0).await?;
     check_none_running(c, actor.workspace).await?;
     let waiting: i64 = c
@@ -306,9 +337,10 @@ pub async fn create(
     }
     check_options(c, actor, &form.options).await?;
     let id = ImportId::new();
+    let size = local.map(|local| i64::try_from(local.size_bytes).unwrap_or(i64::MAX));
     c.q("insert into imports (id, workspace_id, created_by, format, source, state, phase, options, size_bytes, received_bytes, preview, report, \
-         position, message, done, total, problem, created_at, started_at, finished_at) \
-         values ($1, $2, $3, $4, null, $5, $6, $7, null, 0, null, $8, 0, 0, 0, 0, null, $9, null, null)")
+         position, message, done, total, problem, created_at, started_at, finished_at, path) \
+         values ($1, $2, $3, $4, null, $5, $6, $7, $10, 0, null, $8, 0, 0, 0, 0, null, $9, null, null, $11)")
         .bind(id)
         .bind(actor.workspace)
         .bind(actor.user)
@@ -318,6 +350,8 @@ pub async fn create(
         .bind(Json(form.options.clone()))
         .bind(Json(ImportReport::default()))
         .bind(now())
+        .bind(size)
+        .bind(local.map(|local| local.path.clone()))
         .run()
         .await?;
     let data = serde_json::json!({});
@@ -367,7 +401,7 @@ pub async fn check_piece(
     if range.start.saturating_add(range.len) <= received {
         return Ok(Some(row.received_bytes));
     }
-    if row.state != ImportState::Receiving {
+    if row.state != ImportState::Receiving || row.path.is_some() {
         return Err(ImportError::State(row.state.as_str()));
     }
     if range.start != received {
@@ -406,6 +440,23 @@ pub async fn insert_piece(
         let problem = format!("an archive can have at most {PIECES_MAX} pieces: send larger ones");
         return Err(ImportError::Invalid(problem, "content-range"));
     }
+    let end = store_piece(c, id, range, blob).await?;
+    Ok((end.received, Some(end.upload)))
+}
+
+/// A piece that was stored.
+struct StoredPiece {
+    received: i64,
+    /// The upload whose bytes are used.
+    upload: uuid::Uuid,
+}
+
+async fn store_piece(
+    c: &mut Conn,
+    id: ImportId,
+    range: PieceRange,
+    blob: &NewBlob,
+) -> Result<StoredPiece, ImportError> {
     let upload = files::name_blob(c, blob).await?;
     let (start, len) = (
         i64::try_from(range.start).unwrap_or(i64::MAX),
@@ -418,18 +469,40 @@ pub async fn insert_piece(
         .bind(blob.blob.hash.clone())
         .run()
         .await?;
+    let received = start + len;
     c.q("update imports set received_bytes = $2, size_bytes = $3 where id = $1")
         .bind(id)
-        .bind(start + len)
+        .bind(received)
         .bind(i64::try_from(range.total).unwrap_or(i64::MAX))
         .run()
         .await?;
-    Ok((start + len, Some(upload)))
+    Ok(StoredPiece { received, upload })
+}
+
+/// Stores a piece of an archive in the server's directory. Returns the upload whose bytes are used. Fails if another node has stored it, or
+/// the import was deleted.
+///
+/// # Errors
+/// `Archive`, `Expired`.
+pub(super) async fn insert_copied(
+    c: &mut Conn,
+    id: ImportId,
+    range: PieceRange,
+    blob: &NewBlob,
+) -> Result<uuid::Uuid, ImportError> {
+    let row = find(c, id).await?;
+    let is_next = row.is_some_and(|row| {
+        row.state == ImportState::Receiving && row.received_bytes.unsigned_abs() == range.start
+    });
+    if !is_next {
+        return Err(ArchiveFault::Stopped.into());
+    }
+    Ok(store_piece(c, id, range, blob).await?.upload)
 }
 
 /// Format of an archive whose upload has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WantedFormat {
+pub(super) enum WantedFormat {
     Detected,
     Chosen(ImportFormat),
 }
@@ -438,7 +511,10 @@ pub enum WantedFormat {
 ///
 /// # Errors
 /// Only database errors.
-pub async fn wanted_format(c: &mut Conn, id: ImportId) -> Result<Option<WantedFormat>, DbError> {
+pub(super) async fn wanted_format(
+    c: &mut Conn,
+    id: ImportId,
+) -> Result<Option<WantedFormat>, DbError> {
     let row = find(c, id).await?;
     let row = row.filter(|row| row.state == ImportState::Receiving);
     Ok(row.map(|row| {
@@ -451,7 +527,7 @@ pub async fn wanted_format(c: &mut Conn, id: ImportId) -> Result<Option<WantedFo
 ///
 /// # Errors
 /// Only database errors.
-pub async fn end_upload(
+pub(super) async fn end_upload(
     c: &mut Conn,
     id: ImportId,
     detected: Result<ImportFormat, String>,

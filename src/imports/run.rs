@@ -4,6 +4,7 @@
 use std::{
     collections::{HashMap, HashSet},
     ops::ControlFlow,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -28,7 +29,7 @@ use super::{
         SourceItem, SourceNames, SourcePerson, SourceUnit,
     },
     report::{ImportCounts, ImportReport, RecordOutcome},
-    row::{self, ImportPhase, ImportRow, ImportState},
+    row::{self, ImportPhase, ImportRow, ImportState, WantedFormat},
     source::SourceArchive,
 };
 use crate::{
@@ -100,6 +101,8 @@ pub struct Importer {
     pub hosts: SourceHosts,
     pub upload_bytes_max: u64,
     pub archive_bytes_max: u64,
+    /// Directory of archives that need no upload.
+    pub directory: Option<PathBuf>,
 }
 
 /// People and channels of the archive, as they are here. Channels are found by folder.
@@ -187,7 +190,8 @@ impl Importer {
             .db
             .read()
             .await?
-            .q("select id from imports where state in ('reading', 'running', 'undoing') order by id limit $1")
+            .q("select id from imports where state in ('reading', 'running', 'undoing') or (state = 'receiving' and path is not null) \
+                order by id limit $1")
             .bind(SELECTED_MAX)
             .all()
             .await?;
@@ -215,6 +219,7 @@ impl Importer {
             message: row.message,
         };
         let worked = match state {
+            ImportState::Receiving => Box::pin(self.copy(&row)).await,
             ImportState::Reading => self.read(&row).await,
             ImportState::Undoing => Box::pin(self.undo(&row)).await,
             _ => Box::pin(self.run(row)).await,
@@ -286,7 +291,7 @@ impl Importer {
     ///
     /// # Errors
     /// `UnknownArchive`, `Archive`.
-    pub async fn detect(
+    async fn detect(
         &self,
         id: ImportId,
         format: Option<ImportFormat>,
@@ -298,6 +303,41 @@ impl Importer {
             Err(ArchiveFault::Unknown(text)) => Err(ImportError::UnknownArchive(text)),
             Err(fault) => Err(fault.into()),
         }
+    }
+
+    /// Checks a complete archive. Does nothing if it was checked.
+    ///
+    /// # Errors
+    /// `UnknownArchive`, `Archive`.
+    pub async fn end_upload(
+        &self,
+        workspace: WorkspaceId,
+        id: ImportId,
+    ) -> Result<(), ImportError> {
+        let wanted = row::wanted_format(&mut self.db.read().await?, id).await?;
+        let format = match wanted {
+            None => return Ok(()),
+            Some(WantedFormat::Detected) => None,
+            Some(WantedFormat::Chosen(format)) => Some(format),
+        };
+        let detected = self.detect(id, format).await;
+        let end = match &detected {
+            Ok(format) => Ok(*format),
+            Err(ImportError::Archive(ArchiveFault::Stopped)) => {
+                return Err(ArchiveFault::Stopped.into());
+            }
+            Err(e @ (ImportError::UnknownArchive(_) | ImportError::Archive(_))) => {
+                Err(e.to_string())
+            }
+            // The last piece is sent again.
+            Err(_) => return detected.map(|_| ()),
+        };
+        let ended = self.db.write(workspace.0, async move |c: &mut Conn| {
+            row::end_upload(c, id, end.clone()).await
+        });
+        ended.await?;
+        detected?;
+        Ok(())
     }
 
     async fn read(&self, row: &ImportRow) -> Result<(), ImportError> {

@@ -13,7 +13,6 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     auth::{AuthError, Caller, Member, WorkspaceCaller, placeholders},
-    db::Conn,
     files::{FileError, UploadBytes},
     http::{
         ApiError,
@@ -25,7 +24,7 @@ use crate::{
     ids::{ImportId, UserId},
     imports::{
         self, ArchiveImport, ImportError, ImportForm, ImportPatch, ImportPreview, ImportReport,
-        ImportStep, Importer, PIECE_BYTES_MAX, PieceRange, SourceHosts, WantedFormat,
+        ImportStep, Importer, PIECE_BYTES_MAX, PieceRange, SourceHosts,
     },
     outbound::OwnServer,
     server::State,
@@ -86,7 +85,8 @@ async fn list_imports(
 
 /// Create an import, whose archive is uploaded next
 ///
-/// 409 `import_running` while another import is running in the workspace.
+/// With `path`, the archive is a file in the server's directory for archives (`OPENVIBE_IMPORT_DIR`), and the import is `receiving` until it
+/// was copied; only admins of the server can do this. 409 `import_running` while another import is running in the workspace.
 #[utoipa::path(post, path = "/v1/imports", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     request_body(content = ImportForm, example = json!({"format": "slack"})),
@@ -96,9 +96,20 @@ async fn create_import(
     member: WorkspaceCaller,
     Body(form): Body<ImportForm>,
 ) -> Result<Response, ApiError> {
+    let local = match &form.path {
+        None => None,
+        Some(path) => {
+            let mut c = state.db.read().await?;
+            let actor = member.enter(&mut c).await?;
+            imports::check_local_user(&mut c, &actor).await?;
+            drop(c);
+            state.disk.check().await?;
+            Some(Importer::from(&state).find_local(path).await?)
+        }
+    };
     let made = member
         .write(&state.db, async move |c, actor| {
-            imports::create(c, actor, &form).await
+            imports::create(c, actor, &form, local.as_ref()).await
         })
         .await?;
     Ok((StatusCode::CREATED, Json(made)).into_response())
@@ -208,7 +219,9 @@ async fn put_archive(
     if let Some(received) = known {
         if received.unsigned_abs() == range.total {
             // The server may have stopped after it had stored the last piece.
-            end_upload(&state, member, id).await?;
+            Importer::from(&state)
+                .end_upload(member.workspace, id)
+                .await?;
         }
         return Ok(Json(ReceivedArchive { received }));
     }
@@ -255,38 +268,14 @@ async fn put_archive(
             Err(e) => return Err(hide(e).into()),
         };
         if received.unsigned_abs() == range.total {
-            end_upload(&state, member, id).await?;
+            let importer = Importer::from(&state);
+            importer.end_upload(member.workspace, id).await?;
         }
         Ok::<_, ApiError>(received)
     };
     let stored = tracker.spawn(storing.in_current_span());
     let received = stored.await.map_err(|_| ApiError::internal())??;
     Ok(Json(ReceivedArchive { received }))
-}
-
-/// Checks a complete archive. Does nothing if it was checked.
-async fn end_upload(state: &State, member: WorkspaceCaller, id: ImportId) -> Result<(), ApiError> {
-    let wanted = imports::wanted_format(&mut state.db.read().await?, id).await?;
-    let format = match wanted {
-        None => return Ok(()),
-        Some(WantedFormat::Detected) => None,
-        Some(WantedFormat::Chosen(format)) => Some(format),
-    };
-    let detected = Importer::from(state).detect(id, format).await;
-    let end = match &detected {
-        Ok(format) => Ok(*format),
-        Err(e @ (ImportError::UnknownArchive(_) | ImportError::Archive(_))) => Err(e.to_string()),
-        // The client sends the last piece again.
-        Err(_) => return detected.map(|_| ()).map_err(Into::into),
-    };
-    let ended = state
-        .db
-        .write(member.workspace.0, async move |c: &mut Conn| {
-            imports::end_upload(c, id, end.clone()).await
-        });
-    ended.await?;
-    detected?;
-    Ok(())
 }
 
 /// Get what an import would do; nothing is stored yet
@@ -514,6 +503,7 @@ impl From<&State> for Importer {
             ),
             upload_bytes_max: state.config.upload_bytes_max,
             archive_bytes_max: state.config.import_bytes_max,
+            directory: state.config.import_dir.clone(),
         }
     }
 }

@@ -15,6 +15,9 @@ import { sendArchive } from './send-archive';
 const BUSY: readonly ArchiveImport['state'][] = ['reading', 'running', 'undoing'];
 const OPEN: readonly ArchiveImport['state'][] = [...BUSY, 'receiving', 'ready', 'paused'];
 
+/** Checks for an archive that the server copies from its directory, without an upload. */
+const isCopied = (of: ArchiveImport) => of.state === 'receiving' && of.path !== null;
+
 /** Upload of an archive, which continues while the dialog is closed. */
 class ArchiveUpload {
   sent = $state(0);
@@ -36,7 +39,9 @@ export class ArchiveImports {
   upload = $state.raw<ArchiveUpload | null>(null);
   /** Error of the last upload. */
   problem = $state('');
-  readonly isBusy = $derived(this.current !== null && BUSY.includes(this.current.state));
+  readonly isBusy = $derived(
+    this.current !== null && (BUSY.includes(this.current.state) || isCopied(this.current)),
+  );
 
   constructor(api: ImportsApi) {
     this.#api = api;
