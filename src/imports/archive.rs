@@ -16,7 +16,7 @@ use crate::{files::Blobs, storage::Blob};
 /// Maximum number of entries of an archive.
 const ENTRIES_MAX: usize = 2_000_000;
 /// Maximum size of a JSON entry.
-const JSON_BYTES_MAX: u64 = 256 << 20;
+pub(super) const JSON_BYTES_MAX: u64 = 256 << 20;
 /// Maximum ratio of an entry's size to its compressed size, for entries above `RATIO_FREE_BYTES`.
 const RATIO_MAX: u64 = 200;
 const RATIO_FREE_BYTES: u64 = 1 << 20;
@@ -252,12 +252,19 @@ impl<R: Read + Seek> Archive<R> {
         each: &mut dyn FnMut(Value),
     ) -> Result<(), ArchiveFault> {
         self.with_entry(index, JSON_BYTES_MAX, |reader| {
-            let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(reader));
-            Elements(each)
-                .deserialize(&mut json)
-                .map_err(|e| e.to_string())
+            each_element(io::BufReader::new(reader), each)
         })
     }
+}
+
+/// Calls `each` with every element of a JSON array, one at a time.
+///
+/// # Errors
+/// A message if it cannot be read to its end; `each` has been called with the elements before that.
+pub(super) fn each_element(reader: impl Read, each: &mut dyn FnMut(Value)) -> Result<(), String> {
+    let mut json = serde_json::Deserializer::from_reader(reader);
+    let read = Elements(each).deserialize(&mut json);
+    read.map_err(|e| e.to_string())
 }
 
 /// Receives the members of an object that come before its list, and an element of the list, until it breaks.

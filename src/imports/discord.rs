@@ -16,7 +16,7 @@ use super::{
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
         SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
-        SourceReaction, SourceThread, SourceUnit, distinct_files, is_linkable,
+        SourceReaction, SourceThread, SourceUnit, distinct_files, finish, is_linkable,
     },
 };
 
@@ -279,24 +279,6 @@ impl<R: Read + Seek> DiscordArchive<R> {
             }
         }
     }
-}
-
-/// Hands a unit over, and begins the next one.
-fn finish(
-    unit: &mut SourceUnit,
-    from: i64,
-    files: &mut dyn SourceFiles,
-    each: EachUnit<'_>,
-) -> ControlFlow<()> {
-    let next = SourceUnit {
-        number: unit.number + 1,
-        ..SourceUnit::default()
-    };
-    let done = std::mem::replace(unit, next);
-    if done.number < from {
-        return ControlFlow::Continue(());
-    }
-    each(done, files)
 }
 
 /// Media of an export.

@@ -16,7 +16,7 @@ pub enum ImportError {
     NotFound,
     #[error("an import is running in this workspace: wait until it has ended")]
     Running,
-    #[error("a workspace can have at most {0} imports that have not started: delete one first")]
+    #[error("at most {0} imports can wait for their start: delete one first")]
     TooMany(i64),
     #[error("the import is {0}: this is not possible now")]
     State(&'static str),

@@ -35,6 +35,7 @@ fn hosts_of(format: ImportFormat) -> &'static [&'static str] {
         ImportFormat::Mattermost
         | ImportFormat::Zulip
         | ImportFormat::Discord
+        | ImportFormat::Chats
         | ImportFormat::OpenVibe => &[],
     }
 }

@@ -13,7 +13,9 @@ use super::{
     report::{ImportReport, RecordOutcome},
 };
 use crate::{
+    agents::profiles,
     chat::{
+        bindings,
         imported::{
             ImportedAs, ImportedAuthorKind, ImportedMention, ImportedMentionKind, ImportedMessage,
             ImportedPlace, ImportedReaction, ImportedShownAs, has_thread, insert_imported, is_open,
@@ -30,7 +32,8 @@ use crate::{
         self, ATTACHMENTS_MAX, Attachment, Blobs, FileError, ImportedFile, Incoming, Kind,
         Published, clean_name,
     },
-    ids::{ChannelId, FileId, ImportId, MessageId, ThreadId, UserId},
+    ids::{AgentId, ChannelId, FileId, ImportId, MessageId, ThreadId, UserId, WorkspaceId},
+    realtime::hub::Conversation,
     time::Timestamp,
 };
 
@@ -50,6 +53,57 @@ pub(super) struct ChannelPlace {
     pub(super) id: ChannelId,
     /// True if messages outside of threads are grouped by day.
     pub(super) groups_by_day: bool,
+}
+
+/// Chats of a person with an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChatPlace {
+    pub(super) channel: ChannelId,
+    pub(super) person: UserId,
+    pub(super) agent: AgentId,
+    /// Newest version of the agent.
+    pub(super) version: i64,
+}
+
+impl ChatPlace {
+    /// The direct channel of this person alone with an agent, if it is one.
+    pub(super) async fn find(
+        c: &mut Conn,
+        workspace: WorkspaceId,
+        channel: ChannelId,
+        person: UserId,
+    ) -> Result<Option<Self>, ImportError> {
+        let row: Option<(AgentId,)> = c
+            .q("select ch.agent_id from channels ch join channel_members cm on cm.channel_id = ch.id and cm.user_id = $3 \
+                where ch.id = $1 and ch.workspace_id = $2 and ch.kind = 'direct' and ch.agent_id is not null \
+                and not exists (select 1 from direct_members o where o.channel_id = ch.id and o.user_id <> $3)")
+            .bind(channel)
+            .bind(workspace)
+            .bind(person)
+            .opt()
+            .await?;
+        let Some((agent,)) = row else {
+            return Ok(None);
+        };
+        let version = profiles::newest_version(c, agent).await?;
+        Ok(version.map(|version| Self {
+            channel,
+            person,
+            agent,
+            version,
+        }))
+    }
+
+    /// Identity of an author of the chats.
+    fn author(self, author: &SourceAuthor) -> Known {
+        if author.is_bot {
+            return Known::Agent { id: self.agent };
+        }
+        Known::Person {
+            id: self.person,
+            handle: String::new(),
+        }
+    }
 }
 
 /// Stored bytes of a file of the archive, whose row is not stored yet.
@@ -250,6 +304,8 @@ pub(super) struct Storing<'a> {
     /// People who were not in the list.
     pub(super) strangers: HashMap<String, Known>,
     pub(super) group: ImportGroup,
+    /// Place of a person's chats, if the archive has these.
+    pub(super) chat: Option<ChatPlace>,
     pub(super) files: &'a HashMap<String, NewImportedFile>,
     /// Reasons why files were not fetched, by key.
     pub(super) failed: &'a HashMap<String, &'static str>,
@@ -268,6 +324,9 @@ impl Storing<'_> {
         source: &SourceMessage,
     ) -> Result<Option<Known>, ImportError> {
         let author = source.author.as_ref();
+        if let (Some(chat), Some(author)) = (self.chat, author) {
+            return Ok(Some(chat.author(author)));
+        }
         if let Some(known) = author.and_then(|author| self.known(&author.key)) {
             return Ok(Some(known.clone()));
         }
@@ -309,6 +368,7 @@ impl Storing<'_> {
         let (author_type, author_id) = match &author {
             Known::Person { id, .. } => (ImportedAuthorKind::Human, id.0),
             Known::Bot { id } => (ImportedAuthorKind::Bot, id.0),
+            Known::Agent { id } => (ImportedAuthorKind::Agent, id.0),
             Known::Erased => return Ok(RecordOutcome::LeftOut("erased")),
         };
         if !is_open(c, self.keys.workspace, id).await? {
@@ -323,7 +383,11 @@ impl Storing<'_> {
         };
         let owner = FileOwner {
             message: id,
-            author: UserId(author_id),
+            author: match author {
+                // An agent's file belongs to the person.
+                Known::Agent { .. } => self.creator,
+                _ => UserId(author_id),
+            },
             at,
         };
         let attachments = self.attach(c, source, owner, place, report).await?;
@@ -354,6 +418,13 @@ impl Storing<'_> {
             edited_at: translated.edited_at,
         };
         let stored = insert_imported(c, self.keys.workspace, &new).await?;
+        if let Some(chat) = self.chat.filter(|_| position == ImportedPlace::Root)
+            && stored == ImportedAs::New
+        {
+            let conversation = Conversation::Thread(thread);
+            let (workspace, agent) = (self.keys.workspace, chat.agent);
+            bindings::bind(c, workspace, thread, conversation, agent, chat.version).await?;
+        }
         if stored == ImportedAs::New && source.is_pinned {
             pins::pin_imported(c, id, self.creator).await?;
         }

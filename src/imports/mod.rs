@@ -1,7 +1,7 @@
 //! Imports: history of other products.
 //!
 //! ```text
-//! pieces ─► archive (a zip within bounds) or tarball ─► source (slack, mattermost, zulip, discord, openvibe): records in one format ─► preview
+//! pieces ─► archive (a zip within bounds) or tarball ─► source (slack, mattermost, zulip, discord, openvibe, chats): records in one format ─► preview
 //!                                                                                                            └─► run: people, channels, units ─► chat::imported
 //! ```
 //!
@@ -10,6 +10,7 @@
 
 mod announce;
 mod archive;
+mod chats;
 mod discord;
 mod error;
 mod fetch;
@@ -43,8 +44,8 @@ pub use preview::{ChannelFate, ImportChannel, ImportNumbers, ImportPerson, Impor
 pub use record::SourceChannelKind;
 pub use report::{ImportCounts, ImportLeftOut, ImportReport};
 pub use row::{
-    ArchiveImport, ImportForm, ImportPatch, ImportState, ImportStep, LocalArchive, PIECE_BYTES_MAX,
-    PieceRange, check_local_user, check_piece, create, delete, get, get_preview, insert_piece,
-    list, patch, step, workspace_of_import,
+    ArchiveImport, ImportForm, ImportPatch, ImportState, ImportStep, ImportsOf, LocalArchive,
+    PIECE_BYTES_MAX, PieceRange, check_local_user, check_piece, create, delete, get, get_preview,
+    insert_piece, list, patch, step, workspace_of_import,
 };
 pub use run::{ImportErrors, Importer};

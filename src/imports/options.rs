@@ -18,6 +18,9 @@ text_enum! {
         Zulip = "zulip",
         /// JSON of `DiscordChatExporter`.
         Discord = "discord",
+        /// Chats of one person with `ChatGPT`, `Open WebUI`, or `LibreChat`. Every member can import their own, and is the only one who can
+        /// see the import. It is never detected.
+        Chats = "chats",
         /// An export of this program.
         OpenVibe = "openvibe",
     }
@@ -96,4 +99,6 @@ pub struct ImportOptions {
     pub group: Option<ImportGroup>,
     /// Fetches files that are not in the archive from the source.
     pub fetch: bool,
+    /// The person's direct channel with an agent that chats go to; only for the format `chats`, which requires it.
+    pub channel_id: Option<ChannelId>,
 }

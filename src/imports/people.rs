@@ -16,7 +16,7 @@ use crate::{
     auth::placeholders::{NewPlaceholder, insert_placeholder, store_address},
     db::{Conn, DbError, Json},
     hooks,
-    ids::{BotId, ImportId, UserId, WorkspaceId},
+    ids::{AgentId, BotId, ImportId, UserId, WorkspaceId},
 };
 
 const UNKNOWN_KEY: &str = "unknown";
@@ -32,6 +32,10 @@ pub(super) enum Known {
     },
     Bot {
         id: BotId,
+    },
+    /// The agent that a person's chats are with.
+    Agent {
+        id: AgentId,
     },
     /// The person's data was erased.
     Erased,
@@ -191,7 +195,7 @@ pub(super) async fn store_person(
             store_address_of(c, keys.workspace, id, person).await?;
             return Ok(RecordOutcome::Existing);
         }
-        Some(Known::Bot { .. }) => return Ok(RecordOutcome::Existing),
+        Some(Known::Bot { .. } | Known::Agent { .. }) => return Ok(RecordOutcome::Existing),
         None => {}
     }
     let id = keys.id(RecordKind::People, 0, &person.key);

@@ -168,3 +168,21 @@ pub(super) trait SourceFiles {
 /// Receives units with the files of the archive, until it breaks.
 pub(super) type EachUnit<'a> =
     &'a mut dyn FnMut(SourceUnit, &mut dyn SourceFiles) -> ControlFlow<()>;
+
+/// Hands a unit over, and begins the next one.
+pub(super) fn finish(
+    unit: &mut SourceUnit,
+    from: i64,
+    files: &mut dyn SourceFiles,
+    each: EachUnit<'_>,
+) -> ControlFlow<()> {
+    let next = SourceUnit {
+        number: unit.number + 1,
+        ..SourceUnit::default()
+    };
+    let done = std::mem::replace(unit, next);
+    if done.number < from {
+        return ControlFlow::Continue(());
+    }
+    each(done, files)
+}

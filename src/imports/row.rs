@@ -8,6 +8,7 @@ use super::{
     archive::{ArchiveFault, Piece},
     error::ImportError,
     key::RecordKind,
+    message::ChatPlace,
     options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
     people::is_active_member,
     preview::ImportPreview,
@@ -27,6 +28,10 @@ constant! { pub ImportObject = "import" }
 
 /// Maximum number of imports of a workspace that have not started.
 const WAITING_MAX: i64 = 100;
+/// Maximum number of imports of a person's chats that have not started.
+const WAITING_CHATS_MAX: i64 = 3;
+/// Maximum size of an archive with chats.
+const CHATS_BYTES_MAX: u64 = 1 << 30;
 /// Maximum number of imports in a list.
 const LISTED_MAX: i64 = 100;
 /// Maximum number of choices about people, and about channels.
@@ -148,6 +153,13 @@ pub struct ImportRow {
     pub finished_at: Option<Timestamp>,
 }
 
+impl ImportRow {
+    /// Checks whether these are chats of one person, who is the only one who can see the import.
+    pub fn is_of_person(&self) -> bool {
+        self.format == Some(ImportFormat::Chats)
+    }
+}
+
 macro_rules! import_sql {
     ($tail:literal) => {
         concat!(
@@ -211,31 +223,60 @@ pub(super) async fn find(c: &mut Conn, id: ImportId) -> Result<Option<ImportRow>
     c.q(import_sql!("where id = $1")).bind(id).opt().await
 }
 
-/// An import of the actor's workspace.
+/// An import of the actor's workspace: the actor's own chats, or one of an archive of a team, which only admins can see.
 ///
 /// # Errors
 /// `NotFound`, or an error from `Actor::require`.
 pub async fn get(c: &mut Conn, actor: &Actor<'_>, id: ImportId) -> Result<ImportRow, ImportError> {
-    actor.require(Scope::WorkspaceAdmin)?;
     let row = find(c, id).await?;
-    row.filter(|row| row.workspace_id == actor.workspace)
-        .ok_or(ImportError::NotFound)
+    let row = row.filter(|row| row.workspace_id == actor.workspace);
+    let own = row.filter(|row| !row.is_of_person() || row.created_by == actor.user);
+    if own.as_ref().is_some_and(ImportRow::is_of_person) {
+        actor.require(Scope::ChatWrite)?;
+    } else {
+        actor.require(Scope::WorkspaceAdmin)?;
+    }
+    own.ok_or(ImportError::NotFound)
 }
 
-/// The newest imports of the workspace, newest first.
+/// Imports to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportsOf {
+    /// Archives of teams.
+    Workspace,
+    /// Chats of the actor.
+    Person,
+}
+
+/// The newest imports, newest first.
 ///
 /// # Errors
 /// An error from `Actor::require`.
-pub async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ArchiveImport>, ImportError> {
-    actor.require(Scope::WorkspaceAdmin)?;
-    let rows: Vec<ImportRow> = c
-        .q(import_sql!(
-            "where workspace_id = $1 order by id desc limit $2"
-        ))
-        .bind(actor.workspace)
-        .bind(LISTED_MAX)
-        .all()
-        .await?;
+pub async fn list(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    of: ImportsOf,
+) -> Result<Vec<ArchiveImport>, ImportError> {
+    let q = match of {
+        ImportsOf::Workspace => {
+            actor.require(Scope::WorkspaceAdmin)?;
+            c.q(import_sql!(
+                "where workspace_id = $1 and (format is null or format <> 'chats') order by id desc limit $2"
+            ))
+            .bind(actor.workspace)
+            .bind(LISTED_MAX)
+        }
+        ImportsOf::Person => {
+            actor.require(Scope::ChatWrite)?;
+            c.q(import_sql!(
+                "where workspace_id = $1 and format = 'chats' and created_by = $3 order by id desc limit $2"
+            ))
+            .bind(actor.workspace)
+            .bind(LISTED_MAX)
+            .bind(actor.user)
+        }
+    };
+    let rows: Vec<ImportRow> = q.all().await?;
     Ok(rows.into_iter().map(ArchiveImport::from).collect())
 }
 
@@ -256,12 +297,42 @@ pub(super) async fn check_none_running(
     Ok(())
 }
 
-/// Checks that choices are about members, and about public channels that the actor can see: what was private stays private.
-async fn check_options(
+/// Checks that chats go to the actor's own channel with an agent, and that nothing else is chosen for them.
+async fn check_chats(
     c: &mut Conn,
     actor: &Actor<'_>,
     options: &ImportOptions,
 ) -> Result<(), ImportError> {
+    let place = match options.channel_id {
+        Some(id) => ChatPlace::find(c, actor.workspace, id, actor.user).await?,
+        None => None,
+    };
+    if place.is_none() {
+        let problem =
+            "name your own direct channel with an agent, which `POST /v1/direct {agent_id}` opens";
+        return Err(ImportError::Invalid(problem.to_owned(), "channel_id"));
+    }
+    if !options.people.is_empty() || !options.channels.is_empty() || options.fetch {
+        let problem = "chats have neither people nor channels to choose".to_owned();
+        return Err(ImportError::Invalid(problem, "people"));
+    }
+    Ok(())
+}
+
+/// Checks that choices are about members, and about public channels that the actor can see: what was private stays private.
+async fn check_options(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    format: Option<ImportFormat>,
+    options: &ImportOptions,
+) -> Result<(), ImportError> {
+    if format == Some(ImportFormat::Chats) {
+        return check_chats(c, actor, options).await;
+    }
+    if options.channel_id.is_some() {
+        let problem = "only chats go to one channel".to_owned();
+        return Err(ImportError::Invalid(problem, "channel_id"));
+    }
     if options.people.len() > CHOICES_MAX || options.channels.len() > CHOICES_MAX {
         let problem = format!("at most {CHOICES_MAX} choices are possible");
         return Err(ImportError::Invalid(problem, "people"));
@@ -321,21 +392,31 @@ pub async fn create(
     form: &ImportForm,
     local: Option<&LocalArchive>,
 ) -> Result<ArchiveImport, ImportError> {
-    actor.require(Scope::WorkspaceAdmin)?;
+    let is_of_person = form.format == Some(ImportFormat::Chats);
+    if is_of_person {
+        actor.require(Scope::ChatWrite)?;
+    } else {
+        actor.require(Scope::WorkspaceAdmin)?;
+    }
     if local.is_some() {
         check_local_user(c, actor).await?;
     }
     dialect::lock_workspace(c, actor.workspace.0).await?;
     check_none_running(c, actor.workspace).await?;
-    let waiting: i64 = c
-        .q("select count(*) from imports where workspace_id = $1 and state in ('receiving', 'reading', 'ready')")
-        .bind(actor.workspace)
-        .value()
-        .await?;
-    if waiting >= WAITING_MAX {
-        return Err(ImportError::TooMany(WAITING_MAX));
+    let (q, max) = if is_of_person {
+        let q = c.q("select count(*) from imports where workspace_id = $1 and state in ('receiving', 'reading', 'ready') \
+            and format = 'chats' and created_by = $2");
+        (q.bind(actor.workspace).bind(actor.user), WAITING_CHATS_MAX)
+    } else {
+        let q = c.q("select count(*) from imports where workspace_id = $1 and state in ('receiving', 'reading', 'ready') \
+            and (format is null or format <> 'chats')");
+        (q.bind(actor.workspace), WAITING_MAX)
+    };
+    let waiting: i64 = q.value().await?;
+    if waiting >= max {
+        return Err(ImportError::TooMany(max));
     }
-    check_options(c, actor, &form.options).await?;
+    check_options(c, actor, form.format, &form.options).await?;
     let id = ImportId::new();
     let size = local.map(|local| i64::try_from(local.size_bytes).unwrap_or(i64::MAX));
     c.q("insert into imports (id, workspace_id, created_by, format, source, state, phase, options, size_bytes, received_bytes, preview, report, \
@@ -391,6 +472,11 @@ pub async fn check_piece(
     bytes_max: u64,
 ) -> Result<Option<i64>, ImportError> {
     let row = get(c, actor, id).await?;
+    let bytes_max = if row.is_of_person() {
+        bytes_max.min(CHATS_BYTES_MAX)
+    } else {
+        bytes_max
+    };
     if range.total > bytes_max {
         return Err(ImportError::TooLarge(bytes_max));
     }
@@ -659,12 +745,13 @@ pub async fn patch(
     if !is_open {
         return Err(ImportError::State(row.state.as_str()));
     }
+    let format = row.format;
     let mut options = row.options.0;
     options.people.extend(patch.people.clone());
     options.channels.extend(patch.channels.clone());
     options.group = patch.group.or(options.group);
     options.fetch = patch.fetch.unwrap_or(options.fetch);
-    check_options(c, actor, &options).await?;
+    check_options(c, actor, format, &options).await?;
     if let Some(preview) = find_preview(c, id).await? {
         preview.check(&options)?;
     }

@@ -20,7 +20,7 @@ use super::{
     error::ImportError,
     fetch::{FETCHED_AT_ONCE, FetchFault, SourceHosts},
     key::{Keys, RecordKind},
-    message::{self, ChannelPlace, NewImportedFile, Translated},
+    message::{self, ChannelPlace, ChatPlace, NewImportedFile, Translated},
     options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
     people::{Known, find_known, is_active_member, store_person},
     preview::{self, ChannelFate, kind_here, would_show},
@@ -111,6 +111,8 @@ struct Directory {
     people: Arc<HashMap<String, Known>>,
     by_handle: Arc<HashMap<String, UserId>>,
     channels: HashMap<String, ChannelPlace>,
+    /// Place of a person's chats, if the archive has these.
+    chat: Option<ChatPlace>,
 }
 
 /// Message from the thread that reads an archive.
@@ -347,7 +349,8 @@ impl Importer {
             let mut archive = open()?;
             preview::read(&mut archive, &|| shutdown.is_cancelled()).ok_or(ArchiveFault::Stopped)
         });
-        let preview = read.await.map_err(stopped)??;
+        let mut preview = read.await.map_err(stopped)??;
+        preview.source = scoped(preview.source, row);
         let id = row.id;
         self.db
             .write(row.workspace_id.0, async move |c: &mut Conn| {
@@ -379,7 +382,7 @@ impl Importer {
             channels,
             problems,
         } = index;
-        let mut progress = Progress::of(&row, source);
+        let mut progress = Progress::of(&row, scoped(source, &row));
         if progress.phase == ImportPhase::People && progress.position == 0 {
             for problem in problems {
                 progress.report.problem(&problem);
@@ -391,6 +394,9 @@ impl Importer {
             progress = self.store_people(&row, progress, &people, &options).await?;
         }
         let mut directory = self.directory(&progress.keys, &people).await?;
+        if row.is_of_person() {
+            directory.chat = Some(self.chat_place(&row).await?);
+        }
         if progress.phase == ImportPhase::Channels {
             progress = self
                 .store_channels(&row, progress, &channels, &options, &directory)
@@ -407,6 +413,17 @@ impl Importer {
             .await?;
         metrics::histogram!("openvibe_import_seconds").record(started.elapsed().as_secs_f64());
         Ok(())
+    }
+
+    /// The channel that a person's chats go to.
+    async fn chat_place(&self, row: &ImportRow) -> Result<ChatPlace, ImportError> {
+        let mut c = self.db.read().await?;
+        let place = match row.options.0.channel_id {
+            Some(id) => ChatPlace::find(&mut c, row.workspace_id, id, row.created_by).await?,
+            None => None,
+        };
+        let gone = "the chat with the agent is no longer here".to_owned();
+        place.ok_or(ImportError::Invalid(gone, "channel_id"))
     }
 
     async fn store_people(
@@ -489,6 +506,7 @@ impl Importer {
             people: Arc::new(known),
             by_handle: Arc::new(by_handle),
             channels: HashMap::new(),
+            chat: None,
         })
     }
 
@@ -528,14 +546,18 @@ impl Importer {
                 _ => None,
             };
             let choice = options.channels.get(&channel.key).copied();
+            let is_here = directory.chat.is_some();
             let (channel, before) = (channel.clone(), progress.clone());
             progress = self
                 .db
                 .write(workspace.0, async move |c: &mut Conn| {
                     dialect::lock_workspace(c, workspace.0).await?;
                     let mut next = before.clone();
-                    let outcome =
-                        store_channel(c, &before.keys, &channel, choice, &members, creator).await?;
+                    let outcome = if is_here {
+                        RecordOutcome::Existing
+                    } else {
+                        store_channel(c, &before.keys, &channel, choice, &members, creator).await?
+                    };
                     next.report
                         .count(RecordKind::Channels, outcome, &channel.key);
                     next.position += 1;
@@ -561,6 +583,18 @@ impl Importer {
         options: &ImportOptions,
         directory: &mut Directory,
     ) -> Result<(), ImportError> {
+        if let Some(chat) = directory.chat {
+            let places = channels.iter().map(|channel| {
+                let place = ChannelPlace {
+                    key: channel.key.clone(),
+                    id: chat.channel,
+                    groups_by_day: false,
+                };
+                (channel.folder.clone(), place)
+            });
+            directory.channels = places.collect();
+            return Ok(());
+        }
         let mut c = self.db.read().await?;
         for channel in channels {
             if options.channels.get(&channel.key) == Some(&ChannelChoice::LeaveOut) {
@@ -647,6 +681,7 @@ impl Importer {
                         creator: row.created_by,
                         channels: Arc::clone(&channels),
                         group,
+                        chat: directory.chat,
                         files: std::mem::take(&mut files),
                         announced: announcer.due(),
                         fetch_from,
@@ -710,6 +745,7 @@ impl Importer {
                     by_handle: &by_handle,
                     strangers: HashMap::new(),
                     group: shared.group,
+                    chat: shared.chat,
                     files: &shared.files,
                     failed: &shared.failed,
                     used: Vec::new(),
@@ -862,6 +898,7 @@ struct Batch {
     creator: UserId,
     channels: Arc<HashMap<String, ChannelPlace>>,
     group: ImportGroup,
+    chat: Option<ChatPlace>,
     files: HashMap<String, NewImportedFile>,
     /// Channels to announce with the batch.
     announced: Vec<ChannelId>,
@@ -1028,6 +1065,15 @@ impl BatchSender<'_> {
             }
         }
         Some(())
+    }
+}
+
+/// The source of an import. Chats of two people with the same product are not the same.
+fn scoped(source: String, row: &ImportRow) -> String {
+    if row.is_of_person() {
+        format!("{source}:{}", row.created_by)
+    } else {
+        source
     }
 }
 

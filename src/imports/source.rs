@@ -4,6 +4,7 @@ use std::io::{Read, Seek};
 
 use super::{
     archive::{Archive, ArchiveFault, unknown},
+    chats::ChatsArchive,
     discord::DiscordArchive,
     mattermost::MattermostArchive,
     openvibe::OpenVibeArchive,
@@ -23,6 +24,7 @@ pub(super) enum SourceArchive<R> {
     Mattermost(MattermostArchive<R>),
     Zulip(ZulipArchive<R>),
     Discord(DiscordArchive<R>),
+    Chats(ChatsArchive<R>),
     OpenVibe(OpenVibeArchive<R>),
 }
 
@@ -36,6 +38,9 @@ impl<R: Read + Seek> SourceArchive<R> {
         format: Option<ImportFormat>,
         archive_bytes_max: u64,
     ) -> Result<Self, ArchiveFault> {
+        if format == Some(ImportFormat::Chats) {
+            return ChatsArchive::open(open, archive_bytes_max).map(Self::Chats);
+        }
         let is_tarball = is_gzip(&mut open());
         if is_tarball && format.is_none_or(|format| format == ImportFormat::Zulip) {
             return Ok(Self::Zulip(ZulipArchive::new(open(), archive_bytes_max)));
@@ -72,7 +77,8 @@ impl<R: Read + Seek> SourceArchive<R> {
                 let files = Archive::open(open(), archive_bytes_max)?;
                 OpenVibeArchive::open(archive, files).map(Self::OpenVibe)
             }
-            None => Err(unknown(&archive)),
+            // Chats were opened above.
+            Some(ImportFormat::Chats) | None => Err(unknown(&archive)),
         }
     }
 
@@ -82,6 +88,7 @@ impl<R: Read + Seek> SourceArchive<R> {
             Self::Mattermost(_) => ImportFormat::Mattermost,
             Self::Zulip(_) => ImportFormat::Zulip,
             Self::Discord(_) => ImportFormat::Discord,
+            Self::Chats(_) => ImportFormat::Chats,
             Self::OpenVibe(_) => ImportFormat::OpenVibe,
         }
     }
@@ -93,6 +100,7 @@ impl<R: Read + Seek> SourceArchive<R> {
             Self::Mattermost(archive) => archive.index(),
             Self::Zulip(archive) => archive.index(),
             Self::Discord(archive) => archive.index(),
+            Self::Chats(archive) => archive.index(),
             Self::OpenVibe(archive) => archive.index(),
         };
         index.source = index.source.chars().take(SOURCE_CHARS_MAX).collect();
@@ -106,6 +114,7 @@ impl<R: Read + Seek> SourceArchive<R> {
             Self::Mattermost(archive) => archive.units(names, from, each),
             Self::Zulip(archive) => archive.units(names, from, each),
             Self::Discord(archive) => archive.units(names, from, each),
+            Self::Chats(archive) => archive.units(from, each),
             // Texts have the names already.
             Self::OpenVibe(archive) => archive.units(from, each),
         }

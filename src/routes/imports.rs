@@ -24,7 +24,7 @@ use crate::{
     ids::{ImportId, UserId},
     imports::{
         self, ArchiveImport, ImportError, ImportForm, ImportPatch, ImportPreview, ImportReport,
-        ImportStep, Importer, PIECE_BYTES_MAX, PieceRange, SourceHosts,
+        ImportStep, Importer, ImportsOf, PIECE_BYTES_MAX, PieceRange, SourceHosts,
     },
     outbound::OwnServer,
     server::State,
@@ -67,17 +67,39 @@ fn hide(error: ImportError) -> ImportError {
     }
 }
 
+text_enum! {
+    enum ImportsFilter {
+        Chats = "chats",
+    }
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ImportsQuery {
+    /// `chats` for the caller's own imports of chats, which need no more than `chat:write`.
+    #[param(inline)]
+    format: Option<ImportsFilter>,
+}
+
 /// List the newest imports of the workspace, newest first
+///
+/// Imports of chats are only in the list of the person whose chats they are.
 #[utoipa::path(get, path = "/v1/imports", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    responses((status = 200, body = List<ArchiveImport>)))]
+    params(ImportsQuery), responses((status = 200, body = List<ArchiveImport>)))]
 async fn list_imports(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    Query(query): Query<ImportsQuery>,
 ) -> Result<Json<List<ArchiveImport>>, ApiError> {
+    let of = match query.format {
+        Some(ImportsFilter::Chats) => ImportsOf::Person,
+        None => ImportsOf::Workspace,
+    };
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
-    let rows = imports::list(&mut c, &actor).await?;
+    let rows = imports::list(&mut c, &actor, of).await?;
     Ok(Json(List::new(rows, i64::MAX, false, |row| {
         row.id.to_string()
     })))
@@ -86,7 +108,8 @@ async fn list_imports(
 /// Create an import, whose archive is uploaded next
 ///
 /// With `path`, the archive is a file in the server's directory for archives (`OPENVIBE_IMPORT_DIR`), and the import is `receiving` until it
-/// was copied; only admins of the server can do this. 409 `import_running` while another import is running in the workspace.
+/// was copied; only admins of the server can do this. With `format: chats` and `options.channel_id`, every member can import their own chats with
+/// other products into a chat with an agent here; nobody else sees that import. 409 `import_running` while another import is running in the workspace.
 #[utoipa::path(post, path = "/v1/imports", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     request_body(content = ImportForm, example = json!({"format": "slack"})),

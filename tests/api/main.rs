@@ -84,6 +84,7 @@ mod handoff;
 mod health;
 mod hooks;
 mod import_changes;
+mod import_chats;
 mod import_dir;
 mod import_discord;
 mod import_mattermost;

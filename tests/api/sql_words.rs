@@ -74,7 +74,11 @@ const COLUMNS: &[(&str, &[(&str, &str)])] = &[
     ("exports", &[("state", "ExportState")]),
     (
         "imports",
-        &[("phase", "ImportPhase"), ("state", "ImportState")],
+        &[
+            ("format", "ImportFormat"),
+            ("phase", "ImportPhase"),
+            ("state", "ImportState"),
+        ],
     ),
     ("members", &[("role", "Role"), ("status", "MemberStatus")]),
     (
