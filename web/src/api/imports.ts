@@ -10,6 +10,7 @@ export type ImportChannel = S['ImportChannel'];
 export type ImportNumbers = S['ImportNumbers'];
 export type ImportReport = S['ImportReport'];
 export type ImportPatch = S['ImportPatch'];
+export type ImportForm = S['ImportForm'];
 
 /** Bytes of an archive: from `start` up to, but not including, `end`. */
 export interface Piece extends Sending {
@@ -26,12 +27,13 @@ export class ImportsApi {
     this.#http = http;
     this.#take = take;
   }
-  /** Newest first. */
-  async list(): Promise<ArchiveImport[]> {
-    return (await this.#take(this.#http.GET('/v1/imports'))).data;
+  /** Those of teams' archives, or the user's own of chats, newest first. */
+  async list(format?: 'chats'): Promise<ArchiveImport[]> {
+    const params = { query: { ...(format && { format }) } };
+    return (await this.#take(this.#http.GET('/v1/imports', { params }))).data;
   }
-  create(): Promise<ArchiveImport> {
-    return this.#take(this.#http.POST('/v1/imports', { body: {} }));
+  create(body: Partial<ImportForm>): Promise<ArchiveImport> {
+    return this.#take(this.#http.POST('/v1/imports', { body }));
   }
   get(id: string): Promise<ArchiveImport> {
     return this.#take(this.#http.GET('/v1/imports/{id}', at({ id })));

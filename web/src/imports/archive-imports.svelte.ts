@@ -2,6 +2,7 @@ import { untrack } from 'svelte';
 import {
   ImportsApi,
   type ArchiveImport,
+  type ImportForm,
   type ImportPatch,
   type ImportPreview,
   type ImportReport,
@@ -30,9 +31,10 @@ class ArchiveUpload {
   }
 }
 
-/** The newest import of a workspace, or the one that is in progress. */
+/** The newest import of a workspace, or of a person's chats, or the one that is in progress. */
 export class ArchiveImports {
   readonly #api: ImportsApi;
+  readonly #format: 'chats' | undefined;
   current = $state.raw<ArchiveImport | null>(null);
   preview = $state.raw<ImportPreview | null>(null);
   report = $state.raw<ImportReport | null>(null);
@@ -43,12 +45,13 @@ export class ArchiveImports {
     this.current !== null && (BUSY.includes(this.current.state) || isCopied(this.current)),
   );
 
-  constructor(api: ImportsApi) {
+  constructor(api: ImportsApi, format?: 'chats') {
     this.#api = api;
+    this.#format = format;
   }
   async load(): Promise<void> {
     if (this.upload) return;
-    const all = await this.#api.list();
+    const all = await this.#api.list(this.#format);
     await this.#put(all.find((one) => OPEN.includes(one.state)) ?? all[0] ?? null);
   }
   /** Loads the import again. While the server cannot be reached, nothing changes. */
@@ -69,7 +72,7 @@ export class ArchiveImports {
   }
 
   /** Uploads an archive, or the rest of one whose upload stopped. */
-  async send(archive: File): Promise<void> {
+  async send(archive: File, form: Partial<ImportForm> = {}): Promise<void> {
     this.problem = '';
     const begun = this.current?.state === 'receiving' ? this.current : null;
     if (archive.size === 0) return void (this.problem = `${archive.name} is empty. Choose the export again.`);
@@ -78,7 +81,7 @@ export class ArchiveImports {
     const upload = new ArchiveUpload(archive.size, begun?.received ?? 0);
     this.upload = upload;
     try {
-      const { id, received } = begun ?? (this.current = await this.#api.create());
+      const { id, received } = begun ?? (this.current = await this.#api.create(form));
       await sendArchive({
         size: archive.size,
         received,
@@ -150,3 +153,9 @@ export class ArchiveImports {
 /** Imports of a workspace, created with their dialog. They outlive it, so that an upload continues when it is closed. */
 export const importsOf = (ws: WorkspaceState): ArchiveImports =>
   untrack(() => (ws.imports ??= outsideComponents(() => new ArchiveImports(ws.api.part(ImportsApi)))));
+
+/** Imports of the user's chats. */
+export const chatImportsOf = (ws: WorkspaceState): ArchiveImports =>
+  untrack(
+    () => (ws.chatImports ??= outsideComponents(() => new ArchiveImports(ws.api.part(ImportsApi), 'chats'))),
+  );

@@ -115,6 +115,8 @@ export class WorkspaceState implements WorkspaceParts {
   cited: CitedMessages | null = null;
   /** Imports of archives; created with their dialog. */
   imports: ArchiveImports | null = null;
+  /** Imports of the user's chats. */
+  chatImports: ArchiveImports | null = null;
   /** Copy on this device; created before the start if there is one, else after startup. */
   copy: DeviceCopy | null = null;
   /** Uploads; created with the first file. */
