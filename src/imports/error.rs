@@ -2,6 +2,7 @@
 
 use super::archive::ArchiveFault;
 use crate::{
+    agents::AgentError,
     auth::AuthError,
     chat::ChatError,
     db::DbError,
@@ -33,6 +34,8 @@ pub enum ImportError {
     #[error(transparent)]
     Archive(#[from] ArchiveFault),
     #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error(transparent)]
     Hook(#[from] HookError),
     #[error(transparent)]
     Chat(#[from] ChatError),
@@ -61,6 +64,7 @@ impl From<ImportError> for ApiError {
             E::Invalid(_, param) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
+            E::Agent(e) => e.into(),
             E::Hook(e) => e.into(),
             E::Chat(e) => e.into(),
             E::File(e) => e.into(),

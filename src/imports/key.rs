@@ -16,6 +16,7 @@ text_enum! {
         Channels = "channels",
         Messages = "messages",
         Files = "files",
+        Agents = "agents",
         /// A thread, which is not a record but has an ID.
         Threads = "threads",
     }

@@ -1,6 +1,6 @@
 //! Reads an export of this program (docs/export-format.md): lists of people and channels, and the messages of each channel by month.
 //!
-//! Deep dives, results, memories, workflows, schedules, and agents are left out: an agent is a bot here.
+//! Deep dives, memories, workflows, and schedules are left out. Agents are created if their name is free; what they wrote is by bots.
 
 use std::{
     collections::HashMap,
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
+    agents::{SourceAgent, in_order},
     archive::{Archive, ArchiveFault, parse_line, unknown},
     json::{array, first, string, strings},
     lines::{Line, each_line},
@@ -36,9 +37,12 @@ const MANIFEST: &str = "manifest.json";
 const CHANNELS: &str = "channels.jsonl";
 const MESSAGES: &str = "messages/";
 const FILES: &str = "files/";
+const AGENTS: &str = "agents/";
+/// Maximum number of agents that are read, and size of one.
+const AGENTS_MAX: usize = 1000;
+const AGENT_BYTES_MAX: u64 = 4 << 20;
 /// Entries that are not imported.
-const LEFT_OUT: [&str; 8] = [
-    "agents/",
+const LEFT_OUT: [&str; 7] = [
     "action_items.",
     "forks.",
     "hooks.",
@@ -258,6 +262,29 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             channels,
             problems,
         }
+    }
+
+    /// The agents, and the reasons why some cannot be read.
+    pub(super) fn agents(&mut self) -> (Vec<SourceAgent>, Vec<String>) {
+        let names = self.lines.names.iter().enumerate();
+        let entries = names.filter(|(_, name)| {
+            let file = name.strip_prefix(AGENTS);
+            file.is_some_and(|file| file.strip_suffix(".json").is_some())
+        });
+        let entries: Vec<(usize, String)> = entries
+            .map(|(index, name)| (index, name.clone()))
+            .take(AGENTS_MAX)
+            .collect();
+        let (mut agents, mut problems) = (Vec::new(), Vec::new());
+        for (index, name) in entries {
+            let read = self.lines.bytes(index, AGENT_BYTES_MAX);
+            let read = read.map_err(|fault| fault.to_string());
+            match read.and_then(|bytes| SourceAgent::parse(&bytes)) {
+                Ok(agent) => agents.push(agent),
+                Err(e) => problems.push(format!("{name}: {e}")),
+            }
+        }
+        (in_order(agents), problems)
     }
 
     /// Calls `each` with the messages from unit `from` on, by month.

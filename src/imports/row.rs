@@ -62,6 +62,7 @@ text_enum! {
     pub enum ImportPhase {
         People = "people",
         Channels = "channels",
+        Agents = "agents",
         Messages = "messages",
     }
 }

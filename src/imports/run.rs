@@ -14,6 +14,7 @@ use tokio::{runtime::Handle, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    agents::{SourceAgent, store_agent},
     announce::Announcer,
     archive::{ArchiveFault, PieceReader},
     discord,
@@ -33,6 +34,7 @@ use super::{
     source::SourceArchive,
 };
 use crate::{
+    agents::AgentError,
     auth::AuthError,
     blocking,
     chat::{
@@ -44,7 +46,9 @@ use crate::{
     files::{self, Blobs, FileError},
     hooks::HookError,
     ids::{ChannelId, ImportId, UserId, WorkspaceId},
+    memory::files::Paragraphs,
     realtime::Hub,
+    secrets::Keyring,
     time::Timestamp,
 };
 
@@ -101,6 +105,7 @@ pub struct Importer {
     pub hosts: SourceHosts,
     pub upload_bytes_max: u64,
     pub archive_bytes_max: u64,
+    pub keyring: Arc<Keyring>,
     /// Directory of archives that need no upload.
     pub directory: Option<PathBuf>,
 }
@@ -373,9 +378,10 @@ impl Importer {
         let opened = blocking::blocking((), move || {
             let mut archive = open()?;
             let index = archive.index();
-            Ok::<_, ArchiveFault>((archive, index))
+            let agents = archive.agents();
+            Ok::<_, ArchiveFault>((archive, index, agents))
         });
-        let (archive, index) = opened.await.map_err(stopped)??;
+        let (archive, index, (agents, faults)) = opened.await.map_err(stopped)??;
         let SourceIndex {
             source,
             people,
@@ -384,7 +390,7 @@ impl Importer {
         } = index;
         let mut progress = Progress::of(&row, scoped(source, &row));
         if progress.phase == ImportPhase::People && progress.position == 0 {
-            for problem in problems {
+            for problem in problems.into_iter().chain(faults) {
                 progress.report.problem(&problem);
             }
         }
@@ -401,6 +407,9 @@ impl Importer {
             progress = self
                 .store_channels(&row, progress, &channels, &options, &directory)
                 .await?;
+        }
+        if progress.phase == ImportPhase::Agents {
+            progress = self.store_agents(&row, progress, &agents).await?;
         }
         self.find_channels(&progress.keys, &channels, &options, &mut directory)
             .await?;
@@ -567,12 +576,67 @@ impl Importer {
                 .await?;
         }
         let next = Progress {
+            phase: ImportPhase::Agents,
+            position: 0,
+            ..progress.clone()
+        };
+        self.move_on(&progress, &next).await?;
+        Ok(next)
+    }
+
+    async fn store_agents(
+        &self,
+        row: &ImportRow,
+        mut progress: Progress,
+        agents: &[SourceAgent],
+    ) -> Result<Progress, ImportError> {
+        let from = usize::try_from(progress.position).unwrap_or(usize::MAX);
+        for agent in agents.iter().skip(from) {
+            progress = match self.store_agent(row, &progress, agent).await {
+                Err(ImportError::Agent(AgentError::Db(e))) => return Err(e.into()),
+                // The name, or something else in it, is not possible here.
+                Err(ImportError::Agent(e)) => {
+                    let mut next = progress.clone();
+                    let outcome = RecordOutcome::LeftOut("it cannot be created here");
+                    next.report.count(RecordKind::Agents, outcome, &agent.name);
+                    next.report.problem(&format!("agent {}: {e}", agent.name));
+                    next.position += 1;
+                    self.move_on(&progress, &next).await?;
+                    next
+                }
+                stored => stored?,
+            };
+        }
+        let next = Progress {
             phase: ImportPhase::Messages,
             position: 0,
             ..progress.clone()
         };
         self.move_on(&progress, &next).await?;
         Ok(next)
+    }
+
+    async fn store_agent(
+        &self,
+        row: &ImportRow,
+        before: &Progress,
+        agent: &SourceAgent,
+    ) -> Result<Progress, ImportError> {
+        let (workspace, creator) = (row.workspace_id, row.created_by);
+        let paragraphs = Paragraphs::of_import(&agent.import, workspace, &self.keyring);
+        let (agent, before) = (agent.clone(), before.clone());
+        self.db
+            .write(workspace.0, async move |c: &mut Conn| {
+                dialect::lock_workspace(c, workspace.0).await?;
+                let mut next = before.clone();
+                let stored = store_agent(c, workspace, creator, &agent, &paragraphs);
+                let outcome = Box::pin(stored).await?;
+                next.report.count(RecordKind::Agents, outcome, &agent.name);
+                next.position += 1;
+                before.store(c, &next).await?;
+                Ok::<_, ImportError>(next)
+            })
+            .await
     }
 
     /// Finds the channels of the archive here, by folder. Channels that were left out have none.

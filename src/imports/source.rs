@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 
 use super::{
+    agents::SourceAgent,
     archive::{Archive, ArchiveFault, unknown},
     chats::ChatsArchive,
     discord::DiscordArchive,
@@ -105,6 +106,14 @@ impl<R: Read + Seek> SourceArchive<R> {
         };
         index.source = index.source.chars().take(SOURCE_CHARS_MAX).collect();
         index
+    }
+
+    /// The agents, each after its base, and the reasons why some cannot be read.
+    pub(super) fn agents(&mut self) -> (Vec<SourceAgent>, Vec<String>) {
+        match self {
+            Self::OpenVibe(archive) => archive.agents(),
+            _ => (Vec::new(), Vec::new()),
+        }
     }
 
     /// Calls `each` with the units from number `from` on.

@@ -1,5 +1,7 @@
 //! HTTP routes for imports of archives.
 
+use std::sync::Arc;
+
 use axum::{
     Extension, Json,
     extract::Request,
@@ -526,6 +528,7 @@ impl From<&State> for Importer {
             ),
             upload_bytes_max: state.config.upload_bytes_max,
             archive_bytes_max: state.config.import_bytes_max,
+            keyring: Arc::clone(&state.keyring),
             directory: state.config.import_dir.clone(),
         }
     }
