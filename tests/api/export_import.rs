@@ -120,13 +120,14 @@ async fn what_was_exported_imported_and_exported_again_is_equal() {
 #[tokio::test]
 async fn agents_are_restored_with_their_files_if_their_name_is_free() {
     let t = talkative().await;
-    t.ada.make_agent("scribe").await;
+    let base = id(&t.ada.make_agent("scribe").await);
     let file = json!({"content": "The fair is on Wednesday.\n"});
     t.ada
-        .put("/v1/agents/scribe/files/MEMORY.md", file)
+        .put(&format!("/v1/agents/{base}/files/MEMORY.md"), file)
         .await
         .ok();
-    let based = json!({"name": "critic", "base": "scribe", "instructions": "You find mistakes."});
+    let based = json!({"name": "critic", "display_name": "critic", "instructions": "You find mistakes.",
+        "model": "claude-sonnet-4-5", "base_profile_id": base});
     t.ada.post("/v1/agents", based).await.is(201);
     let archive = archive(&t.ada, json!({})).await;
     let (_app, zoe) = other_server().await;
@@ -137,11 +138,9 @@ async fn agents_are_restored_with_their_files_if_their_name_is_free() {
     let scribe = t.ada.agent("scribe").await;
     let restored = zoe.agent("scribe").await;
     assert_eq!(restored["instructions"], scribe["instructions"]);
-    let memory = zoe.get("/v1/agents/scribe/files/MEMORY.md").await.ok();
-    assert!(
-        text(&memory, "/content").contains("Wednesday"),
-        "{memory}"
-    );
+    let memory = format!("/v1/agents/{}/files/MEMORY.md", id(&restored));
+    let memory = zoe.get(&memory).await.ok();
+    assert!(text(&memory, "/content").contains("Wednesday"), "{memory}");
     zoe.agent("critic").await;
     let report = imported(&zoe, &archive).await;
     assert_eq!(report["kinds"]["agents"]["imported"], 0);
