@@ -1033,6 +1033,27 @@ async fn groups_make_guests_of_their_channels() {
 }
 
 #[tokio::test]
+async fn a_guest_stays_in_an_archived_channel_of_their_groups() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let plans = t.ada.private_channel("plans", &[]).await;
+    let here = format!("/v1/channels/{plans}");
+    let rules = json!([{"workspace_id": t.ada.workspace, "join": "everyone", "role": "guest",
+        "rules": [{"group": "partners", "channel_ids": [plans]}]}]);
+    let provider = provide(&t.ada, &corp, json!({"workspaces": rules})).await;
+    let mut browser = Browser::new(&t.app.base);
+    let mut claims = person("cy", "cy@example.org");
+    claims["groups"] = json!(["partners"]);
+    browser.pass(&corp, &provider, json!({}), &claims).await;
+    t.ada.act(&format!("{here}/archive")).await.ok();
+    for (groups, status) in [(json!(["partners"]), 200), (json!([]), 404)] {
+        claims["groups"] = groups;
+        browser.pass(&corp, &provider, json!({}), &claims).await;
+        let cy = browser.person().in_workspace(&t.ada.workspace);
+        assert_eq!(cy.get(&here).await.status, status, "{claims}");
+    }
+}
+
+#[tokio::test]
 async fn signing_out_names_the_page_on_which_the_provider_ends_its_session() {
     let (t, corp) = (team().await, OidcServer::start().await);
     let page = "https://corp.example.org/end?tenant=1";

@@ -1,5 +1,7 @@
 //! Channel membership.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 
 use super::{MyChannel, get_mine};
@@ -11,10 +13,11 @@ use crate::{
         rows::channel::{ChannelKind, audience, get_channel},
     },
     cursor::PageRange,
-    db::{Conn, now},
+    db::{Conn, dialect::hexadecimal_ids, now},
     ids::{ChannelId, UserId, WorkspaceId},
     inbox,
     realtime::{EventType, MembershipChange, NewEvent, log},
+    sql_with_ids,
     time::Timestamp,
 };
 
@@ -214,12 +217,12 @@ pub async fn keep_guest_in(
         .bind(guest)
         .all()
         .await?;
-    for (channel,) in present {
-        if !channels.contains(&channel) {
-            part(c, workspace, channel, guest).await?;
-        }
+    let present: BTreeSet<ChannelId> = present.into_iter().map(|(id,)| id).collect();
+    let kept: BTreeSet<ChannelId> = channels.iter().copied().collect();
+    for channel in present.difference(&kept) {
+        part(c, workspace, *channel, guest).await?;
     }
-    for channel in channels {
+    for channel in kept.difference(&present) {
         join(c, workspace, *channel, guest).await?;
     }
     c.q("delete from follows where user_id = $2 and channel_id in (select id from channels where workspace_id = $1) \
@@ -231,46 +234,55 @@ pub async fn keep_guest_in(
     Ok(())
 }
 
-/// Brings a person into the channels that rules of a provider give to them, and out of others. Channels that are archived, direct, or no
-/// longer in the workspace are left out.
+/// Channel that a rule of a provider names.
+#[derive(sqlx::FromRow)]
+struct RuledChannel {
+    id: ChannelId,
+    /// False for an archived channel, which nobody joins or leaves.
+    is_open: bool,
+    is_inside: bool,
+}
+
+/// Brings a person into the channels that rules of a provider give to them, and out of others. Membership in channels that are archived
+/// stays as it is; those that are direct, or no longer in the workspace, are left out.
 pub(crate) async fn follow_rules(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
     change: &ChannelChange,
 ) -> Result<(), ChatError> {
-    let mut given = Vec::with_capacity(change.join.len());
-    for channel in &change.join {
-        if is_open(c, workspace, *channel).await? {
-            given.push(*channel);
-        }
+    if *change == ChannelChange::default() {
+        return Ok(());
     }
+    // Rules can name thousands of channels, and this happens at each sign-in.
+    let ids = change.join.iter().chain(&change.leave).map(|id| id.0);
+    let ids = hexadecimal_ids(ids);
+    let sql = sql_with_ids!(
+        c,
+        "select ch.id, ch.archived_at is null as is_open, exists (select 1 from channel_members cm where cm.channel_id = ch.id \
+         and cm.user_id = $2) as is_inside from channels ch where ch.workspace_id = $1 and ch.kind <> 'direct' and ch.id in",
+        3,
+        "order by ch.id"
+    );
+    let ruled: Vec<RuledChannel> = c.q(sql).bind(workspace).bind(user).bind(ids).all().await?;
+    let given: BTreeSet<ChannelId> = change.join.iter().copied().collect();
     if change.is_guest {
-        return keep_guest_in(c, workspace, user, &given).await;
+        let kept: Vec<ChannelId> = ruled
+            .iter()
+            .filter(|channel| given.contains(&channel.id))
+            .filter(|channel| channel.is_open || channel.is_inside)
+            .map(|channel| channel.id)
+            .collect();
+        return keep_guest_in(c, workspace, user, &kept).await;
     }
-    for channel in given {
-        join(c, workspace, channel, user).await?;
-    }
-    for channel in &change.leave {
-        if is_open(c, workspace, *channel).await? {
-            part(c, workspace, *channel, user).await?;
+    for channel in ruled.iter().filter(|channel| channel.is_open) {
+        match (given.contains(&channel.id), channel.is_inside) {
+            (true, false) => join(c, workspace, channel.id, user).await?,
+            (false, true) => part(c, workspace, channel.id, user).await?,
+            _ => {}
         }
     }
     Ok(())
-}
-
-/// Checks whether people can join and leave a channel.
-async fn is_open(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    channel: ChannelId,
-) -> Result<bool, ChatError> {
-    Ok(c
-        .q("select exists (select 1 from channels where id = $1 and workspace_id = $2 and kind <> 'direct' and archived_at is null)")
-        .bind(channel)
-        .bind(workspace)
-        .value()
-        .await?)
 }
 
 fn not_a_member(user: UserId) -> ChatError {
