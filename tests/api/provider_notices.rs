@@ -70,6 +70,32 @@ async fn admins_learn_that_an_account_keeps_its_address_until_it_gets_the_new_on
 }
 
 #[tokio::test]
+async fn a_sign_in_with_another_provider_does_not_settle_an_address() {
+    let (t, corp, lab) = (
+        team().await,
+        OidcServer::start().await,
+        OidcServer::start().await,
+    );
+    let open = json!([{"workspace_id": t.ada.workspace, "join": "everyone"}]);
+    let first = provide(&t.ada, &corp, json!({"workspaces": open})).await;
+    let second = provide(&t.ada, &lab, json!({"name": "Lab"})).await;
+    let claims = person("cy", "cy@example.org");
+    let mut browser = Browser::new(&t.app.base);
+    browser.pass(&corp, &first, json!({}), &claims).await;
+    let connect = json!({"connect": true});
+    Browser::of(&browser.person())
+        .pass(&lab, &second, connect, &claims)
+        .await;
+    sign_in(&t, &corp, &first, &t.bo.email, &[]).await;
+    let there = Browser::new(&t.app.base)
+        .pass(&lab, &second, json!({}), &claims)
+        .await;
+    assert_eq!(there.path, "/", "{there:?}");
+    close_settled(t.app.db()).await.unwrap();
+    assert_eq!(notices(&t.ada).await.len(), 1);
+}
+
+#[tokio::test]
 async fn admins_learn_of_a_role_that_a_provider_could_not_change_until_it_wants_it() {
     let (t, corp) = (team().await, OidcServer::start().await);
     let rules = json!([{"workspace_id": t.ada.workspace, "join": "everyone", "role": "viewer",

@@ -311,7 +311,11 @@ async fn enter(
     if let Some(email) = trusted {
         if email == user.email {
             confirm_email(c, user.id).await?;
-            forget_kept_address(c, user.id).await?;
+            // Those of other providers still have another address.
+            c.q("update identities set noticed_email = null where id = $1 and noticed_email is not null")
+                .bind(known.id)
+                .run()
+                .await?;
         } else {
             change = take_address(c, user.id, email, device).await?;
             if change == AccountChange::None && note_kept_address(c, known.id, email).await? {

@@ -572,8 +572,10 @@ async fn move_address(
         address: None,
     };
     if account::take_address(c, user, email, &device).await? != AccountChange::NewAddress {
-        let kept = account::note_kept_address_of(c, provider.id, user, email).await?;
-        if let Some(identity) = kept.filter(|_| owner.email != email) {
+        if owner.email != email
+            && let Some(identity) =
+                account::note_kept_address_of(c, provider.id, user, email).await?
+        {
             for workspace in workspaces::ids_of(c, user).await? {
                 notices::address_kept(c, workspace, identity).await?;
             }
