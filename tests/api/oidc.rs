@@ -972,6 +972,26 @@ async fn groups_bring_people_into_channels_and_out_of_them() {
 }
 
 #[tokio::test]
+async fn a_rule_keeps_a_hidden_channel_only_for_its_group() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let secret = t.ada.private_channel("secret", &[&t.bo]).await;
+    let rules = |group: &str, role: &str| {
+        json!([{"workspace_id": t.ada.workspace,
+            "rules": [{"group": group, "role": role, "channel_ids": [secret]}]}])
+    };
+    let first = json!({"workspaces": rules("ops", "member")});
+    let provider = provide(&t.ada, &corp, first).await;
+    let path = format!("/v1/identity-providers/{provider}");
+    let left = t.ada.act(&format!("/v1/channels/{secret}/leave")).await;
+    assert!((200..300).contains(&left.status), "{}", left.text);
+    for (group, role, status) in [("ops", "viewer", 200), ("staff", "viewer", 422)] {
+        let form = json!({"workspaces": rules(group, role)});
+        let reply = t.ada.patch(&path, form).await;
+        assert_eq!(reply.status, status, "{group} {role}");
+    }
+}
+
+#[tokio::test]
 async fn groups_make_guests_of_their_channels() {
     let (t, corp) = (team().await, OidcServer::start().await);
     let plans = t.ada.private_channel("plans", &[]).await;

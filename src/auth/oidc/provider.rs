@@ -338,7 +338,7 @@ async fn check_channel(
 }
 
 impl ProviderSettings {
-    /// Checks and normalizes the settings. The actor can read the channels of rules that are not among those from `before`.
+    /// Checks and normalizes the settings. The actor can read each channel of a rule, unless the same group had it `before`.
     async fn check(
         mut self,
         c: &mut Conn,
@@ -401,20 +401,23 @@ impl ProviderSettings {
             }
             let known = before.map(|before| before.channels_of(id));
             let known = known.unwrap_or_default();
-            for channel in self.channels_of(id).difference(&known) {
+            for (_, channel) in self.channels_of(id).difference(&known) {
                 check_channel(c, actor, id, *channel).await?;
             }
         }
         Ok(self)
     }
 
-    /// Channels that the rules of a workspace name.
-    fn channels_of(&self, workspace: WorkspaceId) -> BTreeSet<ChannelId> {
+    /// Groups of the rules of a workspace, each with a channel.
+    fn channels_of(&self, workspace: WorkspaceId) -> BTreeSet<(&str, ChannelId)> {
         let entries = self.workspaces.iter();
         entries
             .filter(|entry| entry.workspace_id == workspace)
             .flat_map(|entry| &entry.rules)
-            .flat_map(|rule| rule.channel_ids.iter().copied())
+            .flat_map(|rule| {
+                let channels = rule.channel_ids.iter();
+                channels.map(move |channel| (rule.group.as_str(), *channel))
+            })
             .collect()
     }
 }
