@@ -19,6 +19,10 @@ const ENTRIES_MAX: usize = 2_000_000;
 /// Maximum ratio of the size of all entries to the compressed size, above `RATIO_FREE_BYTES`.
 const RATIO_MAX: u64 = 200;
 const RATIO_FREE_BYTES: u64 = 64 << 20;
+/// Maximum size of the headers of an entry, which are read into memory: its name, if it is long, and other attributes.
+const HEADERS_BYTES_MAX: u64 = 1 << 20;
+/// Maximum size of the names of all entries that are unpacked.
+const NAMES_BYTES_MAX: usize = 64 << 20;
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -38,6 +42,22 @@ impl<R: Read> Read for Counted<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let n = self.reader.read(out)?;
         self.bytes.set(self.bytes.get() + n as u64);
+        Ok(n)
+    }
+}
+
+/// Fails after `left` bytes.
+struct Bounded<R> {
+    reader: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.reader.read(out)?;
+        let left = self.left.get().checked_sub(n as u64);
+        let left = left.ok_or_else(|| io::Error::other("the headers of an entry are too large"))?;
+        self.left.set(left);
         Ok(n)
     }
 }
@@ -88,8 +108,13 @@ impl Tarball {
             reader: BufReader::with_capacity(BUFFER_BYTES, reader),
             bytes: Rc::clone(&compressed),
         };
-        let mut tar = tar::Archive::new(GzDecoder::new(counted));
+        let left = Rc::new(Cell::new(HEADERS_BYTES_MAX));
+        let mut tar = tar::Archive::new(Bounded {
+            reader: GzDecoder::new(counted),
+            left: Rc::clone(&left),
+        });
         let (mut parts, mut start, mut stated, mut n) = (BTreeMap::new(), 0_u64, 0_u64, 0_usize);
+        let mut names_bytes = 0;
         let bytes_max = archive_bytes_max.saturating_mul(TOTAL_RATIO_MAX);
         let mut buffer = vec![0; BUFFER_BYTES];
         for entry in tar.entries().map_err(|e| fault(whole, &e))? {
@@ -105,6 +130,9 @@ impl Tarball {
             }
             let name = String::from_utf8_lossy(&entry.path_bytes()).replace('\0', "");
             let name = name.trim_start_matches("./").to_owned();
+            // The rest of the entry is read before the headers of the next one.
+            let packed = entry.header().entry_size().unwrap_or(0).max(entry.size());
+            left.set(packed.saturating_add(HEADERS_BYTES_MAX));
             if !entry.header().entry_type().is_file() || !wants(&name) {
                 continue;
             }
@@ -122,6 +150,10 @@ impl Tarball {
                 }
                 file.write_all(&buffer[..len])
                     .map_err(|e| fault(&name, &e))?;
+            }
+            names_bytes += name.len();
+            if names_bytes > NAMES_BYTES_MAX {
+                return Err(ArchiveFault::TooManyEntries);
             }
             parts.insert(name, Part { start, size });
             start += size;
@@ -208,6 +240,26 @@ mod tests {
         assert_eq!(tarball.bytes("a/one", 10).unwrap(), b"1");
         assert!(tarball.bytes("a/three", 2).is_err());
         assert!(tarball.bytes("link", 10).is_err());
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_not_read() {
+        let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        let name = vec![b'x'; 2 << 20];
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::GNULongName);
+        header.set_path("long").unwrap();
+        header.set_size(name.len() as u64);
+        header.set_cksum();
+        tar.append(&header, name.as_slice()).unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.set_path("short").unwrap();
+        header.set_size(0);
+        header.set_cksum();
+        tar.append(&header, io::empty()).unwrap();
+        let archive = tar.into_inner().unwrap().finish().unwrap();
+        let unpacked = Tarball::unpack(archive.as_slice(), 1 << 30, &|_| true);
+        assert!(matches!(unpacked, Err(ArchiveFault::Entry(..))));
     }
 
     #[test]
