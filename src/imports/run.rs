@@ -377,6 +377,8 @@ impl Importer {
         let open = self.opener(row.id, row.format).await?;
         let opened = blocking::blocking((), move || {
             let mut archive = open()?;
+            // Else nothing would be imported, and the import would be done.
+            archive.check()?;
             let index = archive.index();
             let agents = archive.agents();
             Ok::<_, ArchiveFault>((archive, index, agents))

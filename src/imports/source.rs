@@ -94,6 +94,17 @@ impl<R: Read + Seek> SourceArchive<R> {
         }
     }
 
+    /// Checks that an archive can be read of which nothing has been read yet.
+    ///
+    /// # Errors
+    /// The reason why it cannot be read.
+    pub(super) fn check(&mut self) -> Result<(), ArchiveFault> {
+        match self {
+            Self::Zulip(archive) => archive.check(),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the lists of people and channels.
     pub(super) fn index(&mut self) -> SourceIndex {
         let mut index = match self {

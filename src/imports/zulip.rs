@@ -290,6 +290,14 @@ impl<R: Read> ZulipArchive<R> {
         self.unpacked.as_mut().ok_or(ArchiveFault::Stopped)
     }
 
+    /// Unpacks the archive, if it is not.
+    ///
+    /// # Errors
+    /// The reason why it cannot be read.
+    pub(super) fn check(&mut self) -> Result<(), ArchiveFault> {
+        self.unpack().map(|_| ())
+    }
+
     pub(super) fn index(&mut self) -> SourceIndex {
         let unpacked = match self.unpack() {
             Ok(unpacked) => unpacked,
