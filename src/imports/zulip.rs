@@ -27,6 +27,8 @@ const REALM: &str = "realm.json";
 const UPLOADS: &str = "uploads/";
 /// Beginning of links to uploads in texts.
 const UPLOAD_LINK: &str = "/user_uploads/";
+/// Maximum length of a link to an upload, with its text.
+const LINK_BYTES_MAX: usize = 1000;
 const JSON_BYTES_MAX: u64 = 256 << 20;
 /// Number of messages of a unit.
 const UNIT_MESSAGES: usize = 500;
@@ -591,7 +593,9 @@ impl Context<'_> {
 
 /// A link to an upload at the beginning of a text, and its length. The upload becomes a file, and the link its name.
 fn upload(text: &str, files: &mut Vec<SourceFile>) -> Option<(String, usize)> {
-    let (label, after) = text.strip_prefix('[')?.split_once("](")?;
+    // Only the beginning is searched: there can be such a bracket at every byte of a long text.
+    let near = &text[..text.floor_char_boundary(LINK_BYTES_MAX)];
+    let (label, after) = near.strip_prefix('[')?.split_once("](")?;
     if label.contains(['[', ']', '\n']) {
         return None;
     }
@@ -697,6 +701,8 @@ mod tests {
         ] {
             assert_eq!(context.text(text), (expected.to_owned(), Vec::new()));
         }
+        let brackets = "[".repeat(1 << 17);
+        assert_eq!(context.text(&brackets).0, brackets);
         let (text, files) = context.text("The [plan.pdf](/user_uploads/2/ab/plan.pdf).");
         assert_eq!(text, "The plan.pdf.");
         assert_eq!(
