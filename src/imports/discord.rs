@@ -125,7 +125,9 @@ impl Lists {
             return;
         };
         let kind = string(channel, "type");
-        let parent = first([string(channel, "categoryId")]).filter(|_| kind.contains("Thread"));
+        // A private thread has other people than its channel, which may become public.
+        let is_part = kind.contains("Thread") && !kind.contains("PrivateThread");
+        let parent = first([string(channel, "categoryId")]).filter(|_| is_part);
         let (key, title) = match parent {
             Some(parent) => (parent, first([string(channel, "category"), parent])),
             None => (id, first([string(channel, "name"), id])),
@@ -584,6 +586,22 @@ mod tests {
             Some("https://cdn.discordapp.com/5/a.png")
         );
         assert_eq!(linked.key, "web:5");
+    }
+
+    #[test]
+    fn a_private_thread_is_a_channel_of_its_own() {
+        let mut lists = Lists::default();
+        for (id, kind) in [("2", "GuildPublicThread"), ("3", "GuildPrivateThread")] {
+            let channel = json!({"id": id, "type": kind, "categoryId": "1", "category": "plans", "name": "fair"});
+            let head = Map::from_iter([("channel".to_owned(), channel)]);
+            lists.add_file("fair.json", 0, &head, BTreeSet::new());
+        }
+        let channels: Vec<&str> = lists
+            .files
+            .iter()
+            .map(|file| file.channel.as_str())
+            .collect();
+        assert_eq!(channels, ["1", "3"]);
     }
 
     #[test]
