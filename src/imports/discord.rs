@@ -29,6 +29,10 @@ const UNIT_MESSAGES: usize = 500;
 /// Bytes at the beginning of a file that are looked at.
 const HEAD_BYTES: u64 = 4096;
 const MESSAGES: &str = "messages";
+/// Maximum size of a text in which references are replaced, above that of a message of Discord.
+const NAMED_BYTES_MAX: usize = 16 * 1024;
+/// Maximum number of mentions whose names are replaced.
+const MENTIONS_MAX: usize = 100;
 
 /// An export of `DiscordChatExporter`.
 pub(super) struct DiscordArchive<R> {
@@ -412,17 +416,12 @@ impl Context<'_> {
 
     /// The text, and that of embeds and stickers.
     fn text(&self, value: &Value) -> String {
-        let mut content = self.named(string(value, "content"));
-        for mention in array(value, "mentions") {
-            let Some(handle) = self.names.0.get(string(mention, "id")) else {
-                continue;
-            };
-            for name in [string(mention, "nickname"), string(mention, "name")] {
-                if !name.trim().is_empty() {
-                    content = content.replace(&format!("@{name}"), &format!("@{handle}"));
-                }
-            }
-        }
+        let content = string(value, "content");
+        let content = if content.len() <= NAMED_BYTES_MAX {
+            self.mentioned(&self.named(content), value)
+        } else {
+            content.to_owned()
+        };
         let mut parts = vec![content];
         for embed in array(value, "embeds") {
             let (title, url) = (string(embed, "title"), string(embed, "url"));
@@ -447,6 +446,36 @@ impl Context<'_> {
         parts.join("\n\n")
     }
 
+    /// Replaces names of mentioned people by their handles here. The longest come first, because a name can begin with another one.
+    fn mentioned(&self, text: &str, value: &Value) -> String {
+        let mut known: Vec<(&str, &str)> = Vec::new();
+        for mention in array(value, "mentions").iter().take(MENTIONS_MAX) {
+            let Some(handle) = self.names.0.get(string(mention, "id")) else {
+                continue;
+            };
+            let handle = handle.as_str();
+            for name in [string(mention, "nickname"), string(mention, "name"), handle] {
+                if !name.trim().is_empty() {
+                    known.push((name, handle));
+                }
+            }
+        }
+        known.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('@') {
+            let (before, found) = rest.split_at(at + 1);
+            out.push_str(before);
+            rest = found;
+            if let Some((name, handle)) = known.iter().find(|(name, _)| found.starts_with(*name)) {
+                out.push_str(handle);
+                rest = &found[name.len()..];
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+
     /// Replaces references: `<@1>`, `<#1>`, `<:name:1>`, and `<t:1>`.
     fn named(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
@@ -455,16 +484,13 @@ impl Context<'_> {
             let (before, found) = rest.split_at(at);
             out.push_str(before);
             let end = found.find('>').filter(|end| *end < 100);
-            let replaced = end.and_then(|end| self.reference(&found[1..end]));
-            match (replaced, end) {
-                (Some(text), Some(end)) => {
-                    out.push_str(&text);
-                    rest = &found[end + 1..];
-                }
-                _ => {
-                    out.push('<');
-                    rest = &found[1..];
-                }
+            let replaced = end.and_then(|end| Some((self.reference(&found[1..end])?, end)));
+            if let Some((text, end)) = replaced {
+                out.push_str(&text);
+                rest = &found[end + 1..];
+            } else {
+                out.push('<');
+                rest = &found[1..];
             }
         }
         out.push_str(rest);
@@ -568,6 +594,8 @@ mod tests {
         }
         let message = json!({"content": "@Ada L. look", "mentions": [{"id": "7", "name": "ada", "nickname": "Ada L."}]});
         assert_eq!(in_context(|context| context.text(&message)), "@ada look");
+        let message = json!({"content": "@ad, @ada", "mentions": [{"id": "7", "name": "ad", "nickname": "ad"}]});
+        assert_eq!(in_context(|context| context.text(&message)), "@ada, @ada");
     }
 
     #[test]
