@@ -1,8 +1,10 @@
 //! Archives as untrusted data: a reader over the pieces of an upload, and entries of a zip within bounds.
 
 use std::{
+    cell::Cell,
     io::{self, Read, Seek, SeekFrom},
     ops::ControlFlow,
+    rc::Rc,
 };
 
 use futures::StreamExt;
@@ -17,6 +19,8 @@ use crate::{files::Blobs, storage::Blob};
 const ENTRIES_MAX: usize = 2_000_000;
 /// Maximum size of a JSON entry.
 pub(super) const JSON_BYTES_MAX: u64 = 256 << 20;
+/// Maximum size of a part of JSON that is read into memory at once, such as an element of a list.
+pub(super) const PART_BYTES_MAX: u64 = 16 << 20;
 /// Maximum ratio of an entry's size to its compressed size, for entries above `RATIO_FREE_BYTES`.
 const RATIO_MAX: u64 = 200;
 const RATIO_FREE_BYTES: u64 = 1 << 20;
@@ -27,6 +31,22 @@ const NAMES_SHOWN: usize = 5;
 const BUFFER_BYTES: u64 = 256 * 1024;
 /// Maximum nesting of JSON.
 const DEPTH_MAX: usize = 64;
+
+/// Fails after `left` bytes, which is set again for each part.
+pub(super) struct Bounded<R> {
+    pub(super) reader: R,
+    pub(super) left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.reader.read(out)?;
+        let left = self.left.get().checked_sub(n as u64);
+        let left = left.ok_or_else(|| io::Error::other("a part of it is too large"))?;
+        self.left.set(left);
+        Ok(n)
+    }
+}
 
 /// A piece of an uploaded archive.
 #[derive(Debug, Clone)]
@@ -228,10 +248,19 @@ impl<R: Read + Seek> Archive<R> {
     ) -> Result<Map<String, Value>, ArchiveFault> {
         let mut has_stopped = false;
         let read = self.with_entry(index, JSON_BYTES_MAX, |reader| {
-            let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(reader));
+            let left = Rc::new(Cell::new(PART_BYTES_MAX));
+            let bounded = Bounded {
+                reader,
+                left: Rc::clone(&left),
+            };
+            let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(bounded));
+            let mut counted = |head: &Map<String, Value>, value: Value| {
+                left.set(PART_BYTES_MAX);
+                each(head, value)
+            };
             let members = Members {
                 list,
-                each,
+                each: &mut counted,
                 has_stopped: &mut has_stopped,
             };
             members.deserialize(&mut json).map_err(|e| e.to_string())
@@ -251,9 +280,7 @@ impl<R: Read + Seek> Archive<R> {
         index: usize,
         each: &mut dyn FnMut(Value),
     ) -> Result<(), ArchiveFault> {
-        self.with_entry(index, JSON_BYTES_MAX, |reader| {
-            each_element(io::BufReader::new(reader), each)
-        })
+        self.with_entry(index, JSON_BYTES_MAX, |reader| each_element(reader, each))
     }
 }
 
@@ -262,8 +289,17 @@ impl<R: Read + Seek> Archive<R> {
 /// # Errors
 /// A message if it cannot be read to its end; `each` has been called with the elements before that.
 pub(super) fn each_element(reader: impl Read, each: &mut dyn FnMut(Value)) -> Result<(), String> {
-    let mut json = serde_json::Deserializer::from_reader(reader);
-    let read = Elements(each).deserialize(&mut json);
+    let left = Rc::new(Cell::new(PART_BYTES_MAX));
+    let bounded = Bounded {
+        reader,
+        left: Rc::clone(&left),
+    };
+    let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(bounded));
+    let mut counted = |value: Value| {
+        left.set(PART_BYTES_MAX);
+        each(value);
+    };
+    let read = Elements(&mut counted).deserialize(&mut json);
     read.map_err(|e| e.to_string())
 }
 
@@ -433,6 +469,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_element_that_is_too_large_is_not_read() {
+        let part = usize::try_from(PART_BYTES_MAX).unwrap();
+        let (small, large) = ("x".repeat(part / 4), "x".repeat(part * 2));
+        let count = |text: &str| {
+            let mut n = 0;
+            let read = each_element(text.as_bytes(), &mut |_| n += 1);
+            (n, read.is_ok())
+        };
+        let many = format!(r#"["{small}", "{small}", "{small}", "{small}", "{small}"]"#);
+        assert_eq!(count(&many), (5, true));
+        assert_eq!(count(&format!(r#"["{small}", "{large}"]"#)), (1, false));
+    }
 
     #[test]
     fn texts_have_no_nul() {

@@ -3,15 +3,19 @@
 //! They become chats with an agent. Where a question or an answer has several versions, the chosen one is imported.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, HashMap},
     io::{BufRead, BufReader, Read, Seek},
     ops::ControlFlow,
+    rc::Rc,
 };
 
 use serde_json::Value;
 
 use super::{
-    archive::{Archive, ArchiveFault, JSON_BYTES_MAX, clean, each_element},
+    archive::{
+        Archive, ArchiveFault, Bounded, JSON_BYTES_MAX, PART_BYTES_MAX, clean, each_element,
+    },
     json::{array, first, flag, string},
     record::{
         EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
@@ -137,7 +141,11 @@ fn each_chat(reader: &mut dyn Read, each: &mut dyn FnMut(Value)) -> Result<(), S
     if beginning.trim_ascii_start().starts_with(b"[") {
         return each_element(reader, each);
     }
-    let value: Value = serde_json::from_reader(reader).map_err(|e| e.to_string())?;
+    let bounded = BufReader::new(Bounded {
+        reader,
+        left: Rc::new(Cell::new(PART_BYTES_MAX)),
+    });
+    let value: Value = serde_json::from_reader(bounded).map_err(|e| e.to_string())?;
     each(clean(value));
     Ok(())
 }

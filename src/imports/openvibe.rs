@@ -41,6 +41,8 @@ const AGENTS: &str = "agents/";
 /// Maximum number of agents that are read, and size of one.
 const AGENTS_MAX: usize = 1000;
 const AGENT_BYTES_MAX: u64 = 4 << 20;
+/// Maximum size of all agents, which are in memory at once.
+const AGENTS_BYTES_MAX: usize = 64 << 20;
 /// Entries that are not imported.
 const LEFT_OUT: [&str; 7] = [
     "action_items.",
@@ -275,10 +277,15 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             .map(|(index, name)| (index, name.clone()))
             .take(AGENTS_MAX)
             .collect();
-        let (mut agents, mut problems) = (Vec::new(), Vec::new());
+        let (mut agents, mut problems, mut total) = (Vec::new(), Vec::new(), 0_usize);
         for (index, name) in entries {
             let read = self.lines.bytes(index, AGENT_BYTES_MAX);
             let read = read.map_err(|fault| fault.to_string());
+            total += read.as_ref().map_or(0, Vec::len);
+            if total > AGENTS_BYTES_MAX {
+                problems.push(format!("{name}: the agents have more than 64 MiB"));
+                break;
+            }
             match read.and_then(|bytes| SourceAgent::parse(&bytes)) {
                 Ok(agent) => agents.push(agent),
                 Err(e) => problems.push(format!("{name}: {e}")),

@@ -12,7 +12,7 @@ use std::{
 
 use flate2::read::GzDecoder;
 
-use super::archive::{ArchiveFault, TOTAL_RATIO_MAX};
+use super::archive::{ArchiveFault, Bounded, TOTAL_RATIO_MAX};
 
 /// Maximum number of entries.
 const ENTRIES_MAX: usize = 2_000_000;
@@ -42,22 +42,6 @@ impl<R: Read> Read for Counted<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let n = self.reader.read(out)?;
         self.bytes.set(self.bytes.get() + n as u64);
-        Ok(n)
-    }
-}
-
-/// Fails after `left` bytes.
-struct Bounded<R> {
-    reader: R,
-    left: Rc<Cell<u64>>,
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let n = self.reader.read(out)?;
-        let left = self.left.get().checked_sub(n as u64);
-        let left = left.ok_or_else(|| io::Error::other("the headers of an entry are too large"))?;
-        self.left.set(left);
         Ok(n)
     }
 }

@@ -1,9 +1,11 @@
 //! Reads an export of Zulip: `realm.json` with its tables, files with a thousand messages each, and uploads.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet, HashMap},
     io::{BufReader, Read},
     ops::ControlFlow,
+    rc::Rc,
     time::Duration,
 };
 
@@ -13,7 +15,7 @@ use serde::de::{
 use serde_json::Value;
 
 use super::{
-    archive::{ArchiveFault, clean},
+    archive::{ArchiveFault, Bounded, PART_BYTES_MAX, clean},
     json::{first, flag, number, string},
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
@@ -65,6 +67,8 @@ type EachRow<'a> = &'a mut dyn FnMut(&str, Value) -> ControlFlow<()>;
 struct Tables<'a> {
     wanted: &'a [&'a str],
     each: EachRow<'a>,
+    /// Bytes that can be read into memory.
+    left: &'a Cell<u64>,
 }
 
 impl<'de> Visitor<'de> for Tables<'_> {
@@ -80,10 +84,13 @@ impl<'de> Visitor<'de> for Tables<'_> {
                 tables.next_value_seed(Rows {
                     table: &table,
                     each: &mut *self.each,
+                    left: self.left,
                 })?;
             } else {
+                self.left.set(u64::MAX);
                 tables.next_value::<IgnoredAny>()?;
             }
+            self.left.set(PART_BYTES_MAX);
         }
         Ok(())
     }
@@ -92,6 +99,7 @@ impl<'de> Visitor<'de> for Tables<'_> {
 struct Rows<'a> {
     table: &'a str,
     each: EachRow<'a>,
+    left: &'a Cell<u64>,
 }
 
 impl<'de> DeserializeSeed<'de> for Rows<'_> {
@@ -111,6 +119,7 @@ impl<'de> Visitor<'de> for Rows<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
         while let Some(row) = rows.next_element::<Value>()? {
+            self.left.set(PART_BYTES_MAX);
             if (self.each)(self.table, clean(row)).is_break() {
                 return Err(A::Error::custom("stopped"));
             }
@@ -120,8 +129,17 @@ impl<'de> Visitor<'de> for Rows<'_> {
 }
 
 fn read_tables(reader: &mut dyn Read, wanted: &[&str], each: EachRow<'_>) -> Result<(), String> {
-    let mut json = serde_json::Deserializer::from_reader(BufReader::new(reader));
-    let tables = Tables { wanted, each };
+    let left = Rc::new(Cell::new(PART_BYTES_MAX));
+    let bounded = Bounded {
+        reader,
+        left: Rc::clone(&left),
+    };
+    let mut json = serde_json::Deserializer::from_reader(BufReader::new(bounded));
+    let tables = Tables {
+        wanted,
+        each,
+        left: &left,
+    };
     json.deserialize_map(tables).map_err(|e| e.to_string())
 }
 
