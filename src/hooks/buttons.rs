@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{body::ButtonUse, error::HookError};
+use super::{body::ButtonUse, error::HookError, responses::can_post_in};
 use crate::{
     auth::Caller,
     chat::{
@@ -44,7 +44,8 @@ pub struct FoundButton {
 /// Finds a button of a message in a conversation in which the caller can post.
 ///
 /// # Errors
-/// `MessageNotFound`, `MessageDeleted`, `ButtonNotFound`, `NoAnswer` for a bot that is paused or deleted, or any error from `writing`.
+/// `MessageNotFound`, `MessageDeleted`, `ButtonNotFound`, `NoAnswer` for a bot that is paused or deleted or has left the channel, or any
+/// error from `writing`.
 pub async fn find_button(
     c: &mut Conn,
     caller: &Caller,
@@ -72,7 +73,7 @@ pub async fn find_button(
         .bind(message.workspace_id)
         .value()
         .await?;
-    if !is_active {
+    if !is_active || !can_post_in(c, bot, message.channel_id).await? {
         return Err(HookError::NoAnswer(message.author.name.clone()));
     }
     Ok(FoundButton {

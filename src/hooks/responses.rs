@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::events::BotEventFormat;
 use crate::{
     auth::{hash_token, new_token},
-    db::{Conn, Db, DbError, now},
+    db::{Conn, Db, DbError, is_in_visible_channel, now},
     ids::{BotId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
@@ -62,22 +62,44 @@ pub async fn create_response(c: &mut Conn, new: NewBotResponse) -> Result<String
     Ok(token)
 }
 
-/// Finds an address that can still be used, of an active bot that may still post in the channel, and of a person who is still a member.
+/// Checks whether a bot may post in a channel: it is in the channel, or has a webhook for it.
+pub(super) async fn can_post_in(
+    c: &mut Conn,
+    bot: BotId,
+    channel: ChannelId,
+) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from bot_channels where bot_id = $1 and channel_id = $2) \
+         or exists (select 1 from hooks h where h.bot_id = $1 and (h.channel_id = $2 or CAST(h.other_channel_ids AS TEXT) like $3))")
+        .bind(bot)
+        .bind(channel)
+        .bind(format!("%{channel}%"))
+        .value()
+        .await
+}
+
+/// Finds an address that can still be used, of an active bot that may still post in the channel, and of a person who can still read it.
 ///
 /// # Errors
 /// Only database errors.
 pub async fn find_response(c: &mut Conn, token: &str) -> Result<Option<BotResponse>, DbError> {
-    c.q("select r.workspace_id, r.bot_id, u.name as bot_name, b.created_by, r.user_id, r.channel_id, r.thread_id, r.message_id, s.format \
-         from bot_responses r join bots b on b.id = r.bot_id join users u on u.id = b.id join bot_subscriptions s on s.bot_id = b.id \
-         join members m on m.workspace_id = r.workspace_id and m.user_id = r.user_id and m.status = 'active' \
-         where r.token_hash = $1 and r.uses < $2 and r.created_at > $3 and b.status = 'active' \
-         and (exists (select 1 from bot_channels bc where bc.bot_id = b.id and bc.channel_id = r.channel_id) \
-           or exists (select 1 from hooks h where h.bot_id = b.id and h.channel_id = r.channel_id))")
+    let found: Option<BotResponse> = c
+        .q(concat!(
+            "select r.workspace_id, r.bot_id, u.name as bot_name, b.created_by, r.user_id, r.channel_id, r.thread_id, r.message_id, s.format \
+             from bot_responses r join bots b on b.id = r.bot_id join users u on u.id = b.id join bot_subscriptions s on s.bot_id = b.id \
+             join members m on m.workspace_id = r.workspace_id and m.user_id = r.user_id and m.status = 'active' \
+             where r.token_hash = $1 and r.uses < $2 and r.created_at > $3 and b.status = 'active' and ",
+            is_in_visible_channel!("r.channel_id", "r.user_id")
+        ))
         .bind(hash_token(token))
         .bind(USES_MAX)
         .bind(now() - VALID)
         .opt()
-        .await
+        .await?;
+    let Some(found) = found else {
+        return Ok(None);
+    };
+    let can_post = can_post_in(c, found.bot_id, found.channel_id).await?;
+    Ok(can_post.then_some(found))
 }
 
 /// Counts an answer. Returns false if the address can no longer be used.

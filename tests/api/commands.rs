@@ -355,6 +355,23 @@ async fn buttons_are_only_for_people_who_can_post_where_the_message_is() {
 }
 
 #[tokio::test]
+async fn a_bot_that_has_left_the_channel_gets_no_presses() {
+    let r = commanded().await;
+    let url = r.server.url("program");
+    r.subscribe(json!({"url": url, "events": ["app_mention"]}))
+        .await;
+    let (_, message) = asked(&r).await;
+    let hooks = r.t.ada.get("/v1/hooks").await.ok();
+    let hook = format!("/v1/hooks/{}", id(&hooks["data"][0]));
+    r.t.ada.delete(&hook).await.is(204);
+    let place = format!("/v1/channels/{}/bots/{}", r.t.general, r.bot);
+    r.t.ada.delete(&place).await.is(204);
+    let press = format!("/v1/messages/{message}/buttons/yes");
+    assert_eq!(r.t.bo.act(&press).await.refused(503), "bot_no_answer");
+    assert!(r.server.received("program").is_empty());
+}
+
+#[tokio::test]
 async fn a_program_for_slack_gets_a_press_as_block_actions() {
     let r = commanded().await;
     r.server.answer("program", [ProgramAnswer::Challenge]);
