@@ -16,7 +16,7 @@ use crate::{
     chat::{
         ChatError,
         messages::{Message, MessageMetadata, Text},
-        post::{BotPost, MentionLimit, post_as_bot},
+        post::{BotPost, MentionLimit, find_client_id, post_as_bot},
         threads::ThreadStatus,
     },
     db::{Conn, Db, DbError, Json, dialect, now},
@@ -213,15 +213,21 @@ pub async fn post(
         (None, None) => None,
     };
     let (mut text, mut uploads) = (post.text.clone(), Vec::new());
-    for file in &post.files {
-        let actor = Actor {
-            user: UserId(hook.bot_id.0),
-            name: "",
-            workspace: hook.workspace_id,
-            role: Role::Viewer,
-            scopes: Scopes::default(),
-            key: None,
-        };
+    let actor = Actor {
+        user: UserId(hook.bot_id.0),
+        name: "",
+        workspace: hook.workspace_id,
+        role: Role::Viewer,
+        scopes: Scopes::default(),
+        key: None,
+    };
+    let place = hook.channel_id.to_string();
+    let known = match &post.client_id {
+        Some(client_id) => find_client_id(c, &actor, client_id, &place).await?,
+        None => None,
+    };
+    // A message that is sent again has its files already.
+    for file in post.files.iter().filter(|_| known.is_none()) {
         let inserted = files::insert(c, &actor, file).await;
         let (stored, upload) = inserted.map_err(ChatError::from)?;
         text.files.push(stored.id);
