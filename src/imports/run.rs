@@ -595,7 +595,9 @@ impl Importer {
         let from = usize::try_from(progress.position).unwrap_or(usize::MAX);
         for agent in agents.iter().skip(from) {
             progress = match self.store_agent(row, &progress, agent).await {
-                Err(ImportError::Agent(AgentError::Db(e))) => return Err(e.into()),
+                Err(ImportError::Agent(AgentError::Db(e) | AgentError::Auth(AuthError::Db(e)))) => {
+                    return Err(e.into());
+                }
                 // The name, or something else in it, is not possible here.
                 Err(ImportError::Agent(e)) => {
                     let mut next = progress.clone();
