@@ -709,7 +709,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key
-         * @description A key cannot have a scope that its creator does not have.
+         * @description A key cannot have a scope that its creator does not have. One with `workspace:admin` needs a confirmation.
          *
          *     **Access:** every role except guests; keys need `workspace:admin`.
          */
@@ -1360,6 +1360,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/auth/signup/passkey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create an account with a passkey instead of a password
+         * @description The recovery codes are shown only once. Like sign-ups with a password, attempts are limited.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["sign_up_with_passkey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/signup/passkey/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get the options for the passkey of a new account
+         * @description Only invited people can begin with a passkey. The challenge can be used once, within 5 minutes, with `POST /v1/auth/signup/passkey`.
+         *
+         *     **Access:** anyone.
+         */
+        post: operations["new_account_options"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/auth/totp": {
         parameters: {
             query?: never;
@@ -1922,6 +1966,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/channels/{id}/pins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the pinned messages of a channel, pinned last first
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_pins"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/channels/{id}/read": {
         parameters: {
             query?: never;
@@ -2338,7 +2402,7 @@ export interface paths {
         };
         /**
          * Get the metadata of a file
-         * @description Until the file is attached to a message, only its uploader can access it.
+         * @description Until the file is attached to a message or is in a vector store, only its uploader can access it.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2359,8 +2423,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the text that was read of a file, one part at a time
-         * @description Parts are pages, slides, sheets, sections between headings, or 200 lines. `state` and `reason` tell what was read.
+         * Get the text of a file, one part at a time
+         * @description Parts are pages, slides, sheets, sections between headings, or 200 lines. `state` and `reason` are the result of reading.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -2906,6 +2970,51 @@ export interface paths {
         patch: operations["patch_provider"];
         trace?: never;
     };
+    "/v1/identity-providers/{id}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a link to each person who could not sign in without an identity provider
+         * @description The link sets a password, once, within half an hour. The first 1,000 people get it, each at most three times an hour. Needs a
+         *     confirmation.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        post: operations["send_links"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/identity-providers/{id}/people": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the people who could not sign in without an identity provider
+         * @description The first 100, in the order of their accounts; `only_way_of` of the provider is their number.
+         *
+         *     **Access:** admins; with a session only, not a key.
+         */
+        get: operations["list_dependents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/identity-providers/{id}/scim-tokens": {
         parameters: {
             query?: never;
@@ -3009,13 +3118,17 @@ export interface paths {
         };
         /**
          * List the newest imports of the workspace, newest first
-         * @description **Access:** admins; keys need `workspace:admin`.
+         * @description Imports of chats are only in the list of the person whose chats they are.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
          */
         get: operations["list_imports"];
         put?: never;
         /**
          * Create an import, whose archive is uploaded next
-         * @description 409 `import_running` while another import is running in the workspace.
+         * @description With `path`, the archive is a file in the server's directory for archives (`OPENVIBE_IMPORT_DIR`), and the import is `receiving` until it
+         *     was copied; only admins of the server can do this. With `format: chats` and `options.channel_id`, every member can import their own chats with
+         *     other products into a chat with an agent here; nobody else sees that import. 409 `import_running` while another import is running in the workspace.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -3302,8 +3415,10 @@ export interface paths {
         get: operations["list_invites"];
         put?: never;
         /**
-         * Create an invite link, or one for each of several addresses
-         * @description **Access:** admins; keys need `workspace:admin`.
+         * Create an invite link, or one for each of several addresses or placeholders
+         * @description In a session, an invite for an admin needs a confirmation.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
          */
         post: operations["create_invite"];
         delete?: never;
@@ -3540,7 +3655,8 @@ export interface paths {
         head?: never;
         /**
          * Change a member's role or handle, or a guest's channels
-         * @description Changing a role, or another person's handle, requires the admin role; keys need `workspace:admin`.
+         * @description Changing a role, or another person's handle, requires the admin role; keys need `workspace:admin`. In a session, making someone an admin
+         *     needs a confirmation.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -3564,6 +3680,7 @@ export interface paths {
          * Remove a user from the workspace and erase their data
          * @description Their messages become tombstones, and their files, reactions, and name are erased. This cannot be undone. The person loses access at
          *     once; the rest is done in the background and continues after a restart. The response is the progress, also if the request is repeated.
+         *     In a session, it needs a confirmation.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -3796,6 +3913,55 @@ export interface paths {
          *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         patch: operations["edit_message"];
+        trace?: never;
+    };
+    "/v1/messages/{id}/buttons/{button_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Press a button of a bot's message
+         * @description Its program gets the press at once and answers within 3 seconds; `text` is what it answers you, and `message` is null, because what it
+         *     answers everyone comes later. A second press within 3 seconds gets 429.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["press_button"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/{id}/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Pin a message in its channel
+         * @description `metadata.pinned_by` of the message then has your ID. A channel can have 100 pinned messages.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        put: operations["pin_message"];
+        post?: never;
+        /**
+         * Unpin a message
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["unpin_message"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/messages/{id}/reactions/{emoji}": {
@@ -6527,7 +6693,7 @@ export interface components {
             object: "import";
             id: components["schemas"]["ImportId"];
             /** @description Null until it was detected. */
-            format: ("slack" | "mattermost" | "openvibe") | null;
+            format: ("slack" | "mattermost" | "zulip" | "discord" | "chats" | "openvibe") | null;
             /** @description Such as `slack:T024BE7LD`; null until the archive was read. */
             source: string | null;
             /**
@@ -6540,7 +6706,7 @@ export interface components {
              */
             state: "receiving" | "reading" | "ready" | "running" | "paused" | "done" | "failed" | "undoing" | "undone";
             /** @enum {string} */
-            phase: "people" | "channels" | "messages";
+            phase: "people" | "channels" | "agents" | "messages";
             options: components["schemas"]["ImportOptions"];
             /**
              * Format: int64
@@ -6549,6 +6715,8 @@ export interface components {
             received: number;
             /** Format: int64 */
             size_bytes: number | null;
+            /** @description Name of the file in the server's directory for archives; null for an upload. */
+            path: string | null;
             /**
              * Format: int64
              * @description Messages that were read.
@@ -6625,9 +6793,11 @@ export interface components {
          *     `guest.changed`: An admin decided about a guest's channels and the end of the membership.
          *
          *     `guest.ended`: The membership of a guest has ended.
+         *
+         *     `provider.links_sent`: An admin sent links to people who can sign in only with a provider.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "export.created" | "vector_store.created" | "vector_store.updated" | "vector_store.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
+        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "export.created" | "vector_store.created" | "vector_store.updated" | "vector_store.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.links_sent" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -6781,7 +6951,7 @@ export interface components {
             name: string;
             /** @description At most 200 characters. */
             description?: string;
-            /** @description What can follow the command, such as `[service]`; at most 100 characters. */
+            /** @description Arguments of the command, such as `[service]`; at most 100 characters. */
             usage?: string;
         };
         /** @description An event that is sent to a bot. */
@@ -6959,9 +7129,11 @@ export interface components {
             id: components["schemas"]["BotId"];
             handle: string;
             name: string;
+            /** @description Names of its commands, without the slash. */
+            commands: string[];
         };
         /**
-         * @description How events reach the program.
+         * @description Transport of events to the program.
          *
          *     `http`: The server sends each event to an address.
          *
@@ -7081,6 +7253,11 @@ export interface components {
             /** @description At most 100. */
             data: components["schemas"]["BudgetForm"][];
         };
+        /**
+         * @description Emphasis of a button.
+         * @enum {string}
+         */
+        ButtonStyle: "primary" | "danger";
         CancelForm: {
             scope?: components["schemas"]["CancelScope"] | null;
         };
@@ -7376,7 +7553,7 @@ export interface components {
              *
              *     `push`: Conditions under which devices get notifications.
              *
-             *     `sign_in`: Addresses and keys that the identity providers publish.
+             *     `sign_in`: Addresses and keys that the identity providers publish, and failures of sign-ins with them.
              *
              *     `backup`: Age and test of the newest backup, and its place.
              * @enum {string}
@@ -7435,7 +7612,7 @@ export interface components {
          * @enum {string}
          */
         ChosenBy: "person" | "agent" | "rule" | "mode";
-        /** @description This server chooses how files are cut. */
+        /** @description Division of files into passages, which this server chooses. */
         ChunkingStrategy: {
             /** @enum {string} */
             type: "other";
@@ -8211,6 +8388,12 @@ export interface components {
             /** @description Note for the agent; truncated to 500 characters. */
             note?: string | null;
         };
+        /** @description A person who could not sign in without a provider. */
+        DependentPerson: {
+            user_id: components["schemas"]["UserId"];
+            name: string;
+            email: string;
+        };
         /** @description ID of a browser that gets notifications: `device_` and 26 base-32 characters */
         DeviceId: string;
         DirectForm: {
@@ -8242,13 +8425,13 @@ export interface components {
          *
          *     `failed`: Nothing was read.
          *
-         *     `none`: The file has no text that is read, as pictures, sound, and archives.
+         *     `none`: The file has no text that can be read, like pictures, sound, and archives.
          *
-         *     `off`: This server reads no files, because its system cannot restrict the process that would read them.
+         *     `off`: This server does not read files, because its system cannot restrict the process that would read them.
          * @enum {string}
          */
         DocumentState: "waiting" | "ready" | "partial" | "failed" | "none" | "off";
-        /** @description What was read of a file. */
+        /** @description State of the text of a file. */
         DocumentStatus: {
             state: components["schemas"]["DocumentState"];
             reason: components["schemas"]["DocumentReason"] | null;
@@ -8500,7 +8683,7 @@ export interface components {
              */
             scope?: ("public" | "mine") | null;
             /**
-             * @description Whether the archive contains the bytes of files; true by default.
+             * @description Includes the bytes of files; true by default.
              * @default null
              */
             files?: boolean | null;
@@ -8652,7 +8835,7 @@ export interface components {
             /** @description Parts that contain `q`, in order; empty without `q`. */
             matches: components["schemas"]["TextMatch"][];
         };
-        /** @description A file with what was read of it. */
+        /** @description A file with the state of its text. */
         FileWithText: components["schemas"]["UploadedFile"] & {
             document: components["schemas"]["DocumentStatus"];
         };
@@ -8946,11 +9129,13 @@ export interface components {
          * @enum {string}
          */
         GroupMentions: "everyone" | "admins";
-        /** @description Role of the members of a group. */
+        /** @description Role and channels of the members of a group. A rule has at least one of both. */
         GroupRule: {
             /** @description 1 to 255 characters. */
             group: string;
-            role: components["schemas"]["Role"];
+            role?: components["schemas"]["Role"] | null;
+            /** @description Up to 50 channels that they join, and that others leave. Not direct ones, nor archived ones. */
+            channel_ids?: components["schemas"]["ChannelId"][];
         };
         HandleForm: {
             name: string;
@@ -9013,6 +9198,13 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             last_used_at: components["schemas"]["Timestamp"] | null;
         };
+        /**
+         * @description Members who can create webhooks.
+         *
+         *     `everyone`: Everyone who can post in the channel, except guests.
+         * @enum {string}
+         */
+        HookCreators: "everyone" | "admins";
         /** @description Fields of a new webhook. */
         HookForm: {
             /** @description Name of the new bot; required without `bot_id`. */
@@ -9225,9 +9417,10 @@ export interface components {
              * @description Detected by default.
              * @default null
              */
-            format?: ("slack" | "mattermost" | "openvibe") | null;
+            format?: ("slack" | "mattermost" | "zulip" | "discord" | "chats" | "openvibe") | null;
             /**
              * @default {
+             *       "channel_id": null,
              *       "channels": {},
              *       "fetch": false,
              *       "group": null,
@@ -9235,12 +9428,17 @@ export interface components {
              *     }
              */
             options?: components["schemas"]["ImportOptions"];
+            /**
+             * @description Name of a file in the server's directory for archives (`OPENVIBE_IMPORT_DIR`), which needs no upload; only for admins of the server.
+             * @default null
+             */
+            path?: string | null;
         };
         /** @description ID of an import: `imp_` and 26 base-32 characters */
         ImportId: string;
         /** @description Records that were left out for the same reason. */
         ImportLeftOut: {
-            /** @description `people`, `channels`, `messages`, or `files`. */
+            /** @description `people`, `channels`, `agents`, `messages`, or `files`. */
             kind: string;
             reason: string;
             /** Format: int64 */
@@ -9319,7 +9517,7 @@ export interface components {
                 [key: string]: components["schemas"]["UserId"];
             };
             /**
-             * @description `new`, `leave_out`, or the ID of a public channel, by key of the channel in the archive.
+             * @description `new`, `leave_out`, the ID of a public channel, or `public` for a channel of Discord, by key of the channel in the archive.
              * @default {}
              */
             channels?: {
@@ -9335,6 +9533,8 @@ export interface components {
              * @default false
              */
             fetch?: boolean;
+            /** @default null */
+            channel_id?: components["schemas"]["ChannelId"] | null;
         };
         /** @description Changes to an import that has not started. People and channels that are not named keep their choice. */
         ImportPatch: {
@@ -9462,8 +9662,8 @@ export interface components {
             fork_id: components["schemas"]["ForkId"] | null;
             message_id: components["schemas"]["MessageId"] | null;
             /**
-             * @description ID of the object that the item is about: a message, thread, fork, action item, action, run, schedule, workflow, tool, bot, or
-             *     member; `server_` and the name of a part of the server; null for a budget.
+             * @description ID of the object that the item is about: a message, thread, fork, action item, action, run, schedule, workflow, tool, bot, member,
+             *     identity, or identity provider; `server_` and the name of a part of the server; null for a budget.
              */
             subject_id: string | null;
             level: components["schemas"]["FollowLevel"] | null;
@@ -9627,9 +9827,11 @@ export interface components {
             /** @description If set, only this email address can use the invite. */
             email: string | null;
             role: components["schemas"]["Role"];
+            /** @description Placeholder of an import who the person becomes. */
+            member_id?: components["schemas"]["UserId"];
             /** @description Channels of a guest. */
             channel_ids?: components["schemas"]["ChannelId"][];
-            /** @description When the membership of a guest ends. */
+            /** @description End of a guest's membership. */
             guest_expires_at?: components["schemas"]["Timestamp"];
             /**
              * Format: int64
@@ -9658,6 +9860,9 @@ export interface components {
             email?: string | null;
             /** @description Several addresses, at most 100: each gets an invite of its own. */
             emails?: string[];
+            member_id?: components["schemas"]["UserId"] | null;
+            /** @description Several placeholders, at most 100: each gets an invite of its own. */
+            member_ids?: components["schemas"]["UserId"][];
             role?: components["schemas"]["Role"] | null;
             /** @description For a guest, 1 to 50 channels. */
             channel_ids?: components["schemas"]["ChannelId"][] | null;
@@ -9982,6 +10187,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["CompactionRecord"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_DependentPerson: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["DependentPerson"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -10657,7 +10877,7 @@ export interface components {
              */
             status: "active" | "suspended" | "placeholder";
             joined_at: components["schemas"]["Timestamp"];
-            /** @description When a guest's membership ends. */
+            /** @description End of a guest's membership. */
             expires_at?: components["schemas"]["Timestamp"];
         };
         /** @description An event as it is stored and sent. */
@@ -10978,6 +11198,18 @@ export interface components {
             name: string;
             avatar_url: string | null;
         };
+        /** @description A button below a bot's message. */
+        MessageButton: {
+            /** @description Unique in the message; at most 255 bytes. */
+            id: string;
+            /** @description At most 75 characters. */
+            text: string;
+            /** @description What the program gets with a press; at most 2,000 characters. */
+            value?: string;
+            style?: components["schemas"]["ButtonStyle"];
+            /** @description Question before the press counts; at most 300 characters. */
+            confirm?: string;
+        };
         /** @description An event as it is stored and sent. */
         MessageEvent: {
             /** @enum {string} */
@@ -11059,8 +11291,12 @@ export interface components {
             color?: string;
             /** @description Name and emoji under which a bot posted this message. */
             shown_as?: components["schemas"]["ShownAs"];
+            /** @description Buttons below a bot's message, whose presses its program gets; at most 25. */
+            buttons?: components["schemas"]["MessageButton"][];
             /** @description Previews of links that bots added to a person's message; at most 5. */
             unfurls?: components["schemas"]["Unfurl"][];
+            /** @description Person who pinned the message in its channel; for an imported pin, the importer. */
+            pinned_by?: components["schemas"]["UserId"];
             /** @description Import that brought the message. */
             import_id?: components["schemas"]["ImportId"];
             /** @description Later import of the same source that changed the text. */
@@ -11409,6 +11645,12 @@ export interface components {
          * @enum {string}
          */
         Network: "none" | "allowlist" | "full";
+        NewAccountForm: {
+            email: string;
+            name: string;
+            /** @description Token of an invite link. */
+            invite: string;
+        };
         /** @description Fields of `POST` and `PUT` requests for agents; omitted fields get their defaults. */
         NewAgent: {
             /** @description Set by the server; ignored in requests. */
@@ -11528,9 +11770,9 @@ export interface components {
             /** @description True if the link works only on the server's own machine, although others can connect to it. */
             is_local_only: boolean;
         };
-        /** @description One invite, or those for `emails`. */
+        /** @description One invite, or those for `emails` or `member_ids`. */
         NewInviteAnswers: components["schemas"]["NewInviteAnswer"] | components["schemas"]["NewInvites"];
-        /** @description Invites with their links, in the order of the addresses. */
+        /** @description Invites with their links, in the order of the addresses or placeholders. */
         NewInvites: {
             /** @enum {string} */
             object: "list";
@@ -11767,7 +12009,7 @@ export interface components {
             status: components["schemas"]["OpenAiFileStatus"];
         };
         /**
-         * @description What was read of a file, in the words of the `OpenAI` API.
+         * @description State of the text of a file, in the terms of the `OpenAI` API.
          * @enum {string}
          */
         OpenAiFileStatus: "uploaded" | "processed" | "error";
@@ -11930,6 +12172,10 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             used_at: components["schemas"]["Timestamp"] | null;
         };
+        /** @description A new account, with the codes that replace a lost passkey. */
+        PasskeyAccount: components["schemas"]["Account"] & {
+            recovery_codes: string[];
+        };
         PasskeyForm: {
             /** @description `PublicKeyCredential.toJSON()` of a passkey. */
             credential: Record<string, unknown>;
@@ -11939,6 +12185,16 @@ export interface components {
         PasskeyPatch: {
             /** @description 1 to 80 characters. */
             name: string;
+        };
+        PasskeySignupForm: {
+            email: string;
+            name: string;
+            /** @description Token of an invite link. */
+            invite: string;
+            /** @description Handle in the workspace of the invite; derived from the name, or else the email address, by default. */
+            handle?: string | null;
+            /** @description `PublicKeyCredential.toJSON()` of the new credential. */
+            credential: Record<string, unknown>;
         };
         PasskeyUser: {
             id: string;
@@ -12150,6 +12406,8 @@ export interface components {
             trusted_domains: string[];
             /** @description Members who can mention all members of a channel with more than 100; for others, `@channel` is plain text there. */
             group_mentions: components["schemas"]["GroupMentions"];
+            /** @description Members who can create webhooks. */
+            hooks: components["schemas"]["HookCreators"];
             /** @description Most that notifications show, whatever a person chose. */
             preview_max: components["schemas"]["PreviewMax"];
         };
@@ -12177,6 +12435,7 @@ export interface components {
             /** @description At most 200 domains in lowercase. */
             trusted_domains?: string[];
             group_mentions?: components["schemas"]["GroupMentions"];
+            hooks?: components["schemas"]["HookCreators"];
             preview_max?: components["schemas"]["PreviewMaxPatch"];
         };
         /** @description Fields of `POST /v1/agents`, with the base by name. */
@@ -12561,9 +12820,9 @@ export interface components {
         ProviderWorkspace: {
             workspace_id: components["schemas"]["WorkspaceId"];
             join?: components["schemas"]["ProviderJoin"];
-            /** @description Role of people to whom no rule applies: `member` or `viewer`. */
+            /** @description Role of people to whom no rule applies: `member`, `viewer`, or `guest`. Guests are only in the channels of their groups. */
             role?: components["schemas"]["Role"];
-            /** @description Up to 100 rules; the strongest role applies. */
+            /** @description Up to 100 rules; the strongest role and all channels apply. */
             rules?: components["schemas"]["GroupRule"][];
         };
         PublishForm: {
@@ -13590,7 +13849,7 @@ export interface components {
             people: number;
             /**
              * Format: int64
-             * @description People without an app, a passkey, and a provider whose sign-ins always count as a second factor.
+             * @description People with neither an app, nor a passkey, nor a provider whose sign-ins always count as a second factor.
              */
             without_factor: number;
         };
@@ -13664,6 +13923,11 @@ export interface components {
             message_count: number;
             /** Format: int64 */
             version: number;
+        };
+        /** @description Links on their way. */
+        SentLinks: {
+            /** @description Number of people who get a link. */
+            people: number;
         };
         /** @description Messages that the agent with the latest reply will receive with the next question. */
         SentWindow: {
@@ -14452,7 +14716,7 @@ export interface components {
             chunking_strategy?: Record<string, unknown> | null;
         };
         /**
-         * @description What was read of a file, in the words of the `OpenAI` API.
+         * @description State of the text of a file, in the terms of the `OpenAI` API.
          * @enum {string}
          */
         StoreFileState: "in_progress" | "completed" | "failed" | "cancelled";
@@ -14574,7 +14838,7 @@ export interface components {
             attempt: number;
         };
         /**
-         * @description Why the server paused a subscription.
+         * @description Reason why the server paused a subscription.
          *
          *     `gone`: The program answered 410.
          *
@@ -15767,7 +16031,7 @@ export interface components {
             /** @description ID chosen by the client. A request that repeats an ID returns the first variant with status 200. */
             client_id?: string | null;
         };
-        /** @description What a variant of a chat runs again. */
+        /** @description Chat and message that a variant runs again. */
         VariantOf: {
             /** @description The first chat. */
             thread_id: components["schemas"]["ThreadId"];
@@ -16046,7 +16310,7 @@ export interface components {
             name: string;
             slug: string;
             default_agent_id: components["schemas"]["AgentId"] | null;
-            /** @description Whether guests use agents in their channels. */
+            /** @description True if guests can use agents in their channels. */
             guests_use_agents: boolean;
             created_at: components["schemas"]["Timestamp"];
         };
@@ -16092,9 +16356,9 @@ export interface components {
             /**
              * @description Format of an export.
              *
-             *     `openvibe`: That of docs/export-format.md.
+             *     `openvibe`: The format that docs/export-format.md describes.
              *
-             *     `slack`: That of Slack's exports.
+             *     `slack`: The layout of Slack's exports.
              * @enum {string}
              */
             format: "openvibe" | "slack";
@@ -16112,7 +16376,7 @@ export interface components {
              * @description Size of the archive so far.
              */
             size_bytes: number;
-            /** @description Why the export failed. */
+            /** @description Reason why the export failed. */
             problem: string | null;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
@@ -16131,7 +16395,7 @@ export interface components {
         WorkspacePatch: {
             name?: string;
             slug?: string;
-            /** @description Whether guests use agents in their channels. */
+            /** @description True if guests can use agents in their channels. */
             guests_use_agents?: boolean;
             /** @description Needs a session whose person signed in or confirmed a short time ago, and which meets it. */
             sign_in?: components["schemas"]["SignInDemandsPatch"];
@@ -21121,6 +21385,150 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    sign_up_with_passkey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "credential": {
+                 *         "id": "…",
+                 *         "rawId": "…",
+                 *         "response": {
+                 *           "authenticatorData": "…",
+                 *           "clientDataJSON": "…",
+                 *           "publicKey": "…",
+                 *           "publicKeyAlgorithm": -7
+                 *         },
+                 *         "type": "public-key"
+                 *       },
+                 *       "email": "ada@example.org",
+                 *       "invite": "…",
+                 *       "name": "Ada"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PasskeySignupForm"];
+            };
+        };
+        responses: {
+            /** @description Signed in: the session cookie is set */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "recovery_codes": [
+                     *         "…"
+                     *       ],
+                     *       "user": {
+                     *         "avatar_url": null,
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PasskeyAccount"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    new_account_options: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "ada@example.org",
+                 *       "invite": "…",
+                 *       "name": "Ada"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewAccountForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attestation": "…",
+                     *       "authenticatorSelection": {
+                     *         "requireResidentKey": false,
+                     *         "residentKey": "…",
+                     *         "userVerification": "…"
+                     *       },
+                     *       "challenge": "…",
+                     *       "excludeCredentials": [
+                     *         {
+                     *           "id": "…",
+                     *           "type": "…"
+                     *         }
+                     *       ],
+                     *       "pubKeyCredParams": [
+                     *         {
+                     *           "alg": 0,
+                     *           "type": "…"
+                     *         }
+                     *       ],
+                     *       "rp": {
+                     *         "id": "…",
+                     *         "name": "Ada"
+                     *       },
+                     *       "timeout": 0,
+                     *       "user": {
+                     *         "displayName": "…",
+                     *         "id": "…",
+                     *         "name": "Ada"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreationOptions"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     start_app: {
         parameters: {
             query?: never;
@@ -23057,6 +23465,161 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_pins: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a channel: `chan_` and 26 base-32 characters */
+                id: components["schemas"]["ChannelId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "attachments": [
+                     *             {
+                     *               "content_type": "…",
+                     *               "created_at": "2026-11-20T09:30:00.000Z",
+                     *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "height": null,
+                     *               "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "message_id": null,
+                     *               "name": "Ada",
+                     *               "object": "file",
+                     *               "size_bytes": 48213,
+                     *               "url": "https://chat.example.org/invite/…",
+                     *               "width": null,
+                     *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
+                     *           "author": {
+                     *             "avatar_url": null,
+                     *             "id": null,
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           },
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "client_id": null,
+                     *           "content": "Monday: two quiet days before the fair.",
+                     *           "content_plain": "Monday: two quiet days before the fair.",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "deleted_at": null,
+                     *           "edited_at": null,
+                     *           "fork_id": null,
+                     *           "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "text",
+                     *           "mentions": [
+                     *             {
+                     *               "handle": "ada",
+                     *               "id": null,
+                     *               "length": 0,
+                     *               "start": 0,
+                     *               "type": "agent"
+                     *             }
+                     *           ],
+                     *           "metadata": {
+                     *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "agent_version": 1,
+                     *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "buttons": [
+                     *               {
+                     *                 "id": "…",
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
+                     *             "chain": [
+                     *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "color": "…",
+                     *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "notify_user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "run_start": {
+                     *               "cause": {
+                     *                 "id": null,
+                     *                 "type": "manual"
+                     *               },
+                     *               "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             },
+                     *             "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "shown_as": {
+                     *               "emoji": null,
+                     *               "name": null
+                     *             },
+                     *             "sources": [
+                     *               {
+                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "fork_id": null,
+                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "n": 0,
+                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               }
+                     *             ],
+                     *             "sources_removed": 0,
+                     *             "steps": 0,
+                     *             "steps_failed": 0,
+                     *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "truncated": false,
+                     *             "unfurls": [
+                     *               {
+                     *                 "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *                 "bot_name": "…",
+                     *                 "content": "Monday: two quiet days before the fair.",
+                     *                 "url": "https://chat.example.org/invite/…"
+                     *               }
+                     *             ],
+                     *             "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           },
+                     *           "parent_id": null,
+                     *           "reactions": [
+                     *             {
+                     *               "agent_ids": [],
+                     *               "emoji": "👍",
+                     *               "user_ids": []
+                     *             }
+                     *           ],
+                     *           "seq": 124,
+                     *           "state": "complete",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Message"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     read_channel: {
         parameters: {
             query?: never;
@@ -23308,6 +23871,12 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "buttons": [
+                     *             {
+                     *               "id": "…",
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -23317,6 +23886,7 @@ export interface operations {
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
@@ -23501,6 +24071,12 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "buttons": [
+                     *             {
+                     *               "id": "…",
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -23510,6 +24086,7 @@ export interface operations {
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
@@ -26010,6 +26587,12 @@ export interface operations {
                      *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "agent_version": 1,
                      *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "buttons": [
+                     *               {
+                     *                 "id": "…",
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -26019,6 +26602,7 @@ export interface operations {
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_start": {
@@ -26167,6 +26751,12 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "buttons": [
+                     *             {
+                     *               "id": "…",
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -26176,6 +26766,7 @@ export interface operations {
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
@@ -26328,6 +26919,12 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "buttons": [
+                     *             {
+                     *               "id": "…",
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -26337,6 +26934,7 @@ export interface operations {
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
@@ -26656,6 +27254,12 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "buttons": [
+                     *             {
+                     *               "id": "…",
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -26665,6 +27269,7 @@ export interface operations {
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
@@ -28115,6 +28720,123 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    send_links: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The emails are being queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "people": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SentLinks"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            /** @description Only admins of the server can use passwords */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "scope_missing",
+                     *         "message": "this key lacks the scope `chat:write`: create a key that has it",
+                     *         "type": "permission_denied"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            /** @description Email is off */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "invalid_value",
+                     *         "message": "a title must be one line of at most 200 characters",
+                     *         "param": "title",
+                     *         "type": "unprocessable_entity"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_dependents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an identity provider: `idp_` and 26 base-32 characters */
+                id: components["schemas"]["IdentityProviderId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "email": "ada@example.org",
+                     *           "name": "Ada",
+                     *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_DependentPerson"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_scim_tokens: {
         parameters: {
             query?: never;
@@ -28339,7 +29061,10 @@ export interface operations {
     };
     list_imports: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `chats` for the caller's own imports of chats, which need no more than `chat:write`. */
+                format?: "chats";
+            };
             header?: {
                 /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
@@ -28369,11 +29094,13 @@ export interface operations {
                      *           "left_out": 0,
                      *           "object": "import",
                      *           "options": {
+                     *             "channel_id": null,
                      *             "channels": {},
                      *             "fetch": false,
                      *             "group": null,
                      *             "people": {}
                      *           },
+                     *           "path": null,
                      *           "per_second": 0,
                      *           "phase": "people",
                      *           "problem": null,
@@ -28442,11 +29169,13 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
                      *         "group": null,
                      *         "people": {}
                      *       },
+                     *       "path": null,
                      *       "per_second": 0,
                      *       "phase": "people",
                      *       "problem": null,
@@ -28503,11 +29232,13 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
                      *         "group": null,
                      *         "people": {}
                      *       },
+                     *       "path": null,
                      *       "per_second": 0,
                      *       "phase": "people",
                      *       "problem": null,
@@ -28561,11 +29292,13 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
                      *         "group": null,
                      *         "people": {}
                      *       },
+                     *       "path": null,
                      *       "per_second": 0,
                      *       "phase": "people",
                      *       "problem": null,
@@ -28637,11 +29370,13 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
                      *         "group": null,
                      *         "people": {}
                      *       },
+                     *       "path": null,
                      *       "per_second": 0,
                      *       "phase": "people",
                      *       "problem": null,
@@ -28743,11 +29478,13 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
                      *         "group": null,
                      *         "people": {}
                      *       },
+                     *       "path": null,
                      *       "per_second": 0,
                      *       "phase": "people",
                      *       "problem": null,
@@ -28924,11 +29661,13 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
                      *         "group": null,
                      *         "people": {}
                      *       },
+                     *       "path": null,
                      *       "per_second": 0,
                      *       "phase": "people",
                      *       "problem": null,
@@ -28984,11 +29723,13 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
                      *         "group": null,
                      *         "people": {}
                      *       },
+                     *       "path": null,
                      *       "per_second": 0,
                      *       "phase": "people",
                      *       "problem": null,
@@ -29156,6 +29897,12 @@ export interface operations {
                      *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "agent_version": 1,
                      *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "buttons": [
+                     *               {
+                     *                 "id": "…",
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -29165,6 +29912,7 @@ export interface operations {
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_start": {
@@ -30117,12 +30865,14 @@ export interface operations {
     list_placeholders: {
         parameters: {
             query?: {
+                /** @description `json`, the default, or `csv` for a table of all, with their addresses in the archive. */
+                format?: "json" | "csv";
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
-                /** @description Only objects created after the one with this ID. */
-                after?: string;
-                /** @description Only objects created before the one with this ID. */
-                before?: string;
+                /** @description Only people who were imported after this one. */
+                after?: components["schemas"]["UserId"];
+                /** @description Only people who were imported before this one. */
+                before?: components["schemas"]["UserId"];
             };
             header?: {
                 /** @description The workspace; required for people who are members of several. */
@@ -31225,6 +31975,12 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "buttons": [
+                     *           {
+                     *             "id": "…",
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -31234,6 +31990,7 @@ export interface operations {
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
@@ -31369,6 +32126,12 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "buttons": [
+                     *           {
+                     *             "id": "…",
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -31378,6 +32141,7 @@ export interface operations {
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
@@ -31524,6 +32288,12 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "buttons": [
+                     *           {
+                     *             "id": "…",
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -31533,6 +32303,7 @@ export interface operations {
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
@@ -31600,6 +32371,373 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    press_button: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
+                id: components["schemas"]["MessageId"];
+                /**
+                 * @description ID of the button in `metadata.buttons`
+                 * @example approve
+                 */
+                button_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "message": null,
+                     *       "text": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CommandResult"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            /** @description The bot did not answer */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "unavailable",
+                     *         "message": "the server is shutting down: try again in a moment",
+                     *         "retry_after_s": 2,
+                     *         "type": "unavailable"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    pin_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
+                id: components["schemas"]["MessageId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attachments": [
+                     *         {
+                     *           "content_type": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "height": null,
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_id": null,
+                     *           "name": "Ada",
+                     *           "object": "file",
+                     *           "size_bytes": 48213,
+                     *           "url": "https://chat.example.org/invite/…",
+                     *           "width": null,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "author": {
+                     *         "avatar_url": null,
+                     *         "id": null,
+                     *         "name": "Ada",
+                     *         "type": "human"
+                     *       },
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "client_id": null,
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "content_plain": "Monday: two quiet days before the fair.",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deleted_at": null,
+                     *       "edited_at": null,
+                     *       "fork_id": null,
+                     *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "text",
+                     *       "mentions": [
+                     *         {
+                     *           "handle": "ada",
+                     *           "id": null,
+                     *           "length": 0,
+                     *           "start": 0,
+                     *           "type": "agent"
+                     *         }
+                     *       ],
+                     *       "metadata": {
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "agent_version": 1,
+                     *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "buttons": [
+                     *           {
+                     *             "id": "…",
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "chain": [
+                     *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "color": "…",
+                     *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "notify_user_ids": [
+                     *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_start": {
+                     *           "cause": {
+                     *             "id": null,
+                     *             "type": "manual"
+                     *           },
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
+                     *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "shown_as": {
+                     *           "emoji": null,
+                     *           "name": null
+                     *         },
+                     *         "sources": [
+                     *           {
+                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": null,
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "n": 0,
+                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "sources_removed": 0,
+                     *         "steps": 0,
+                     *         "steps_failed": 0,
+                     *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "truncated": false,
+                     *         "unfurls": [
+                     *           {
+                     *             "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "bot_name": "…",
+                     *             "content": "Monday: two quiet days before the fair.",
+                     *             "url": "https://chat.example.org/invite/…"
+                     *           }
+                     *         ],
+                     *         "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "parent_id": null,
+                     *       "reactions": [
+                     *         {
+                     *           "agent_ids": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "emoji": "👍",
+                     *           "user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "seq": 124,
+                     *       "state": "complete",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Message"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    unpin_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a message: `msg_` and 26 base-32 characters */
+                id: components["schemas"]["MessageId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attachments": [
+                     *         {
+                     *           "content_type": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "height": null,
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_id": null,
+                     *           "name": "Ada",
+                     *           "object": "file",
+                     *           "size_bytes": 48213,
+                     *           "url": "https://chat.example.org/invite/…",
+                     *           "width": null,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "author": {
+                     *         "avatar_url": null,
+                     *         "id": null,
+                     *         "name": "Ada",
+                     *         "type": "human"
+                     *       },
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "client_id": null,
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "content_plain": "Monday: two quiet days before the fair.",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deleted_at": null,
+                     *       "edited_at": null,
+                     *       "fork_id": null,
+                     *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "text",
+                     *       "mentions": [
+                     *         {
+                     *           "handle": "ada",
+                     *           "id": null,
+                     *           "length": 0,
+                     *           "start": 0,
+                     *           "type": "agent"
+                     *         }
+                     *       ],
+                     *       "metadata": {
+                     *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "agent_version": 1,
+                     *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "buttons": [
+                     *           {
+                     *             "id": "…",
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "chain": [
+                     *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "color": "…",
+                     *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "notify_user_ids": [
+                     *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "run_start": {
+                     *           "cause": {
+                     *             "id": null,
+                     *             "type": "manual"
+                     *           },
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workflow_id": "flow_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         },
+                     *         "schedule_id": "sched_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "shown_as": {
+                     *           "emoji": null,
+                     *           "name": null
+                     *         },
+                     *         "sources": [
+                     *           {
+                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "fork_id": null,
+                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "n": 0,
+                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "sources_removed": 0,
+                     *         "steps": 0,
+                     *         "steps_failed": 0,
+                     *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "truncated": false,
+                     *         "unfurls": [
+                     *           {
+                     *             "bot_id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "bot_name": "…",
+                     *             "content": "Monday: two quiet days before the fair.",
+                     *             "url": "https://chat.example.org/invite/…"
+                     *           }
+                     *         ],
+                     *         "updated_by_import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "parent_id": null,
+                     *       "reactions": [
+                     *         {
+                     *           "agent_ids": [
+                     *             "agent_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "emoji": "👍",
+                     *           "user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "seq": 124,
+                     *       "state": "complete",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Message"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -31676,6 +32814,12 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "buttons": [
+                     *           {
+                     *             "id": "…",
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -31685,6 +32829,7 @@ export interface operations {
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
@@ -31827,6 +32972,12 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "buttons": [
+                     *           {
+                     *             "id": "…",
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -31836,6 +32987,7 @@ export interface operations {
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
@@ -32071,6 +33223,12 @@ export interface operations {
                      *         "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "agent_version": 1,
                      *         "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "buttons": [
+                     *           {
+                     *             "id": "…",
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -32080,6 +33238,7 @@ export interface operations {
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
@@ -35133,7 +36292,8 @@ export interface operations {
                 author_id?: string;
                 /**
                  * @description `text`, `resolution` (resolution messages), `thread` (root messages, which also match by
-                 *     the title of the thread), or `file`: passages of files, of which `q`, `match`, `channel_id`, `file_id`, and `order` select some.
+                 *     the title of the thread), or `file`: passages of files, selected by `q`, `match`, `channel_id`,
+                 *     `file_id`, and `vector_store_id`, and sorted by `order`.
                  */
                 kind?: "text" | "resolution" | "thread" | "file";
                 /** @description Only passages of this file; requires `kind=file`. */
@@ -35225,6 +36385,12 @@ export interface operations {
                      *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "agent_version": 1,
                      *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "buttons": [
+                     *               {
+                     *                 "id": "…",
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -35234,6 +36400,7 @@ export interface operations {
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_start": {
@@ -35911,6 +37078,9 @@ export interface operations {
                      *       "agents_truncated": false,
                      *       "bots": [
                      *         {
+                     *           "commands": [
+                     *             "…"
+                     *           ],
                      *           "handle": "ada",
                      *           "id": "bot_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "name": "Ada"
@@ -37814,6 +38984,12 @@ export interface operations {
                      *             "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "agent_version": 1,
                      *             "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "buttons": [
+                     *               {
+                     *                 "id": "…",
+                     *                 "text": "Monday: two quiet days before the fair."
+                     *               }
+                     *             ],
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -37823,6 +38999,7 @@ export interface operations {
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_start": {
@@ -37971,6 +39148,12 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "buttons": [
+                     *             {
+                     *               "id": "…",
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -37980,6 +39163,7 @@ export interface operations {
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
@@ -38132,6 +39316,12 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "buttons": [
+                     *             {
+                     *               "id": "…",
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -38141,6 +39331,7 @@ export interface operations {
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
@@ -38478,6 +39669,12 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "buttons": [
+                     *             {
+                     *               "id": "…",
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -38487,6 +39684,7 @@ export interface operations {
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
@@ -38671,6 +39869,12 @@ export interface operations {
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "agent_version": 1,
                      *           "api_key_id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "buttons": [
+                     *             {
+                     *               "id": "…",
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -38680,6 +39884,7 @@ export interface operations {
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
@@ -42310,6 +43515,7 @@ export interface operations {
                      *         "default": "off"
                      *       },
                      *       "group_mentions": "everyone",
+                     *       "hooks": "everyone",
                      *       "members_write_agents": false,
                      *       "memory": {
                      *         "enabled": false,
@@ -42399,6 +43605,7 @@ export interface operations {
                      *         "default": "off"
                      *       },
                      *       "group_mentions": "everyone",
+                     *       "hooks": "everyone",
                      *       "members_write_agents": false,
                      *       "memory": {
                      *         "enabled": false,
