@@ -73,5 +73,7 @@ export const ephemeralList = lazyComponent(() => import('./EphemeralList.svelte'
 export const messageVersions = lazyComponent(() => import('../chats/Versions.svelte'));
 /** Buttons of a bot's message. */
 export const messageButtons = lazyComponent(() => import('./MessageButtons.svelte'));
+/** Reactions to a message. */
+export const messageReactions = lazyComponent(() => import('./Reactions.svelte'));
 /** Previews of links in a message. */
 export const messageUnfurls = lazyComponent(() => import('./MessageUnfurls.svelte'));
