@@ -208,13 +208,14 @@ async fn a_promoted_lagging_standby_starts_a_new_epoch(nats: Option<NatsServer>)
 #[tokio::test]
 async fn a_promoted_lagging_standby_starts_a_new_epoch_over_notify() {
     if is_shared_engine() {
-        a_promoted_lagging_standby_starts_a_new_epoch(None).await;
+        Box::pin(a_promoted_lagging_standby_starts_a_new_epoch(None)).await;
     }
 }
 
 #[tokio::test]
 async fn a_promoted_lagging_standby_starts_a_new_epoch_over_nats() {
     if is_shared_engine() {
-        a_promoted_lagging_standby_starts_a_new_epoch(Some(NatsServer::start().await)).await;
+        let nats = Some(NatsServer::start().await);
+        Box::pin(a_promoted_lagging_standby_starts_a_new_epoch(nats)).await;
     }
 }
