@@ -13,7 +13,11 @@ export class LongPress {
   start = (e: TouchEvent): void => {
     this.cancel();
     if (e.touches.length !== 1 || (e.target as Element).closest(this.#ignored)) return;
-    this.#timer = setTimeout(this.#fire, HOLD_MS);
+    this.#timer = setTimeout(() => {
+      // The end of this touch must not press what has opened under the finger.
+      e.target?.addEventListener('touchend', (end) => end.preventDefault(), { once: true, passive: false });
+      this.#fire();
+    }, HOLD_MS);
   };
   cancel = (): void => {
     if (this.#timer) clearTimeout(this.#timer);
