@@ -142,7 +142,7 @@ KIND_OF_NAME = {
     "file_id": "file", "batch_id": "batch", "vector_store_id": "store",
 }
 # Parameters that name an object which some operation consumes.
-CONSUMED = ("id", "user_id", "request_id", "bot_id", "key_id", "path", "method")
+CONSUMED = ("id", "user_id", "request_id", "bot_id", "key_id", "file_id", "batch_id", "path", "method")
 KIND_OF_PLACE = {
     ("/v1/search", "q"): "words", ("/v1/decisions", "q"): "words", ("/v1/search", "before"): "moment",
     ("/v1/search", "after"): "moment", ("/v1/invites/{id}", "id"): "token", ("/v1/invites/{id}/accept", "id"): "token",

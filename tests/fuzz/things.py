@@ -19,7 +19,7 @@ PREFIXES = {
     "response": "resp", "audit": "audit", "memory": "mem",
     "compaction": "comp", "persona": "persona", "tool": "tool", "act": "act", "grant": "grant",
     "hook": "hook", "bot": "bot", "request": "request",
-    "schedule": "sched", "flow": "flow", "run": "run",
+    "schedule": "sched", "flow": "flow", "run": "run", "store": "vs", "batch": "vsfb",
 }
 # IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
@@ -404,7 +404,10 @@ class Things:
         return self.call("POST", "/v1/files", parts.encode(), **kind)["id"]
 
     def store(self):
-        """A vector store with a file."""
+        """A vector store with a file. A workspace can have 200: older ones go first, but not those of fill()."""
+        old = self.get("/v1/vector_stores?order=asc&limit=100")["data"]
+        for store in old[20:] if len(old) == 100 else []:
+            self.call("DELETE", f"/v1/vector_stores/{store['id']}")
         made = self.post("/v1/vector_stores", {"name": self.word("store")})["id"]
         self.post(f"/v1/vector_stores/{made}/files", {"file_id": self.file()})
         return made
