@@ -1,4 +1,4 @@
-//! Reads exports of `DiscordChatExporter` in JSON: a file for each channel or thread, or several ("[part 2]"), and folders with media.
+//! Reads exports of `DiscordChatExporter` in JSON: a file for each channel or thread, or several (`[part 2]`), and folders with media.
 //!
 //! There are neither addresses nor permissions. IDs contain the time.
 
