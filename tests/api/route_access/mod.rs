@@ -182,8 +182,13 @@ async fn check_row(w: &AccessFixture, document: &Value, row: &Row) -> Vec<String
         }
     }
     let after = w.app.place.row_counts().await;
-    if wrong.is_empty() && before != after {
-        let changed: Vec<_> = after.iter().filter(|n| !before.contains(n)).collect();
+    // A background job removes old rows of these tables.
+    let is_swept = |table: &str| matches!(table, "bot_responses" | "button_presses");
+    let changed: Vec<_> = after
+        .iter()
+        .filter(|n| !before.contains(n) && !is_swept(&n.0))
+        .collect();
+    if wrong.is_empty() && !changed.is_empty() {
         wrong.push(format!(
             "  refused, and yet rows are made or gone: {changed:?}"
         ));
