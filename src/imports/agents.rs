@@ -1,4 +1,4 @@
-//! Restores the agents of an export of this program, with their files. What they wrote is by bots.
+//! Restores the agents of an export of this program, with their files. Their earlier messages are by bots.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ pub(super) struct SourceAgent {
 
 impl SourceAgent {
     /// # Errors
-    /// A message for JSON that is no agent.
+    /// A message if the JSON is not an agent.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let import: Import = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         let name = import.agent.get("name").and_then(Value::as_str);

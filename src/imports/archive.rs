@@ -389,7 +389,7 @@ pub(super) fn clean(mut value: Value) -> Value {
 }
 
 /// Reads an array element by element.
-struct Elements<'a>(&'a mut dyn FnMut(Value));
+pub(super) struct Elements<'a>(pub(super) &'a mut dyn FnMut(Value));
 
 impl<'de> DeserializeSeed<'de> for Elements<'_> {
     type Value = ();

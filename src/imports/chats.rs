@@ -18,17 +18,14 @@ use super::{
     },
     json::{array, first, flag, string},
     record::{
-        EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
-        SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceThread, SourceUnit,
-        distinct_files, finish,
+        EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceFile, SourceFiles, SourceIndex,
+        SourceItem, SourceMessage, SourceThread, SourceUnit, UNIT_MESSAGES, distinct_files, finish,
     },
 };
 use crate::hooks;
 
 /// Bytes at the beginning of a file that are looked at.
 const HEAD_BYTES: u64 = 64 * 1024;
-/// Number of messages of a unit, which is larger if a chat is.
-const UNIT_MESSAGES: usize = 500;
 const FOLDER: &str = "chats";
 const ZIP: &[u8] = b"PK";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -211,15 +208,8 @@ impl<R: Read + Seek> ChatsArchive<R> {
             source: self.product.source().to_owned(),
             people: Vec::new(),
             channels: vec![SourceChannel {
-                key: FOLDER.to_owned(),
-                kind: SourceChannelKind::Direct,
                 name: self.product.name().to_owned(),
-                topic: None,
-                is_archived: false,
-                created_ms: 0,
-                creator: None,
-                members: Vec::new(),
-                folder: FOLDER.to_owned(),
+                ..SourceChannel::direct(FOLDER.to_owned(), Vec::new())
             }],
             problems: Vec::new(),
         }
@@ -247,6 +237,7 @@ impl<R: Read + Seek> ChatsArchive<R> {
                         .problems
                         .push(format!("chat {number} of file {} cannot be read", n + 1)),
                 }
+                // A longer chat makes a larger unit.
                 if unit.items.len() >= UNIT_MESSAGES {
                     flow = finish(&mut unit, from, &mut media, each);
                 }
@@ -315,7 +306,7 @@ fn text_of(value: &Value, name: &str) -> Option<String> {
     first([string(value, name)]).map(str::to_owned)
 }
 
-/// What a node of a chat is.
+/// Kind of a node in a chat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum NodeKind {
     /// Only a point from which the chat begins.

@@ -16,7 +16,8 @@ use super::{
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
         SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
-        SourceReaction, SourceThread, SourceUnit, distinct_files, finish, is_linkable,
+        SourceReaction, SourceThread, SourceUnit, UNIT_MESSAGES, distinct_files, finish,
+        is_linkable,
     },
 };
 
@@ -24,8 +25,6 @@ use super::{
 pub(super) const PRODUCT: &str = "discord";
 /// Start of the times in IDs.
 const EPOCH_MS: i64 = 1_420_070_400_000;
-/// Number of messages of a unit.
-const UNIT_MESSAGES: usize = 500;
 /// Bytes at the beginning of a file that are looked at.
 const HEAD_BYTES: u64 = 4096;
 const MESSAGES: &str = "messages";

@@ -113,17 +113,7 @@ fn direct_members(value: &Value) -> Vec<String> {
 fn direct_channel(value: &Value) -> Option<SourceChannel> {
     let members = direct_members(value);
     let key = direct_key(&members);
-    (!members.is_empty()).then(|| SourceChannel {
-        key: key.clone(),
-        kind: SourceChannelKind::Direct,
-        name: key.clone(),
-        topic: None,
-        is_archived: false,
-        created_ms: 0,
-        creator: None,
-        members,
-        folder: key,
-    })
+    (!members.is_empty()).then(|| SourceChannel::direct(key, members))
 }
 
 fn channel(value: &Value) -> Option<SourceChannel> {

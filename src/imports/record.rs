@@ -7,6 +7,8 @@ use crate::text_enum::text_enum;
 
 /// Maximum number of people, and of channels, that are read from an archive.
 pub(super) const LISTED_MAX: usize = 100_000;
+/// Number of messages of a unit.
+pub(super) const UNIT_MESSAGES: usize = 500;
 
 /// A person or a program of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +42,23 @@ pub(super) struct SourceChannel {
     pub(super) members: Vec<String>,
     /// Folder of the channel's messages.
     pub(super) folder: String,
+}
+
+impl SourceChannel {
+    /// A direct conversation, which has no name of its own.
+    pub(super) fn direct(key: String, members: Vec<String>) -> Self {
+        Self {
+            key: key.clone(),
+            kind: SourceChannelKind::Direct,
+            name: key.clone(),
+            topic: None,
+            is_archived: false,
+            created_ms: 0,
+            creator: None,
+            members,
+            folder: key,
+        }
+    }
 }
 
 /// Author of a message. `name` is that of a person who is not in the list of people.

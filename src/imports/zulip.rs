@@ -4,23 +4,20 @@ use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet, HashMap},
     io::{BufReader, Read},
-    ops::ControlFlow,
     rc::Rc,
     time::Duration,
 };
 
-use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::{
-    archive::{ArchiveFault, Bounded, PART_BYTES_MAX, clean},
+    archive::{ArchiveFault, Bounded, Elements, JSON_BYTES_MAX, PART_BYTES_MAX},
     json::{first, flag, number, string},
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
         SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
-        SourceReaction, SourceThread, SourceUnit, distinct_files,
+        SourceReaction, SourceThread, SourceUnit, UNIT_MESSAGES, distinct_files,
     },
     tarball::Tarball,
 };
@@ -31,9 +28,6 @@ const UPLOADS: &str = "uploads/";
 const UPLOAD_LINK: &str = "/user_uploads/";
 /// Maximum length of a link to an upload, with its text.
 const LINK_BYTES_MAX: usize = 1000;
-const JSON_BYTES_MAX: u64 = 256 << 20;
-/// Number of messages of a unit.
-const UNIT_MESSAGES: usize = 500;
 const MESSAGE_TABLE: &str = "zerver_message";
 const REALM_TABLES: [&str; 8] = [
     "zerver_realm",
@@ -60,8 +54,8 @@ struct Unpacked {
     realm: Realm,
 }
 
-/// Receives a row with the name of its table, until it breaks.
-type EachRow<'a> = &'a mut dyn FnMut(&str, Value) -> ControlFlow<()>;
+/// Receives a row with the name of its table.
+type EachRow<'a> = &'a mut dyn FnMut(&str, Value);
 
 /// Reads an object of tables row by row.
 struct Tables<'a> {
@@ -79,50 +73,19 @@ impl<'de> Visitor<'de> for Tables<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut tables: A) -> Result<(), A::Error> {
+        let Self { wanted, each, left } = self;
         while let Some(table) = tables.next_key::<String>()? {
-            if self.wanted.contains(&table.as_str()) {
-                tables.next_value_seed(Rows {
-                    table: &table,
-                    each: &mut *self.each,
-                    left: self.left,
-                })?;
+            if wanted.contains(&table.as_str()) {
+                let mut read = |row: Value| {
+                    left.set(PART_BYTES_MAX);
+                    each(&table, row);
+                };
+                tables.next_value_seed(Elements(&mut read))?;
             } else {
-                self.left.set(u64::MAX);
+                left.set(u64::MAX);
                 tables.next_value::<IgnoredAny>()?;
             }
-            self.left.set(PART_BYTES_MAX);
-        }
-        Ok(())
-    }
-}
-
-struct Rows<'a> {
-    table: &'a str,
-    each: EachRow<'a>,
-    left: &'a Cell<u64>,
-}
-
-impl<'de> DeserializeSeed<'de> for Rows<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Rows<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a list of rows")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
-        while let Some(row) = rows.next_element::<Value>()? {
-            self.left.set(PART_BYTES_MAX);
-            if (self.each)(self.table, clean(row)).is_break() {
-                return Err(A::Error::custom("stopped"));
-            }
+            left.set(PART_BYTES_MAX);
         }
         Ok(())
     }
@@ -298,7 +261,6 @@ impl<R: Read> ZulipArchive<R> {
             tarball.with_entry(&format!("{root}{REALM}"), JSON_BYTES_MAX, |reader| {
                 read_tables(reader, &REALM_TABLES, &mut |table, row| {
                     realm.add(table, &row);
-                    ControlFlow::Continue(())
                 })
             })?;
             self.unpacked = Some(Unpacked {
@@ -363,7 +325,6 @@ impl Unpacked {
                     {
                         direct.entry(key).or_insert(people);
                     }
-                    ControlFlow::Continue(())
                 })
             });
             problems.extend(read.err().map(|fault| fault.to_string()));
@@ -389,17 +350,11 @@ impl Unpacked {
                 ..channel.clone()
             });
         }
-        channels.extend(direct.iter().map(|(key, people)| SourceChannel {
-            key: key.clone(),
-            kind: SourceChannelKind::Direct,
-            name: key.clone(),
-            topic: None,
-            is_archived: false,
-            created_ms: 0,
-            creator: None,
-            members: keys(people),
-            folder: key.clone(),
-        }));
+        channels.extend(
+            direct
+                .iter()
+                .map(|(key, people)| SourceChannel::direct(key.clone(), keys(people))),
+        );
         let name = first([realm.name.as_str()]).unwrap_or("unknown");
         SourceIndex {
             source: format!("zulip:{name}"),
@@ -421,7 +376,6 @@ impl Unpacked {
             let read = self.tarball.with_entry(&name, JSON_BYTES_MAX, |reader| {
                 read_tables(reader, &[MESSAGE_TABLE], &mut |_, row| {
                     items.extend(context.placed(&name, &row, &mut topics));
-                    ControlFlow::Continue(())
                 })
             });
             problems.extend(read.err().map(|fault| fault.to_string()));
