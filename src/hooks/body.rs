@@ -88,13 +88,23 @@ pub struct Incoming {
     buttons: Vec<MessageButton>,
 }
 
-/// What becomes of buttons without a link.
+/// Use of buttons without a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ButtonUse {
     /// The bot's program gets presses.
     Pressed,
     /// Nobody gets presses: the labels are shown.
     Label,
+}
+
+impl ButtonUse {
+    pub fn of(gets_presses: bool) -> Self {
+        if gets_presses {
+            Self::Pressed
+        } else {
+            Self::Label
+        }
+    }
 }
 
 impl Incoming {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Time within which a person's second press of a button does not count.
-const AGAIN_AFTER: Duration = Duration::from_secs(3);
+pub const PRESSED_AGAIN_AFTER: Duration = Duration::from_secs(3);
 
 /// Checks whether the program of a bot gets presses of buttons.
 ///
@@ -26,11 +26,7 @@ pub async fn button_use(c: &mut Conn, bot: BotId) -> Result<ButtonUse, DbError> 
         .bind(bot)
         .value()
         .await?;
-    Ok(if gets_presses {
-        ButtonUse::Pressed
-    } else {
-        ButtonUse::Label
-    })
+    Ok(ButtonUse::of(gets_presses))
 }
 
 /// A button that a person presses.
@@ -102,7 +98,7 @@ pub async fn record_press(
         .bind(user)
         .bind(button.to_owned())
         .bind(at)
-        .bind(at - AGAIN_AFTER)
+        .bind(at - PRESSED_AGAIN_AFTER)
         .run()
         .await?;
     Ok(n == 1)
@@ -114,7 +110,7 @@ pub async fn record_press(
 /// Only database errors.
 pub async fn delete_old_presses(db: &Db) -> Result<(), DbError> {
     db.delete_expired(
-        now() - AGAIN_AFTER,
+        now() - PRESSED_AGAIN_AFTER,
         "select exists (select 1 from button_presses where pressed_at < $1)",
         "delete from button_presses where (message_id, user_id, button_id) in (select message_id, user_id, button_id from button_presses \
          where pressed_at < $1 order by pressed_at, message_id, user_id limit $2)",

@@ -33,7 +33,9 @@ pub use bots::{
     add_to_channel, create_bot, create_key, delete_bot, delete_key, get_with_keys,
     remove_from_channel,
 };
-pub use buttons::{FoundButton, button_use, delete_old_presses, find_button, record_press};
+pub use buttons::{
+    FoundButton, PRESSED_AGAIN_AFTER, button_use, delete_old_presses, find_button, record_press,
+};
 pub use commands::{CommandOwner, find_command};
 pub use error::{HookError, HookFault};
 pub use events::{

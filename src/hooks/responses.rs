@@ -14,7 +14,7 @@ const VALID: Duration = Duration::from_mins(30);
 /// Number of answers to one address.
 const USES_MAX: i64 = 5;
 
-/// What a program answers.
+/// Place and person of an answer that a program can give later.
 #[derive(Debug, Clone, Copy)]
 pub struct NewBotResponse {
     pub workspace: WorkspaceId,

@@ -56,7 +56,7 @@ pub struct CommandReply {
     text: String,
 }
 
-/// What a late answer does.
+/// Effect of a late answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateEffect {
     Add,
@@ -88,7 +88,7 @@ impl CommandReply {
         Self { format, text }
     }
 
-    /// What becomes of the message to which a late answer belongs.
+    /// Effect of a late answer on the message to which it belongs.
     pub fn effect(&self) -> LateEffect {
         let value: Value = serde_json::from_str(&self.text).unwrap_or_default();
         let has = |name: &str| match value.get(name) {
@@ -123,11 +123,7 @@ impl CommandReply {
             BotEventFormat::Slack => {
                 let incoming = Incoming::slack(&Value::Object(value)).ok()?;
                 let is_stored = is_public || self.effect() == LateEffect::Replace;
-                let incoming = incoming.with_buttons(if is_stored {
-                    ButtonUse::Pressed
-                } else {
-                    ButtonUse::Label
-                });
+                let incoming = incoming.with_buttons(ButtonUse::of(is_stored));
                 (incoming.content, incoming.metadata)
             }
             BotEventFormat::Standard => {
@@ -248,10 +244,7 @@ impl ButtonPress {
     }
 
     fn slack(&self, subscriber: &Subscriber, public_url: &str) -> Value {
-        let facts = ThreadFacts {
-            thread_ts: None,
-            reply_count: None,
-        };
+        let facts = ThreadFacts::default();
         let (message, button) = (&self.message, &self.button);
         let (team, channel) = (
             slack::team_id(subscriber.workspace_id),

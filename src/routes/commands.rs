@@ -27,8 +27,6 @@ use crate::{
 type St = axum::extract::State<State>;
 
 const TEXT_UNITS_MAX: usize = 4000;
-/// Seconds after which a button can be pressed again.
-const PRESSED_AGAIN_AFTER_S: u64 = 3;
 
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
@@ -228,7 +226,7 @@ async fn press_button(
             hooks::find_button(c, &by, id, &button).await?;
             if !hooks::record_press(c, id, by.user, &button).await? {
                 return Err(HookError::from(AuthError::RateLimited(
-                    PRESSED_AGAIN_AFTER_S,
+                    hooks::PRESSED_AGAIN_AFTER.as_secs(),
                 )));
             }
             Ok(hooks::create_response(c, new).await?)

@@ -704,11 +704,7 @@ async fn receive_body(
     });
     let known = known.transpose().map_err(AuthError::from)?;
     let template = hook.template.map(|template| template.0);
-    let buttons = if hook.gets_presses {
-        ButtonUse::Pressed
-    } else {
-        ButtonUse::Label
-    };
+    let buttons = ButtonUse::of(hook.gets_presses);
     let parsed = slow::run(UserId(hook.bot_id.0), move |_| {
         if known.is_some_and(|known| !proofs.fit(&known, &signed, now())) {
             return Err(Refusal::Fault(HookFault::InvalidToken));
