@@ -1,6 +1,8 @@
 //! Placeholders: people of an imported archive who have no account here. They are authors, mentions, and members of their channels, but
 //! never sign in, get no items, and do not count as people.
 
+use std::collections::HashMap;
+
 use uuid::Uuid;
 
 use super::{
@@ -10,7 +12,7 @@ use super::{
 };
 use crate::{
     cursor::PageRange,
-    db::{Conn, now},
+    db::{Conn, dialect, now},
     ids::{BEFORE_ALL_SEQS, UserId, WorkspaceId},
     time::Timestamp,
 };
@@ -365,13 +367,20 @@ pub async fn list_placeholders(
     if page.before.is_some() {
         rows.reverse();
     }
+    let ids = dialect::hexadecimal_ids(rows.iter().map(|member| member.user_id.0));
+    let addresses: Vec<(UserId, String)> = c
+        .q(crate::sql_with_ids!(
+            c,
+            "select user_id, email from placeholder_addresses where user_id in",
+            1,
+            ""
+        ))
+        .bind(ids)
+        .all()
+        .await?;
+    let mut addresses: HashMap<UserId, String> = addresses.into_iter().collect();
     for member in &mut rows {
-        let address: Option<(String,)> = c
-            .q("select email from placeholder_addresses where user_id = $1")
-            .bind(member.user_id)
-            .opt()
-            .await?;
-        member.email = address.map(|row| row.0).unwrap_or_default();
+        member.email = addresses.remove(&member.user_id).unwrap_or_default();
     }
     Ok(rows)
 }
