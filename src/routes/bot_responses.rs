@@ -157,7 +157,7 @@ fn show(state: &State, found: &BotResponse, answer: &CommandAnswer) {
         .tell_user(found.workspace_id, found.user_id, &frame);
 }
 
-/// What became of an answer.
+/// Outcome of an answer.
 enum Applied {
     Stored,
     ToPerson,

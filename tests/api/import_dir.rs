@@ -138,7 +138,7 @@ async fn only_files_of_the_directory_are_read_and_only_for_admins_of_the_server(
     let second = t.bo.post("/v1/workspaces", json!({"name": "Second"})).await;
     let bo = t.bo.in_workspace(&id(&second.is(201)));
     refused(&bo, "notes.zip", "admins of the server").await;
-    // What is no archive fails with the reason.
+    // A file that is not an archive fails with the reason.
     let made = t.ada.post("/v1/imports", form).await.is(201);
     let path = format!("/v1/imports/{}", id(&made));
     let failed = within("the import", async {

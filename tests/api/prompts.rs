@@ -298,7 +298,7 @@ async fn text_files_of_the_trigger_are_sent_and_others_are_named() {
     let request = t.model().asked_once("vibe").await;
     let content = last(&request.body["messages"]);
     let (before, after) = content.split_once("The person asking is").unwrap();
-    // Of a text file that does not fit, the first 6 KiB are sent.
+    // Only the first 6 KiB of a text file that does not fit are sent.
     let label = "[line 1]\n";
     let beginning = "x".repeat(6 * 1024 - label.len());
     let sent_files = format!(

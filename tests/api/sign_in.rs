@@ -104,7 +104,7 @@ async fn new_admins_their_keys_and_erasures_need_a_confirmation() {
     }
     assert_eq!(t.ada.get(&bo).await.ok()["role"], "member");
     cy.get("/v1/auth/me").await.is(200);
-    // What makes nobody an admin goes on, and so do programs.
+    // Changes that make nobody an admin need no confirmation, and programs need none either.
     t.ada.patch(&bo, json!({"role": "viewer"})).await.is(200);
     t.ada.post("/v1/invites", json!({})).await.is(201);
     t.ada.post("/v1/api-keys", key("chat:read")).await.is(201);

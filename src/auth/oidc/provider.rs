@@ -147,7 +147,7 @@ pub(crate) struct StoredProvider {
     pub last_try: Option<Json<serde_json::Value>>,
     pub state: ProviderState,
     pub error: Option<String>,
-    /// When requests began to fail; `None` while they succeed.
+    /// Time of the first failed request since the last success.
     pub failing_since: Option<Timestamp>,
     pub version: i64,
 }

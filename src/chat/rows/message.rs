@@ -318,7 +318,7 @@ pub struct MessageButton {
     pub id: String,
     /// At most 75 characters.
     pub text: String,
-    /// What the program gets with a press; at most 2,000 characters.
+    /// Sent to the program with each press; at most 2,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub value: Option<String>,

@@ -11204,7 +11204,7 @@ export interface components {
             id: string;
             /** @description At most 75 characters. */
             text: string;
-            /** @description What the program gets with a press; at most 2,000 characters. */
+            /** @description Sent to the program with each press; at most 2,000 characters. */
             value?: string;
             style?: components["schemas"]["ButtonStyle"];
             /** @description Question before the press counts; at most 300 characters. */
