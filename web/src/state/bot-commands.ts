@@ -43,7 +43,7 @@ export async function runBotCommand(
   const place = conversation ? { thread_id: conversation.thread } : { channel_id: channel.id };
   try {
     const answer = await ws.api.part(CommandsApi).run(command, { ...place, text });
-    const bot = [...ws.people.bots.values()].find((b) => b.commands.includes(command));
+    const bot = [...ws.people.bots.values()].find((b) => b.commands?.includes(command));
     if (answer.text) {
       ws.ephemeral.add({
         type: 'ephemeral',
