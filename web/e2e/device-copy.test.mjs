@@ -73,7 +73,7 @@ test('without a network, following a thread is kept for later', async () => {
   await ada.page.goto(thread);
   await message(ada.page, 'From the ground').waitFor();
   const add = button(ada.page, 'New channel');
-  assert.equal(await add.getAttribute('aria-disabled'), 'true');
+  await until(async () => (await add.getAttribute('aria-disabled')) === 'true');
   assert.equal(await add.getAttribute('title'), 'You’re offline.');
   await button(ada.page, 'Unfollow this thread').click();
   await button(ada.page, 'Follow this thread').waitFor();
