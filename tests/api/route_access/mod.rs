@@ -232,7 +232,9 @@ fn area(path: &str) -> &'static str {
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "vector_stores"
         | "actions" | "grants" | "waiting" | "schedules" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
-        _ => "people",
+        "api-keys" | "auth" | "identity-providers" | "invites" | "mail" | "members" | "users"
+        | "workspaces" => "people",
+        _ => "services",
     }
 }
 
@@ -253,6 +255,11 @@ async fn check_area(name: &str) {
 #[tokio::test]
 async fn access_to_accounts_users_and_workspaces_matches_the_table() {
     check_area("people").await;
+}
+
+#[tokio::test]
+async fn access_to_bots_notifications_and_the_server_matches_the_table() {
+    check_area("services").await;
 }
 
 #[tokio::test]

@@ -239,6 +239,11 @@ async fn lost_access_applies_to_queued_writes_to_accounts_users_and_workspaces()
 }
 
 #[tokio::test]
+async fn lost_access_applies_to_queued_writes_to_bots_notifications_and_the_server() {
+    check_area("services").await;
+}
+
+#[tokio::test]
 async fn lost_access_applies_to_queued_writes_to_channels_threads_and_messages() {
     check_area("chat").await;
 }
