@@ -121,6 +121,19 @@ fn filters() -> Result<[BpfProgram; 2], seccompiler::BackendError> {
         u64::from(std::process::id()),
     )?;
     known.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![itself])?]);
+    // Starting a thread is refused, but starting a process kills. A filter cannot read the flags of `clone3`, which the C library
+    // tries first, so that call is always refused.
+    let thread = libc::CLONE_THREAD.cast_unsigned().into();
+    let starts_thread = SeccompCondition::new(
+        0,
+        SeccompCmpArgLen::Qword,
+        SeccompCmpOp::MaskedEq(thread),
+        thread,
+    )?;
+    known.insert(
+        libc::SYS_clone,
+        vec![SeccompRule::new(vec![starts_thread])?],
+    );
     let kills = SeccompAction::KillProcess;
     let others = SeccompFilter::new(known, kills, SeccompAction::Allow, architecture)?;
     Ok([others.try_into()?, refused.try_into()?])

@@ -566,9 +566,11 @@ fn the_process_can_do_nothing_else() {
             .unwrap()
     };
     // The example ends with 10 if an attempt failed, and with 11 if it succeeded.
-    for how in ["open", "write", "thread", "fork"] {
+    for how in ["open", "write", "thread"] {
         assert_eq!(escape(how).code(), Some(10), "{how}");
     }
-    assert_eq!(escape("connect").signal(), Some(SIGSYS));
+    for how in ["connect", "fork"] {
+        assert_eq!(escape(how).signal(), Some(SIGSYS), "{how}");
+    }
     assert_eq!(escape("memory").signal(), Some(SIGABRT));
 }
