@@ -232,7 +232,7 @@ fn area(path: &str) -> &'static str {
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "vector_stores"
         | "actions" | "grants" | "waiting" | "schedules" => "outcomes",
         "channels" | "threads" | "messages" | "direct" => "chat",
-        "api-keys" | "auth" | "identity-providers" | "invites" | "mail" | "members" | "users"
+        "api-keys" | "auth" | "identity-providers" | "invites" | "mail" | "members"
         | "workspaces" => "people",
         _ => "services",
     }
