@@ -44,7 +44,7 @@ impl Compaction {
 
     fn number(&mut self, sql: &str) -> Result<u64, DbError> {
         let mut found = 0_i64;
-        self.connection.each(sql, None, false, |row| {
+        self.connection.each(sql, None, false, &mut |row| {
             found = row.try_get(0)?;
             Ok::<_, sqlx::Error>(())
         })?;

@@ -1,6 +1,7 @@
 //! One connection type for both engines.
 
 use std::{
+    any::Any,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
     time::{Duration, Instant},
@@ -50,6 +51,29 @@ pub trait FromAnyRow:
 impl<T> FromAnyRow for T where
     T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin + 'static
 {
+}
+
+/// Rows of a result, without their type: code that runs a statement is compiled once, and not for each type that it reads.
+trait Rows: Send {
+    fn add_lite(&mut self, row: &SqliteRow) -> Result<(), sqlx::Error>;
+    fn add_pg(&mut self, row: &PgRow) -> Result<(), sqlx::Error>;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<T: FromAnyRow> Rows for Vec<T> {
+    fn add_lite(&mut self, row: &SqliteRow) -> Result<(), sqlx::Error> {
+        self.push(T::from_row(row)?);
+        Ok(())
+    }
+
+    fn add_pg(&mut self, row: &PgRow) -> Result<(), sqlx::Error> {
+        self.push(T::from_row(row)?);
+        Ok(())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
 }
 
 enum Backend {
@@ -131,20 +155,19 @@ impl Session {
         Ok(())
     }
 
-    async fn fetch<T: FromAnyRow>(
+    async fn fetch(
         &mut self,
         sql: &'static str,
         args: PgArguments,
         is_kept: bool,
-    ) -> Result<Vec<T>, sqlx::Error> {
+    ) -> Result<Vec<PgRow>, sqlx::Error> {
         let Some(c) = &mut self.c else {
             return Err(gone());
         };
         let run = sqlx::query_with(sql, args)
             .persistent(is_kept)
             .fetch_all(&mut **c);
-        let rows = within(STATEMENT_DEADLINE, run).await?;
-        rows.iter().map(T::from_row).collect()
+        within(STATEMENT_DEADLINE, run).await
     }
 
     /// Records the result of a statement, and closes the connection if it is lost.
@@ -215,7 +238,7 @@ impl Drop for Scan {
 }
 
 /// Signal to the rest of the process, sent after a transaction was committed.
-pub type CommitSignal = Box<dyn std::any::Any + Send>;
+pub type CommitSignal = Box<dyn Any + Send>;
 
 /// Row of the event log whose presence proves that a transaction was committed.
 #[derive(Clone, Debug, PartialEq)]
@@ -396,12 +419,12 @@ impl Conn {
 
     /// Runs a read on `PostgreSQL`. The read is repeated once on another connection if the connection is lost before anything
     /// was read in its transaction.
-    async fn fetch_pg<T: FromAnyRow>(
+    async fn fetch_pg(
         &mut self,
         sql: &'static str,
         args: PgArguments,
         is_kept: bool,
-    ) -> Result<Vec<T>, sqlx::Error> {
+    ) -> Result<Vec<PgRow>, sqlx::Error> {
         let Backend::Pg(session) = &mut self.backend else {
             return Err(gone());
         };
@@ -716,6 +739,12 @@ enum Args {
     Pg(PgArguments),
 }
 
+/// Returns the rows of a statement that was given an empty `Vec<T>`.
+fn typed<T: FromAnyRow>(rows: Box<dyn Rows>) -> Result<Vec<T>, DbError> {
+    let rows = rows.into_any().downcast::<Vec<T>>();
+    Ok(*rows.map_err(|_| DbError::Closed)?)
+}
+
 /// Query builder: a statement and its parameters.
 #[must_use = "a statement does nothing until it is run"]
 pub struct Query<'c> {
@@ -783,6 +812,15 @@ impl Query<'_> {
 
     /// Returns all rows.
     pub async fn all<T: FromAnyRow>(self) -> Result<Vec<T>, DbError> {
+        typed(self.read(Box::new(Vec::<T>::new())).await?)
+    }
+
+    /// Returns all rows of a statement that does not count as a write and that does not read pending events or counters.
+    async fn fetch<T: FromAnyRow>(self) -> Result<Vec<T>, DbError> {
+        typed(self.fetch_into(Box::new(Vec::<T>::new())).await?)
+    }
+
+    async fn read(self, rows: Box<dyn Rows>) -> Result<Box<dyn Rows>, DbError> {
         if self.conn.pending.concerns(self.sql) {
             Box::pin(self.conn.store_pending()).await?;
         }
@@ -794,11 +832,10 @@ impl Query<'_> {
         {
             self.conn.count_write();
         }
-        self.fetch().await
+        self.fetch_into(rows).await
     }
 
-    /// Returns all rows of a statement that does not count as a write and that does not read pending events or counters.
-    async fn fetch<T: FromAnyRow>(self) -> Result<Vec<T>, DbError> {
+    async fn fetch_into(self, mut rows: Box<dyn Rows>) -> Result<Box<dyn Rows>, DbError> {
         let Self {
             conn,
             sql,
@@ -813,17 +850,18 @@ impl Query<'_> {
         let rows = match args {
             Args::Lite(args) => {
                 let read = move |c: &mut SqliteConnection| {
-                    let mut rows = Vec::new();
-                    c.each(sql, Some(&args), is_kept, |row| {
-                        rows.push(T::from_row(row)?);
-                        Ok::<_, sqlx::Error>(())
-                    })?;
+                    c.each(sql, Some(&args), is_kept, &mut |row| rows.add_lite(row))?;
                     Ok(rows)
                 };
                 conn.with_lite(read).await
             }
             // Boxed, so that the future of every read stays small.
-            Args::Pg(args) => Box::pin(conn.fetch_pg(sql, args, is_kept)).await,
+            Args::Pg(args) => Box::pin(conn.fetch_pg(sql, args, is_kept))
+                .await
+                .and_then(|found| {
+                    found.iter().try_for_each(|row| rows.add_pg(row))?;
+                    Ok(rows)
+                }),
         };
         conn.end_statement(rows)
     }

@@ -382,7 +382,7 @@ impl Dump {
         let sql = format!("select {} from {}", columns.join(", "), quoted(&table.name));
         match &mut self.backend {
             Backend::Lite(c) => {
-                let each = c.each(&sql, None, false, |row| {
+                let each = c.each(&sql, None, false, &mut |row| {
                     sink(line(row, table)?).map_err(Unread)
                 });
                 each.map_err(|Unread(e)| e)?;

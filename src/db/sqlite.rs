@@ -93,7 +93,7 @@ fn check(c: &mut SqliteConnection, path: &Path) -> Result<(), DbError> {
 /// First column of the result of a statement.
 fn texts(c: &mut SqliteConnection, sql: &str) -> Result<Vec<String>, sqlx::Error> {
     let mut texts = Vec::new();
-    c.each(sql, None, false, |row| {
+    c.each(sql, None, false, &mut |row| {
         texts.push(row.try_get(0)?);
         Ok::<_, sqlx::Error>(())
     })?;

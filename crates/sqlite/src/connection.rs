@@ -110,7 +110,7 @@ impl SqliteConnection {
         is_kept: bool,
     ) -> Result<u64, Error> {
         if arguments.is_some() {
-            self.each(sql, arguments, is_kept, |_| Ok::<_, Error>(()))?;
+            self.each(sql, arguments, is_kept, &mut |_| Ok::<_, Error>(()))?;
         } else {
             log(sql);
             self.c.execute_batch(sql).map_err(sql_error)?;
@@ -129,7 +129,7 @@ impl SqliteConnection {
         sql: &str,
         arguments: Option<&SqliteArguments>,
         is_kept: bool,
-        sink: impl FnMut(&SqliteRow) -> Result<(), E>,
+        sink: &mut dyn FnMut(&SqliteRow) -> Result<(), E>,
     ) -> Result<(), E> {
         log(sql);
         if is_kept {
@@ -150,7 +150,7 @@ impl SqliteConnection {
     fn fetch_request(&mut self, request: Request) -> Result<Vec<SqliteRow>, Error> {
         let Request { sql, arguments, is_kept } = request;
         let mut rows = Vec::new();
-        self.each(sql.as_str(), arguments.as_ref(), is_kept, |row| {
+        self.each(sql.as_str(), arguments.as_ref(), is_kept, &mut |row| {
             rows.push(row.clone());
             Ok::<_, Error>(())
         })?;
@@ -167,7 +167,7 @@ fn log(sql: &str) {
 fn each_row<E: From<Error>>(
     statement: &mut Statement<'_>,
     arguments: Option<&SqliteArguments>,
-    mut sink: impl FnMut(&SqliteRow) -> Result<(), E>,
+    sink: &mut dyn FnMut(&SqliteRow) -> Result<(), E>,
 ) -> Result<(), E> {
     match arguments {
         Some(arguments) => arguments.bind(statement)?,

@@ -61,7 +61,7 @@ impl SqliteConnection {
     fn applied_migrations(&mut self, table: &str) -> Result<Vec<AppliedMigration>, Error> {
         let sql = format!("select version, checksum from {table} order by version");
         let mut applied = Vec::new();
-        self.each(&sql, None, false, |row| {
+        self.each(&sql, None, false, &mut |row| {
             applied.push(AppliedMigration {
                 version: row.try_get(0)?,
                 checksum: row.try_get::<Vec<u8>, _>(1)?.into(),
@@ -117,7 +117,7 @@ CREATE TABLE IF NOT EXISTS {table} (
                 "select version from {table} where success = false order by version limit 1"
             );
             let mut version = None;
-            self.each(&sql, None, false, |row| {
+            self.each(&sql, None, false, &mut |row| {
                 version = Some(row.try_get(0)?);
                 Ok::<_, Error>(())
             })?;
