@@ -6,26 +6,17 @@ use super::{alerts, disk_trend, updates};
 use crate::server::State;
 
 /// Interval between checks whether work is due. None is done at the start, when much else is written.
-const CHECK_EVERY: Duration = Duration::from_mins(20);
+pub const CHECK_EVERY: Duration = Duration::from_mins(20);
 
-/// Measures the free space, looks for new versions, and opens notices about problems, until shutdown.
-pub async fn follow(state: State) {
-    loop {
-        let pause = tokio::time::sleep(CHECK_EVERY);
-        if state.shutdown.run_until_cancelled(pause).await.is_none() {
-            return;
-        }
-        if !state.nodes.node.runs_jobs() {
-            continue;
-        }
-        if let Err(e) = disk_trend::measure(&state).await {
-            tracing::warn!(error = %e, "the free space could not be recorded; retrying");
-        }
-        if let Err(e) = updates::look(&state).await {
-            tracing::warn!(error = %e, "the search for a new version could not be recorded; retrying");
-        }
-        if let Err(e) = alerts::look(&state).await {
-            tracing::warn!(error = %e, "notices about the server could not be stored; retrying");
-        }
+/// Measures the free space, looks for new versions, and opens notices about problems.
+pub async fn look(state: &State) {
+    if let Err(e) = disk_trend::measure(state).await {
+        tracing::warn!(error = %e, "the free space could not be recorded; retrying");
+    }
+    if let Err(e) = updates::look(state).await {
+        tracing::warn!(error = %e, "the search for a new version could not be recorded; retrying");
+    }
+    if let Err(e) = alerts::look(state).await {
+        tracing::warn!(error = %e, "notices about the server could not be stored; retrying");
     }
 }
