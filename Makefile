@@ -7,8 +7,9 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 # Checks and tests ignore OpenVibe settings and API keys from the environment.
 SETTINGS := $(filter-out OPENVIBE_TEST_% OPENVIBE_CHROMIUM,$(filter OPENVIBE_%,$(.VARIABLES)))
-CLEAN := env $(addprefix -u ,$(SETTINGS) ANTHROPIC_API_KEY OPENAI_API_KEY)
-CRATES := $(addprefix -p openvibe-,documents extract responder sqlite)
+# Clippy lints while it compiles what the tests need, so that there is no second pass over the code.
+LINT := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
+CLEAN := env $(addprefix -u ,$(SETTINGS) ANTHROPIC_API_KEY OPENAI_API_KEY) $(LINT)
 
 # Environment and wrapper of tests on SQLite, or on PostgreSQL with `ENGINE=postgres`.
 ON_ENGINE = OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh)
@@ -40,27 +41,35 @@ release: node ## Make target/release-VERSION: static programs, packages, an imag
 # Each part with the minutes that it should take on two cores, if dependencies are already compiled.
 .PHONY: test
 test: ## Run all checks and tests; installs the tools that they need
-	+@MAKE='$(MAKE)' scripts/parts.sh test-without-server:4 compile:6 test-sqlite:6 test-crates:1 test-postgres-selected:3 test-browser:5 test-protocols:2
+	+@MAKE='$(MAKE)' scripts/parts.sh test-without-server:4 compile:6 test-sqlite:6 test-postgres-selected:3 test-browser:5 test-protocols:2
 
 # With all tests on PostgreSQL; `make test` runs only as many as are needed to run every statement there.
 .PHONY: test-all
 test-all: ## Run all checks and tests, and every API test on PostgreSQL
-	+@MAKE='$(MAKE)' scripts/parts.sh test-without-server:4 compile:6 test-sqlite:6 test-crates:1 test-postgres:8 test-browser:5 test-protocols:2
+	+@MAKE='$(MAKE)' scripts/parts.sh test-without-server:4 compile:6 test-sqlite:6 test-postgres:8 test-browser:5 test-protocols:2
 
 .PHONY: check
 check: node packages ## Check formatting, lints, types, docs, and dependencies
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-web
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-format check-lints check-docs check-web
 
-# Everything that needs no server. The checks of the Rust code are slow and mostly use one core, so the others run beside them.
+.PHONY: check-lints
+check-lints: node packages
+	$(CLEAN) cargo clippy --all-targets -- -D warnings
+
+# Everything that needs no server.
 .PHONY: test-without-server
 test-without-server: node packages test-tools
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-web test-units test-deploy
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-format check-web test-units test-deploy
 
-.PHONY: check-rust
-check-rust: node packages
+.PHONY: check-format
+check-format:
 	cargo fmt --all --check
-	$(CLEAN) cargo clippy -p openvibe $(CRATES) --all-targets -- -D warnings
-	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc -p openvibe $(CRATES) --no-deps --document-private-items --quiet
+	for patch in tests/mutations/*.patch; do git apply --check $$patch; done
+
+# Not part of `make test`: it would compile all dependencies a second time.
+.PHONY: check-docs
+check-docs: node packages ## Check the links in doc comments
+	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --quiet
 
 .PHONY: check-web
 check-web: node packages
@@ -71,12 +80,13 @@ check-web: node packages
 audit: node ## Check licenses, sources, and known vulnerabilities of dependencies
 	scripts/audit.sh
 
+# With the benchmarks, which are linted and not run.
 .PHONY: compile
 compile: node
-	$(CLEAN) cargo test --no-run
+	$(CLEAN) cargo test --no-run --all-targets
 
 .PHONY: test-rust
-test-rust: test-sqlite test-crates test-postgres ## Run the Rust tests, on SQLite and on PostgreSQL
+test-rust: test-sqlite test-postgres ## Run the Rust tests, on SQLite and on PostgreSQL
 
 # API tests wait more than they compute: with six at a time for each core, no core is idle. On PostgreSQL, its processes need cores too.
 .PHONY: test-sqlite
@@ -85,10 +95,6 @@ test-sqlite: compile test-tools
 	$(CLEAN) RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 6))} OPENVIBE_TEST_DATABASE=sqlite \
 		OPENVIBE_TEST_STATEMENTS=$(CURDIR)/target/statements scripts/cargo-test.sh --quiet
 	touch target/statements/complete
-
-.PHONY: test-crates
-test-crates:
-	$(CLEAN) scripts/cargo-test.sh --quiet $(CRATES)
 
 .PHONY: test-postgres
 test-postgres: compile test-tools
@@ -194,6 +200,12 @@ inbox: ## Generate causes, levels, and departures, and look for inbox items that
 	$(CLEAN) cargo test --no-run --test api
 	$(CLEAN) OPENVIBE_TEST_INBOX_STEPS=$(or $(STEPS),5000) OPENVIBE_TEST_INBOX_SEED=$(or $(SEED),$$RANDOM) \
 		$(ON_ENGINE) cargo test --quiet --test api -- inbox::generated::
+
+# `make test` includes a few bytes.
+.PHONY: flips
+flips: node test-tools ## Damage a backup at many bytes, and check that its test finds each; `make flips FLIPS=1000`
+	$(CLEAN) cargo test --no-run --test api
+	$(CLEAN) OPENVIBE_TEST_FLIPS=$(or $(FLIPS),200) cargo test --quiet --test api -- server_backups::a_test_finds_a_flipped
 
 # Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench

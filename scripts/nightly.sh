@@ -14,6 +14,7 @@ run() {
 }
 
 run env CI_FROM_NOTHING=1 .ci/run
+run make check-docs
 run make test-postgres
 for engine in sqlite postgres; do
   run make chaos ENGINE=$engine SECONDS=300 SEED="$seed"
@@ -22,6 +23,7 @@ for engine in sqlite postgres; do
 done
 run make chaos NODES=3 SECONDS=600 SEED="$seed"
 run make test-fuzz CASES=40 SEED="$seed"
+run make flips
 run make mutations
 run make model-servers
 run make test-proxies
