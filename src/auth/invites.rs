@@ -11,7 +11,7 @@ use super::{
     guest_members, hash_token,
     members::{self, Newcomer},
     names::parse_email,
-    new_token, placeholders,
+    new_token, placeholders, readable_channels,
 };
 use crate::{
     db::{Conn, Json, now},
@@ -375,6 +375,15 @@ pub(crate) async fn list(
     };
     if before.is_some() {
         rows.reverse();
+    }
+    let named = rows.iter().filter_map(|invite| invite.channel_ids.as_ref());
+    let named: Vec<ChannelId> = named.flat_map(|ids| ids.0.iter().copied()).collect();
+    let readable = readable_channels(c, actor.user, &named).await?;
+    for channels in rows
+        .iter_mut()
+        .filter_map(|invite| invite.channel_ids.as_mut())
+    {
+        channels.0.retain(|channel| readable.contains(channel));
     }
     Ok(rows)
 }

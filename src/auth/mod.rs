@@ -33,6 +33,7 @@ pub mod operator;
 pub mod password;
 pub mod placeholders;
 pub mod quota;
+mod readable;
 pub mod revocations;
 mod role;
 pub mod scim;
@@ -66,6 +67,7 @@ pub use members::{
 };
 pub use names::{DisplayName, slugify};
 pub use password::Hasher;
+pub use readable::readable_channels;
 pub use role::{Role, Scope, Scopes, UserKind};
 pub(crate) use security_mail::{SecurityChange, SecurityMail};
 pub use sessions::{

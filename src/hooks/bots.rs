@@ -4,7 +4,7 @@ use super::{
     commands::set_commands,
     error::HookError,
     object::{Bot, BotForm, BotKey, BotWithKeys},
-    pause::{find_subscription, remove_subscription},
+    pause::{find_shown_subscription, remove_subscription},
     row::{
         add_channels, check_channel, check_domains, check_scopes, get_bot, insert_bot, parse_about,
     },
@@ -55,7 +55,7 @@ pub async fn get_with_keys(
         .bind(KEYS_MAX)
         .all()
         .await?;
-    let subscription = find_subscription(c, id).await?;
+    let subscription = find_shown_subscription(c, actor, id).await?;
     Ok(BotWithKeys {
         bot,
         keys,

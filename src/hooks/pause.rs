@@ -2,6 +2,7 @@
 
 use super::events::{BotDeliveryState, BotSubscription, SubscriptionPause, SubscriptionStatus};
 use crate::{
+    auth::{Actor, readable_channels},
     db::{Conn, DbError, now},
     ids::{BotId, UserId, WorkspaceId},
     inbox::{
@@ -34,6 +35,24 @@ pub(super) async fn find_subscription(
         .bind(id)
         .opt()
         .await
+}
+
+/// The subscription of a bot, if it has one, with those of its channels that the actor can read.
+///
+/// # Errors
+/// Only database errors.
+pub(super) async fn find_shown_subscription(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: BotId,
+) -> Result<Option<BotSubscription>, DbError> {
+    let mut found = find_subscription(c, id).await?;
+    let channels = found.as_mut().and_then(|found| found.channel_ids.as_mut());
+    if let Some(channels) = channels {
+        let readable = readable_channels(c, actor.user, &channels.0).await?;
+        channels.0.retain(|channel| readable.contains(channel));
+    }
+    Ok(found)
 }
 
 async fn delete_secrets(c: &mut Conn, id: BotId) -> Result<(), DbError> {

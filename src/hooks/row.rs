@@ -13,7 +13,8 @@ use crate::{
     agents::policy::{self, HookCreators},
     auth::{
         Actor, AuditAction, AuthError, DisplayName, Scope, Scopes, UserKind, handles, hash_token,
-        look_alikes::Skeletons, mark_names_changed, new_token, record_audit, shown_names,
+        look_alikes::Skeletons, mark_names_changed, new_token, readable_channels, record_audit,
+        shown_names,
     },
     chat::{ChatError, bots::announce_bot, channels::ChannelKind, post::MentionLimit},
     db::{Conn, DbError, Json, dialect, is_in_visible_channel, is_visible_channel, now},
@@ -130,17 +131,32 @@ pub async fn list_bots(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Bot>, Hook
 /// An error from `Actor::require`.
 pub async fn list_hooks(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Hook>, HookError> {
     actor.require(Scope::ChatWrite)?;
-    Ok(c.q(hook_sql!(concat!(
-        "where h.workspace_id = $1 and (h.created_by = $2 or $3) and ",
-        is_in_visible_channel!("h.channel_id", "$2"),
-        " order by h.id limit $4"
-    )))
-    .bind(actor.workspace)
-    .bind(actor.user)
-    .bind(actor.scopes.has(Scope::WorkspaceAdmin))
-    .bind(HOOKS_MAX)
-    .all()
-    .await?)
+    let mut found: Vec<Hook> = c
+        .q(hook_sql!(concat!(
+            "where h.workspace_id = $1 and (h.created_by = $2 or $3) and ",
+            is_in_visible_channel!("h.channel_id", "$2"),
+            " order by h.id limit $4"
+        )))
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .bind(actor.scopes.has(Scope::WorkspaceAdmin))
+        .bind(HOOKS_MAX)
+        .all()
+        .await?;
+    hide_others(c, actor, &mut found).await?;
+    Ok(found)
+}
+
+/// Removes the other channels of webhooks that the actor cannot read.
+async fn hide_others(c: &mut Conn, actor: &Actor<'_>, hooks: &mut [Hook]) -> Result<(), DbError> {
+    let named = hooks.iter().flat_map(|hook| &hook.other_channel_ids.0);
+    let named: Vec<ChannelId> = named.copied().collect();
+    let readable = readable_channels(c, actor.user, &named).await?;
+    for hook in hooks {
+        let others = &mut hook.other_channel_ids.0;
+        others.retain(|channel| readable.contains(channel));
+    }
+    Ok(())
 }
 
 pub(super) async fn get_bot(
@@ -157,11 +173,18 @@ pub(super) async fn get_bot(
     bot.ok_or(HookError::BotNotFound)
 }
 
-/// A webhook that the actor manages.
+/// A webhook that the actor manages, with those of its other channels that the actor can read.
 ///
 /// # Errors
 /// `HookNotFound` unless the actor can read the channel, and created the webhook or is an admin.
 pub async fn get_own(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<Hook, HookError> {
+    let mut hook = get_whole(c, actor, id).await?;
+    hide_others(c, actor, std::slice::from_mut(&mut hook)).await?;
+    Ok(hook)
+}
+
+/// Like `get_own`, with all other channels of the webhook.
+async fn get_whole(c: &mut Conn, actor: &Actor<'_>, id: HookId) -> Result<Hook, HookError> {
     actor.require(Scope::ChatWrite)?;
     let hook: Option<Hook> = c
         .q(hook_sql!(concat!(
@@ -207,19 +230,24 @@ pub(super) async fn check_channel(
     Ok(())
 }
 
+/// Checks other channels of a webhook, and adds those of the `known` ones that the actor cannot read and therefore cannot remove.
 async fn check_others(
     c: &mut Conn,
     actor: &Actor<'_>,
-    channels: &[ChannelId],
-) -> Result<(), HookError> {
-    if channels.len() > OTHERS_MAX {
+    wanted: &[ChannelId],
+    known: &[ChannelId],
+) -> Result<Vec<ChannelId>, HookError> {
+    let readable = readable_channels(c, actor.user, known).await?;
+    let hidden = known.iter().filter(|channel| !readable.contains(*channel));
+    let all: Vec<ChannelId> = wanted.iter().chain(hidden).copied().collect();
+    if all.len() > OTHERS_MAX {
         let problem = format!("a webhook can have at most {OTHERS_MAX} other channels");
         return Err(HookError::Invalid(problem, "other_channel_ids"));
     }
-    for channel in channels {
+    for channel in wanted {
         check_channel(c, actor, *channel).await?;
     }
-    Ok(())
+    Ok(all)
 }
 
 fn check_template(template: Option<&HookTemplate>) -> Result<(), HookError> {
@@ -391,7 +419,7 @@ pub async fn create(
             return Err(HookError::Invalid(problem.to_owned(), "name"));
         }
     };
-    check_others(c, actor, &form.other_channel_ids).await?;
+    let others = check_others(c, actor, &form.other_channel_ids, &[]).await?;
     check_template(form.template.as_ref())?;
     let secret = new_token();
     let hook = Hook {
@@ -399,7 +427,7 @@ pub async fn create(
         object: HookObject::Hook,
         bot_id: bot,
         channel_id: form.channel_id,
-        other_channel_ids: Json(form.other_channel_ids.clone()),
+        other_channel_ids: Json(others),
         may_notify: form.may_notify.unwrap_or(MentionLimit::People),
         template: form.template.clone().map(Json),
         secret_set: false,
@@ -445,14 +473,14 @@ pub async fn patch(
 ) -> Result<Hook, HookError> {
     actor.require(Scope::ChatWrite)?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
-    let mut hook = get_own(c, actor, id).await?;
+    let mut hook = get_whole(c, actor, id).await?;
     if let Some(channel) = patch.channel_id {
         check_channel(c, actor, channel).await?;
         hook.channel_id = channel;
     }
     if let Some(others) = &patch.other_channel_ids {
-        check_others(c, actor, others).await?;
-        hook.other_channel_ids = Json(others.clone());
+        let all = check_others(c, actor, others, &hook.other_channel_ids.0).await?;
+        hook.other_channel_ids = Json(all);
     }
     hook.may_notify = patch.may_notify.unwrap_or(hook.may_notify);
     if let Some(template) = &patch.template {
@@ -469,6 +497,7 @@ pub async fn patch(
         .await?;
     let data = serde_json::json!({"bot_id": hook.bot_id, "channel_id": hook.channel_id});
     record_audit(c, actor, AuditAction::HookUpdated, id.to_string(), data).await?;
+    hide_others(c, actor, std::slice::from_mut(&mut hook)).await?;
     Ok(hook)
 }
 

@@ -11,13 +11,13 @@ use super::{
         BotSubscriptionForm, BotSubscriptionWithSecret, BotTransport, SubscriptionStatus,
     },
     pause::{
-        find_subscription, previous_secret_owner, remove_subscription, resume_subscription,
-        secret_owner,
+        find_shown_subscription, find_subscription, previous_secret_owner, remove_subscription,
+        resume_subscription, secret_owner,
     },
     row::{check_channel, get_bot},
 };
 use crate::{
-    auth::{Actor, AuditAction, Scope, record_audit},
+    auth::{Actor, AuditAction, Scope, readable_channels, record_audit},
     db::{Conn, DbError, Json, dialect, now},
     ids::{BotDeliveryId, BotId, ChannelId, WorkspaceId},
     outbound::Url,
@@ -70,22 +70,12 @@ impl BotSubscriptionForm {
             let problem = "name at least one event, or leave out `events` for all";
             return Err(HookError::Invalid(problem.to_owned(), "events"));
         }
-        let channels = self.channel_ids.clone();
-        if channels
-            .as_ref()
-            .is_some_and(|channels| channels.is_empty() || channels.len() > CHANNELS_MAX)
-        {
-            let problem = format!(
-                "name 1 to {CHANNELS_MAX} channels, or leave out `channel_ids` for all channels of the bot"
-            );
-            return Err(HookError::Invalid(problem, "channel_ids"));
-        }
         Ok(SubscriptionSettings {
             transport,
             url,
             format: self.format.unwrap_or(BotEventFormat::Standard),
             events,
-            channels,
+            channels: self.channel_ids.clone(),
             with_bots: self.bots,
         })
     }
@@ -136,8 +126,36 @@ async fn get_subscription(
     id: BotId,
 ) -> Result<BotSubscription, HookError> {
     check_subscriber(c, actor, id).await?;
-    let found = find_subscription(c, id).await?;
+    let found = find_shown_subscription(c, actor, id).await?;
     found.ok_or(HookError::NoSubscription)
+}
+
+/// Checks the channels to which a subscription is limited, and adds those of the `known` ones that the actor cannot read and therefore
+/// cannot remove. `None` stands for all channels of the bot.
+async fn check_channels(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    wanted: Option<&[ChannelId]>,
+    known: Option<&BotSubscription>,
+) -> Result<Option<Vec<ChannelId>>, HookError> {
+    let Some(wanted) = wanted else {
+        return Ok(None);
+    };
+    let known = known.and_then(|known| known.channel_ids.as_ref());
+    let known = known.map(|known| known.0.as_slice()).unwrap_or_default();
+    let readable = readable_channels(c, actor.user, known).await?;
+    let hidden = known.iter().filter(|channel| !readable.contains(*channel));
+    let all: Vec<ChannelId> = wanted.iter().chain(hidden).copied().collect();
+    if all.is_empty() || all.len() > CHANNELS_MAX {
+        let problem = format!(
+            "name 1 to {CHANNELS_MAX} channels, or leave out `channel_ids` for all channels of the bot"
+        );
+        return Err(HookError::Invalid(problem, "channel_ids"));
+    }
+    for channel in wanted {
+        check_channel(c, actor, *channel).await?;
+    }
+    Ok(Some(all))
 }
 
 /// Checks that the actor can set the subscription of a bot.
@@ -171,10 +189,8 @@ pub async fn put_subscription(
 ) -> Result<BotSubscriptionWithSecret, HookError> {
     check_subscriber(c, actor, id).await?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
-    for channel in settings.channels.iter().flatten() {
-        check_channel(c, actor, *channel).await?;
-    }
     let known = find_subscription(c, id).await?;
+    let channels = check_channels(c, actor, settings.channels.as_deref(), known.as_ref()).await?;
     let mut shown = None;
     if known.is_none() {
         let secret = secret.ok_or(HookError::NoSubscription)?;
@@ -204,7 +220,7 @@ pub async fn put_subscription(
         .bind(origin.map(|url| url.origin().ascii_serialization()))
         .bind(settings.format)
         .bind(Json(settings.events.clone()))
-        .bind(settings.channels.clone().map(Json))
+        .bind(channels.map(Json))
         .bind(settings.with_bots)
         .run()
         .await?;
@@ -216,7 +232,7 @@ pub async fn put_subscription(
         .bind(BotDeliveryState::Queued)
         .run()
         .await?;
-    let changed = find_subscription(c, id).await?;
+    let changed = find_shown_subscription(c, actor, id).await?;
     let changed = changed.ok_or(HookError::NoSubscription)?;
     let data = serde_json::json!({
         "transport": changed.transport, "format": changed.format, "events": changed.events, "channel_ids": changed.channel_ids,

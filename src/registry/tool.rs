@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    auth::DisplayName,
+    auth::{DisplayName, readable_channels},
     cursor::PageRange,
-    db::{Conn, DbError, Json, dialect::hexadecimal_ids, is_visible_channel},
+    db::{Conn, DbError, Json, dialect::hexadecimal_ids},
     ids::{AgentId, ChannelId, ToolId, UserId, WorkspaceId},
     mcp::{AcceptedFunction, Definition, Effect, RejectedFunction, Risk},
     secrets::{self, Sealed},
@@ -394,20 +394,14 @@ pub async fn hide_settings(
     mut tools: Vec<RegisteredTool>,
 ) -> Result<Vec<RegisteredTool>, DbError> {
     let named = tools.iter().filter_map(|tool| tool.channel_ids.as_ref());
-    let named = hexadecimal_ids(named.flatten().map(|channel| channel.0));
-    let sql = sql_with_ids!(
-        c,
-        "select ch.id from channels ch where ch.id in",
-        1,
-        concat!("and ", is_visible_channel!("ch", "$2"), " order by ch.id")
-    );
-    let visible: Vec<(ChannelId,)> = c.q(sql).bind(named).bind(user).all().await?;
+    let named: Vec<ChannelId> = named.flatten().copied().collect();
+    let readable = readable_channels(c, user, &named).await?;
     for tool in &mut tools {
         tool.config = None;
         tool.used_by
             .retain(|agent| !hidden.contains(&agent.agent_id));
         if let Some(channels) = &mut tool.channel_ids {
-            channels.retain(|channel| visible.contains(&(*channel,)));
+            channels.retain(|channel| readable.contains(channel));
         }
     }
     Ok(tools)

@@ -493,6 +493,22 @@ async fn an_invite_of_a_guest_needs_channels_that_the_admin_can_read() {
 }
 
 #[tokio::test]
+async fn an_admin_sees_no_hidden_channel_in_the_invites_of_others() {
+    let w = world().await;
+    let cy = w.t.app.join(&w.t.ada, "Cy", "admin").await;
+    let hidden = w.t.ada.private_channel("hidden", &[]).await;
+    let form = json!({"role": "guest", "channel_ids": [w.plans, hidden]});
+    let invite = w.t.ada.post("/v1/invites", form).await.is(201);
+    let shown = async |by: &Person| {
+        let invites = by.every("/v1/invites").await;
+        let same = |known: &&Value| known["id"] == invite["id"];
+        let found = invites.iter().find(same).unwrap();
+        list(found, "/channel_ids").len()
+    };
+    assert_eq!((shown(&w.t.ada).await, shown(&cy).await), (2, 1));
+}
+
+#[tokio::test]
 async fn a_guest_whose_time_has_ended_is_refused_and_then_suspended() {
     let w = world().await;
     let end = async |c: &mut Conn| {

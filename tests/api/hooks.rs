@@ -1034,6 +1034,29 @@ async fn a_message_can_name_another_channel_of_its_webhook() {
 }
 
 #[tokio::test]
+async fn an_admin_neither_sees_nor_removes_a_hidden_channel_of_a_webhook() {
+    let t = team().await;
+    let ops = new_channel(&t.ada, "ops").await;
+    let hidden = t.bo.private_channel("hidden", &[]).await;
+    let (hook, _) = new_hook(&t.bo, &t.general, "Robot").await;
+    let address = format!("/v1/hooks/{hook}");
+    let form = json!({"other_channel_ids": [hidden]});
+    t.bo.patch(&address, form).await.is(200);
+    let others = |hook: &Value| hook["other_channel_ids"].clone();
+    let listed = t.ada.get("/v1/hooks").await.ok();
+    assert_eq!(others(&listed["data"][0]), json!([]));
+    let changed = t.ada.patch(&address, json!({"may_notify": "nobody"})).await;
+    assert_eq!(others(&changed.is(200)), json!([]));
+    let form = json!({"other_channel_ids": [ops]});
+    let changed = t.ada.patch(&address, form).await.is(200);
+    assert_eq!(others(&changed), json!([ops]));
+    let rotated = t.ada.act(&format!("{address}/rotate")).await.is(200);
+    assert_eq!(others(&rotated), json!([ops]));
+    let own = t.bo.get("/v1/hooks").await.ok();
+    assert_eq!(others(&own["data"][0]), json!([ops, hidden]));
+}
+
+#[tokio::test]
 async fn files_of_a_form_and_long_texts_are_attached() {
     let t = team().await;
     let made = t

@@ -715,6 +715,33 @@ async fn a_subscription_can_be_limited_to_channels() {
 }
 
 #[tokio::test]
+async fn an_admin_neither_sees_nor_removes_a_hidden_channel_of_a_subscription() {
+    let p = programs().await;
+    let cy = p.t.app.join(&p.t.ada, "Cy", "admin").await;
+    let hidden = p.t.ada.private_channel("hidden", &[]).await;
+    let bot = p.robot("Deploy").await;
+    let membership = format!("/v1/channels/{hidden}/bots/{}", bot.id);
+    p.t.ada.put(&membership, json!({})).await.is(200);
+    p.subscribe(&bot, "deploy", json!({"channel_ids": [hidden]}))
+        .await;
+    let path = Programs::path(&bot);
+    let shown = cy.get(&format!("/v1/bots/{}", bot.id)).await.ok();
+    assert_eq!(shown["subscription"]["channel_ids"], json!([]));
+    // As the client sends back what it was shown.
+    let form = json!({"url": p.server.url("deploy"), "channel_ids": []});
+    let changed = cy.put(&path, form).await.is(200);
+    assert_eq!(changed["channel_ids"], json!([]));
+    let replayed = json!({"since": "2026-01-01T00:00:00.000Z"});
+    let replayed = cy.post(&format!("{path}/replay"), replayed).await.is(200);
+    assert_eq!(replayed["channel_ids"], json!([]));
+    let form = json!({"url": p.server.url("deploy"), "channel_ids": [p.t.general]});
+    let changed = cy.put(&path, form).await.is(200);
+    assert_eq!(changed["channel_ids"], json!([p.t.general]));
+    let both = p.subscription(&bot).await;
+    assert_eq!(both["channel_ids"], json!([p.t.general, hidden]));
+}
+
+#[tokio::test]
 async fn events_that_the_log_no_longer_has_are_counted() {
     let p = programs().await;
     let bot = p.robot("Deploy").await;
