@@ -170,8 +170,10 @@ struct Late<'a> {
     answer: &'a LateAnswer,
 }
 
+/// Checks whether neither a thread nor its channel is archived.
 async fn is_open(c: &mut Conn, thread: ThreadId) -> Result<bool, DbError> {
-    c.q("select exists (select 1 from threads where id = $1 and status = $2)")
+    c.q("select exists (select 1 from threads t join channels ch on ch.id = t.channel_id where t.id = $1 and t.status = $2 \
+         and ch.archived_at is null)")
         .bind(thread)
         .bind(ThreadStatus::Open)
         .value()
@@ -198,6 +200,10 @@ impl Late<'_> {
                 Ok(Applied::Stored)
             }
             (LateEffect::Replace, Some(id), Some((answer, text))) => {
+                let message = get_own_of_bot(c, found.bot_id, id).await?;
+                if !is_open(c, message.thread_id).await? {
+                    return Ok(Applied::Refused(HookFault::ChannelIsArchived));
+                }
                 replace_as_bot(c, found.bot_id, id, text, answer.metadata.clone()).await?;
                 Ok(Applied::Stored)
             }

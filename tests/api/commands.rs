@@ -265,6 +265,32 @@ async fn a_late_answer_needs_a_bot_in_the_channel_and_comes_within_half_an_hour(
     assert_eq!((unknown.status, unknown.text), refused);
 }
 
+#[tokio::test]
+async fn a_late_answer_changes_nothing_in_an_archived_channel_or_thread() {
+    let r = commanded().await;
+    let url = r.server.url("program");
+    r.subscribe(json!({"url": url, "events": ["app_mention"]}))
+        .await;
+    let (thread, message) = asked(&r).await;
+    let press = format!("/v1/messages/{message}/buttons/yes");
+    r.t.bo.act(&press).await.is(200);
+    let before = r.t.bo.message(&message).await;
+    let refused = (410, "channel_is_archived".to_owned());
+    let done = || json!({"replace_original": true, "text": "Deployed"});
+    let thread = format!("/v1/threads/{thread}");
+    let status = |status: &str| json!({"status": status});
+    r.t.ada.patch(&thread, status("archived")).await.is(200);
+    assert_eq!(answer_later(&r, 1, done()).await, refused);
+    r.t.ada.patch(&thread, status("open")).await.is(200);
+    let channel = format!("/v1/channels/{}", r.t.general);
+    r.t.ada.act(&format!("{channel}/archive")).await.is(200);
+    assert_eq!(answer_later(&r, 1, done()).await, refused);
+    assert_eq!(r.t.bo.message(&message).await["content"], before["content"]);
+    r.t.ada.act(&format!("{channel}/unarchive")).await.is(200);
+    let stored = (200, "ok".to_owned());
+    assert_eq!(answer_later(&r, 1, done()).await, stored);
+}
+
 /// Posts a message of the bot with two buttons; returns its thread and ID.
 async fn asked(r: &Commanded) -> (String, String) {
     let form = json!({"bot_id": r.bot, "channel_id": r.t.general});
