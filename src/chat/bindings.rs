@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     agents::profiles::{self, AccessControl, AgentStatus, InvocableAgent},
-    auth::Actor,
+    auth::{Actor, guests},
     chat::announce,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
@@ -345,10 +345,15 @@ async fn handoff(
         Conversation::Thread(_) => "thread",
         Conversation::Fork(_) => "deep dive",
     };
-    let text = format!(
-        "{} handed this {what} over from {gave} to {took}.",
-        actor.name
-    );
+    let place = &access.channel_access;
+    // Guests see the names of people in their channels only.
+    let is_hidden = !place.joined && guests::has_guests(c, actor.workspace, place.channel).await?;
+    let text = if is_hidden {
+        format!("This {what} was handed over from {gave} to {took}.")
+    } else {
+        let name = actor.name;
+        format!("{name} handed this {what} over from {gave} to {took}.")
+    };
     let audience = access.channel_access.audience();
     let notice = if let Some(earlier) = earlier {
         messages::rewrite_notice(c, &earlier.notice, to.id, text, audience).await?;

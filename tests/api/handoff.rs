@@ -56,6 +56,20 @@ async fn a_thread_is_handed_off_midway_with_a_notice_and_its_history() {
 }
 
 #[tokio::test]
+async fn a_notice_names_nobody_whom_a_guest_of_the_channel_does_not_see() {
+    let (t, sage, moss) = two_agents().await;
+    let plans = t.ada.post("/v1/channels", json!({"name": "plans"})).await;
+    let plans = id(&plans.is(201));
+    let gus = t.app.join_as_guest(&t.ada, "Gus", &["plans"]).await;
+    let thread = t.ada.thread(&plans, "What grows in the shade?").await;
+    // Bo is not in the channel, which is public.
+    bind(&t, &thread, &sage).await;
+    bind(&t, &thread, &moss).await;
+    let shown = gus.contents(&thread).await;
+    assert_eq!(shown[1], "This thread was handed over from sage to moss.");
+}
+
+#[tokio::test]
 async fn handoffs_in_quick_succession_leave_one_notice_per_user() {
     let (t, sage, moss) = two_agents().await;
     let fern = t.ada.make_agent("fern").await;
