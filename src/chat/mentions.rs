@@ -20,6 +20,9 @@ pub struct Span {
     pub length: usize,
 }
 
+/// Handle of the group of people in a channel who have an open window.
+pub const HERE: &str = "here";
+
 /// An `@…`, which is a mention if one of its candidates is an existing handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawMention {

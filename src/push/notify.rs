@@ -11,7 +11,15 @@ use super::{
     settings::{self, NotificationSettings, SettingsRow},
 };
 use crate::{
-    db::{Conn, Db, DbError, dialect::hexadecimal_ids, now},
+    chat::{
+        mentions::HERE,
+        messages::{Mention, MentionKind},
+    },
+    db::{
+        Conn, Db, DbError, Json,
+        dialect::{self, hexadecimal_ids},
+        now,
+    },
     failpoint,
     ids::{DeviceId, UserId, WorkspaceId},
     inbox::InboxReason,
@@ -272,6 +280,8 @@ impl Pusher {
     /// Inserts deliveries for the members of a channel, a page of devices at a time.
     async fn notify_channel(&self, db: &Db, item: &ChangedItem) -> Result<bool, DbError> {
         let (mut after, mut has_new) = (Uuid::nil(), false);
+        let online = self.online_for_here(db, item).await?;
+        let is_reached = |user: &UserId| online.as_ref().is_none_or(|online| online.contains(user));
         loop {
             let found = list_members(&mut db.scan(own_share(item)).await?, item, after).await?;
             let Some(last) = found.last() else {
@@ -283,7 +293,7 @@ impl Pusher {
                 .await?;
             let mut batch = Batch::default();
             for candidate in found {
-                if !active.contains(&candidate.user_id) {
+                if !active.contains(&candidate.user_id) && is_reached(&candidate.user_id) {
                     batch.add(item, candidate);
                 }
             }
@@ -291,6 +301,31 @@ impl Pusher {
             db.write(Uuid::nil(), async move |c: &mut Conn| batch.insert(c).await)
                 .await?;
         }
+    }
+
+    /// People with an open window on any node, if the item is a message with `@here`, which notifies nobody else; `None` for other items.
+    async fn online_for_here(
+        &self,
+        db: &Db,
+        item: &ChangedItem,
+    ) -> Result<Option<HashSet<UserId>>, DbError> {
+        if item.reason != InboxReason::Group {
+            return Ok(None);
+        }
+        let mut c = db.read().await?;
+        if !names_only_here(&mut c, item).await? {
+            return Ok(None);
+        }
+        let at = dialect::clock(&mut c).await?;
+        let elsewhere: Vec<(UserId,)> = c
+            .q("select p.user_id from presence p join nodes n on n.id = p.node_id where p.workspace_id = $1 and n.lease_until >= $2")
+            .bind(item.workspace_id)
+            .bind(at)
+            .all()
+            .await?;
+        let mut online: HashSet<UserId> = self.hub.online(item.workspace_id).into_iter().collect();
+        online.extend(elsewhere.into_iter().map(|(user,)| user));
+        Ok(Some(online))
     }
 
     /// Inserts deliveries for people who chose to follow a conversation with new messages: such replies have no rows.
@@ -529,6 +564,22 @@ async fn list_changed(
         .bind(AT_ONCE)
         .all()
         .await
+}
+
+/// Checks whether the message of an item mentions the people who are online, and not all members.
+async fn names_only_here(c: &mut Conn, item: &ChangedItem) -> Result<bool, DbError> {
+    let row: Option<(Json<Vec<Mention>>,)> = c
+        .q("select m.mentions from inbox_items i join messages m on m.id = i.message_id where i.recipient_id = $1 and i.id = $2")
+        .bind(item.recipient_id)
+        .bind(item.id)
+        .opt()
+        .await?;
+    let mentions = row.map(|(Json(mentions),)| mentions).unwrap_or_default();
+    let groups = mentions
+        .iter()
+        .filter(|mention| mention.kind == MentionKind::Group);
+    let groups: Vec<&str> = groups.map(|mention| mention.handle.as_str()).collect();
+    Ok(!groups.is_empty() && groups.iter().all(|handle| *handle == HERE))
 }
 
 /// A new message, and a device of a person who chose to follow its conversation.

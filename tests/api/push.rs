@@ -204,6 +204,21 @@ async fn members_of_a_channel_are_notified_by_their_level() {
 }
 
 #[tokio::test]
+async fn here_notifies_only_people_with_an_open_window() {
+    let p = phones().await;
+    let cem = p.t.app.join(&p.t.ada, "Cem", "member").await;
+    p.service.subscribe(&cem, "cem").await;
+    let _window = cem.socket().await;
+    p.t.ada.start(&p.t.general, "@here lunch").await;
+    assert_eq!(p.service.nth(1).await.device, "cem");
+    p.t.ada.start(&p.t.general, "@here, and @channel").await;
+    let mut others = [p.service.nth(2).await.device, p.service.nth(3).await.device];
+    others.sort_unstable();
+    assert_eq!(others, ["cem", "phone"]);
+    assert_eq!(p.service.received().len(), 3);
+}
+
+#[tokio::test]
 async fn followers_by_hand_are_notified_of_replies() {
     let p = phones().await;
     let cem = p.t.app.join(&p.t.ada, "Cem", "member").await;

@@ -12,6 +12,7 @@ use crate::{
     auth::{self, Actor, Role},
     chat::{
         ChatError,
+        mentions::HERE,
         rows::message::{Mention, MentionKind, Message},
         text::Text,
     },
@@ -20,7 +21,7 @@ use crate::{
     text_enum::text_enum,
 };
 
-const GROUPS: &[&str] = &["everyone", "here", "channel"];
+const GROUPS: &[&str] = &["everyone", HERE, "channel"];
 
 /// Maximum number of mentions in one message; further ones are treated as plain text.
 const MENTIONS_MAX: usize = 200;
