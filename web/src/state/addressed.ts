@@ -19,7 +19,8 @@ export function mentionedIn(
   };
 }
 
-const GROUPS = ['everyone', 'here', 'channel'];
+/** Handles that stand for the members of a channel. */
+export const GROUPS = ['everyone', 'here', 'channel'];
 /** Mentioned people and groups: in a thread that people share, its agent does not reply to such a message. */
 export function addressedIn(text: string, context: ComposerContext, ws: WorkspaceParts): string[] {
   if (context.channel.kind === 'direct' || context.conversation?.fork) return [];

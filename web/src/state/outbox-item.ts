@@ -18,6 +18,8 @@ export interface Target {
   /** For a new thread: its agent, or the thread whose agent it continues with. */
   agent_id?: string | null;
   from_thread_id?: string;
+  /** False if a mention of the whole channel notifies nobody. */
+  notify?: boolean | undefined;
   /** Data to create the message's fork, which did not exist on the server when the message was written. */
   fork_start?: ForkStart | undefined;
 }

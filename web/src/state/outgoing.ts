@@ -34,10 +34,11 @@ export class Outgoing {
   }
   /** Posts a message of the outbox; resolves with its conversation. */
   async post(item: OutItem): Promise<string> {
-    const { content, client_id, attachments } = item;
+    const { content, client_id, attachments, notify } = item;
     const body = {
       content,
       client_id,
+      ...(notify === false && { notify }),
       ...(attachments?.length && { attachments: attachments.map((a) => a.id) }),
     };
     if (item.fork_id) {

@@ -41,6 +41,8 @@ export type Dialog =
   | { name: 'run-workflow'; message: Message }
   /** `count`: number of its entries in words, such as "4 memories". */
   | { name: 'connect-model' }
+  /** `count`: number of people whom a message would notify. `answer` gets null if the message is not sent. */
+  | { name: 'notify'; count: number; answer: (notify: boolean | null) => void }
   | { name: 'keys' }
   | { name: 'sign-out' }
   | null;

@@ -1,4 +1,10 @@
-import { loadUploads, NOT_LOADED, loadSlashCommands, type SlashModule } from '../lib/lazy';
+import {
+  loadNotifyQuestion,
+  loadUploads,
+  NOT_LOADED,
+  loadSlashCommands,
+  type SlashModule,
+} from '../lib/lazy';
 import { isBlank } from '../lib/markdown-later';
 import { parseSlash, unescaped } from '../lib/slash';
 import type { Agent } from '../api/types';
@@ -13,10 +19,16 @@ export interface Box {
   context(): ComposerContext;
   /** False once the composer is unmounted. */
   isHere(): boolean;
-  onsend(content: string, files: Held[]): void;
+  /** `notify` is false if a mention of the whole channel notifies nobody. */
+  onsend(content: string, files: Held[], notify?: boolean): void;
   /** Called when the text contains an incomplete or restored command: opens its completion menu. */
   onback(): void;
 }
+
+/** A mention of the whole channel, perhaps. */
+const GROUP = /[@＠](?:everyone|channel|here)/i;
+/** Number of members above which such a mention is a question first. */
+export const NOTIFIED_MAX = 100;
 
 /** Turns the text of one composer into a message, or executes its command. */
 export class Writing {
@@ -32,7 +44,8 @@ export class Writing {
     this.#box = box;
   }
 
-  send(): void {
+  /** `notify`: answer to the question about a mention of the whole channel. */
+  send(notify?: boolean): void {
     const { ws, ui } = this.#deps;
     const box = this.#box;
     if (this.running) return void this.running.then(() => box.isHere() && this.send());
@@ -52,9 +65,17 @@ export class Writing {
       if (slash.name === 'list' || ('query' in slash && !slash.query)) return box.onback();
       return this.#run((part, context) => part.runSlash(slash, context, this.#deps));
     }
+    if (notify === undefined && ws.people.members.size > NOTIFIED_MAX && GROUP.test(text)) {
+      const asked = loadNotifyQuestion().then((part) => part.askToNotify(text, box.context(), this.#deps));
+      this.running = asked.then(
+        (answer) => this.#answered(answer, place),
+        () => this.#answered(true, place), // offline, for example
+      );
+      return;
+    }
     if (!ws.uploads && ws.drafts.files(place)) {
       return void loadUploads().then(
-        (part) => part.uploadsOf(ws, ui) && box.isHere() && this.send(),
+        (part) => part.uploadsOf(ws, ui) && box.isHere() && this.send(notify),
         () => ui.show(NOT_LOADED),
       );
     }
@@ -63,8 +84,13 @@ export class Writing {
     const content = starts ? slash.text : unescaped(text).trim();
     const sends = files.length > 0 || !isBlank(content);
     // Stored in the outbox before the draft is cleared: a crash in between keeps the text.
-    if (sends) box.onsend(content, files);
+    if (sends) box.onsend(content, files, notify);
     if (sends || starts) ws.drafts.clear(place);
+  }
+  /** Sends the text after the question, unless it was dismissed. */
+  #answered(notify: boolean | null, place: string): void {
+    this.running = null;
+    if (notify !== null && this.#box.isHere() && this.#box.place() === place) this.send(notify);
   }
   /** Sets the agent that was picked from the agent list; null for none. */
   choose(agent: Agent | null): void {

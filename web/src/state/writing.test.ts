@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Router } from '../lib/router.svelte';
 import { Scene } from '../test/backend';
-import { channel, thread } from '../test/make';
+import { channel, member, thread } from '../test/make';
 import { responderOf } from './composer-context';
 import type { ConversationRef } from './conversation-ref';
 import type { ToastAction, Ui } from './ui.svelte';
@@ -12,6 +12,9 @@ let writing: Writing;
 let sent: string[];
 let shown: string[];
 let actions: ToastAction[];
+/** Answers to the question about a notification that were passed with the texts. */
+let notified: (boolean | undefined)[];
+let ui: Ui;
 let back: number;
 let conversation: ConversationRef | null;
 let open: () => void;
@@ -33,16 +36,18 @@ beforeEach(async () => {
   sent = [];
   shown = [];
   actions = [];
+  notified = [];
   back = 0;
   conversation = { thread: 'thread_1', fork: null };
   const record = (s: string, action: ToastAction | null = null) => {
     shown.push(s);
     if (action) actions.push(action);
   };
+  ui = { announce: record, show: record, dialog: null } as unknown as Ui;
   writing = new Writing(
     {
       ws,
-      ui: { announce: record, show: record } as unknown as Ui,
+      ui,
       router: { place: { path: '/' }, go: () => undefined } as unknown as Router,
       focus: () => undefined,
     },
@@ -54,7 +59,10 @@ beforeEach(async () => {
         responder: responderOf(ws.threads.map.get('thread_1')!, ws),
       }),
       isHere: () => true,
-      onsend: (content) => void sent.push(content),
+      onsend: (content, _files, notify) => {
+        sent.push(content);
+        notified.push(notify);
+      },
       onback: () => void back++,
     },
   );
@@ -169,4 +177,51 @@ test('in a composer that starts threads, /new is just a prefix', () => {
   expect(sent).toEqual(['The chairs']);
   send('/new');
   expect([sent.length, text()]).toEqual([1, '']);
+});
+
+/** The question about a notification, if it is on screen. */
+const question = () => (ui.dialog?.name === 'notify' ? ui.dialog : null);
+const fillChannel = (members: number) => {
+  scene.backend.memberCount = members;
+  for (let n = 0; n < 200; n++)
+    scene.ws.people.members.set(`user_${n}`, member(`user_${n}`, `Person ${n}`, `person-${n}`));
+};
+test.each([
+  [true, 'Notify'],
+  [false, 'Send without'],
+])(
+  'a mention of a channel with 241 members is a question first; %j is the answer of “%s”',
+  async (answer) => {
+    fillChannel(241);
+    send('@channel Friday');
+    await expect.poll(() => question()?.count).toBe(240);
+    expect([sent, text()]).toEqual([[], '@channel Friday']);
+    question()!.answer(answer);
+    await expect.poll(() => sent).toEqual(['@channel Friday']);
+    expect(notified).toEqual([answer]);
+    expect([text(), writing.running]).toEqual(['', null]);
+  },
+);
+test('a question that is dismissed keeps the text', async () => {
+  fillChannel(241);
+  send('@everyone Friday');
+  await expect.poll(() => question()).not.toBeNull();
+  question()!.answer(null);
+  await writing.running;
+  expect([sent, text()]).toEqual([[], '@everyone Friday']);
+});
+test.each(['`@channel` is a group', '> @here', '@bo Friday'])('%j asks nothing', async (typed) => {
+  fillChannel(241);
+  send(typed);
+  await expect.poll(() => sent).toEqual([typed]);
+  expect(question()).toBeNull();
+});
+test('a mention of a small channel, and one that cannot be counted, are sent at once', async () => {
+  fillChannel(100);
+  send('@channel Friday');
+  await expect.poll(() => sent).toEqual(['@channel Friday']);
+  scene.backend.fail = 503;
+  send('@channel Monday');
+  await expect.poll(() => sent).toEqual(['@channel Friday', '@channel Monday']);
+  expect(notified).toEqual([true, true]);
 });

@@ -14,7 +14,7 @@ import type { ServerInfo } from '../api/server';
 import type { Fork, Message, Task, Thread } from '../api/types';
 import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
-import { AT, Browser, fork, message, snapshot, thread } from './make';
+import { AT, Browser, fork, message, myChannel, snapshot, thread } from './make';
 import type { Inbox } from './inbox';
 import type { TaskTree } from '../api/task-trees';
 import { waiting } from './make-actions';
@@ -85,6 +85,8 @@ export class Backend {
   objects = new Map<string, VersionedObject>();
   /** Files of the workspace. */
   sharedFiles: StoredFile[] = [];
+  /** Number of members of #general. */
+  memberCount = 2;
   /** The workspace context as it is sent. */
   contextText = '';
 
@@ -149,6 +151,7 @@ export class Backend {
       return list(this.sharedFiles.filter((f) => f.content !== null).map((f) => f.summary()));
     if (call === 'GET /v1/workspaces/ws_1/context') return { text: this.contextText, tokens: 0, parts: [] };
     if (call === 'GET /v1/tools') return list(this.tools);
+    if (call === 'GET /v1/channels') return list([{ ...myChannel(), member_count: this.memberCount }]);
     if (call === 'GET /v1/nodes')
       return { ...list(this.nodes!), file_bytes_in_database: this.fileBytesInDatabase };
     if (call === 'GET /v1/identity-providers') return list(this.providers);
