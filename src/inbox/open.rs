@@ -80,6 +80,7 @@ async fn insert(
     recipient: Uuid,
     item: &NewItem,
 ) -> Result<bool, DbError> {
+    failpoint!("inbox_open");
     let n = c
         .q(sql)
         .bind(InboxItemId::new())
@@ -144,7 +145,6 @@ async fn open_by(
     if item.actor == Some(user.0) {
         return Ok(false);
     }
-    failpoint!("inbox_open");
     let is_open = insert(c, sql, user.0, item).await?;
     if is_open {
         c.notify(Box::new(ItemOpened {

@@ -6,6 +6,7 @@ use crate::support::{Person, Socket, Team, id, list, number, team, text, unknown
 
 mod catch_up;
 mod generated;
+mod kills;
 mod levels;
 mod lists;
 mod work;
