@@ -12,6 +12,8 @@ use super::reading::Reading;
 
 /// Maximum length of a handle in characters.
 pub const HANDLE_CHARS_MAX: usize = 64;
+/// Handles that stand for the members of a channel.
+pub const GROUPS: [&str; 3] = ["everyone", HERE, "channel"];
 
 /// A range of a text, in UTF-16 code units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use crate::{
     auth::{Actor, Scope},
     chat::{
         ChatError,
+        mentions::GROUPS,
         rows::message::{MessageAuthor, MessageKind, get_message},
     },
     db::{Conn, DbError, now},
@@ -32,6 +33,8 @@ const READ_WITHIN: Duration = Duration::from_hours(90 * 24);
 /// Minimum numbers of messages and authors in a thread that is moving.
 const MOVING_MESSAGES: i64 = 5;
 const MOVING_AUTHORS: usize = 2;
+/// Minimum number of words of a message that states something.
+const SENTENCE_WORDS_MIN: usize = 4;
 
 text_enum! {
     /// Group of unread threads.
@@ -158,22 +161,46 @@ async fn unread_messages(
         .await
 }
 
-/// Position of the message to quote: the newest result, else the newest one with the person's handle, else the newest question, else
+/// Checks whether a text mentions a handle.
+fn names(text: &str, handle: &str) -> bool {
+    let text = text.to_lowercase();
+    let name = format!("@{handle}");
+    let continues = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    let mut found = text.match_indices(&name);
+    !handle.is_empty() && found.any(|(at, _)| !text[at + name.len()..].starts_with(continues))
+}
+
+/// False for thanks and the like.
+fn is_sentence(text: &str) -> bool {
+    text.split_whitespace().count() >= SENTENCE_WORDS_MIN
+}
+
+/// Position of the message to quote, of messages that are sorted from new to old: the newest result, else the newest one that mentions
+/// the person, else one that mentions the whole channel, else the newest question without an answer, else the newest sentence, else
 /// the newest message.
-fn quoted(messages: &[UnreadMessage], name: &str) -> usize {
-    let rank = |message: &UnreadMessage| {
+fn quoted(messages: &[UnreadMessage], handle: &str) -> usize {
+    let rank = |at: usize, message: &UnreadMessage| {
+        let is_answer = |later: &UnreadMessage| {
+            later.author_id != message.author_id && is_sentence(&later.text)
+        };
         if message.kind == MessageKind::Resolution {
             0
-        } else if message.text.to_lowercase().contains(name) {
+        } else if names(&message.text, handle) {
             1
-        } else if openvibe_responder::is_question(&message.text) {
+        } else if GROUPS.iter().any(|group| names(&message.text, group)) {
             2
-        } else {
+        } else if openvibe_responder::is_question(&message.text)
+            && !messages.iter().take(at).any(is_answer)
+        {
             3
+        } else if is_sentence(&message.text) {
+            4
+        } else {
+            5
         }
     };
     let best = messages.iter().enumerate();
-    best.min_by_key(|(at, message)| (rank(message), *at))
+    best.min_by_key(|(at, message)| (rank(*at, message), *at))
         .map_or(0, |(at, _)| at)
 }
 
@@ -195,7 +222,6 @@ pub async fn summary(
         .opt()
         .await?;
     let handle = handle.map(|(handle,)| handle).unwrap_or_default();
-    let name = format!("@{handle}");
     let mut summary = UnreadSummary {
         from_at: None,
         to_seq,
@@ -228,7 +254,7 @@ pub async fn summary(
         } else {
             UnreadGroupName::Quiet
         };
-        let quoted = messages.swap_remove(quoted(&messages, &name));
+        let quoted = messages.swap_remove(quoted(&messages, &handle));
         sorted.push((group, thread, quoted));
     }
     // Stable, so that the latest activity comes first in each group.
@@ -243,7 +269,7 @@ pub async fn summary(
             thread_id: thread.id,
             author,
             at: message.created_at,
-            text: if message.text.to_lowercase().contains(&name) {
+            text: if names(&message.text, &handle) {
                 around_handle(&message.text, &handle)
             } else {
                 beginning(&message.text, TEXT_UNITS_MAX)
@@ -260,4 +286,20 @@ pub async fn summary(
         }
     }
     Ok(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_handle_is_another_one() {
+        for text in ["@bo?", "Hi @Bo, can you", "@bobby and @bo", "(@bo)"] {
+            assert!(names(text, "bo"), "{text}");
+        }
+        for text in ["@bobby", "@bo-2", "@bo_", "bo", "@ bo"] {
+            assert!(!names(text, "bo"), "{text}");
+        }
+        assert!(!names("a@", ""));
+    }
 }

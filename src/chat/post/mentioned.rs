@@ -12,7 +12,7 @@ use crate::{
     auth::{self, Actor, Role},
     chat::{
         ChatError,
-        mentions::HERE,
+        mentions::GROUPS,
         rows::message::{Mention, MentionKind, Message},
         text::Text,
     },
@@ -20,8 +20,6 @@ use crate::{
     ids::{AgentId, ChannelId, UserId},
     text_enum::text_enum,
 };
-
-const GROUPS: &[&str] = &["everyone", HERE, "channel"];
 
 /// Maximum number of mentions in one message; further ones are treated as plain text.
 const MENTIONS_MAX: usize = 200;

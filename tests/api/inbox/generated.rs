@@ -56,7 +56,7 @@ struct Sequence {
 }
 
 /// The text as one line.
-fn flat(text: &str) -> String {
+pub(super) fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -9,6 +9,7 @@ mod generated;
 mod kills;
 mod levels;
 mod lists;
+mod weeks;
 mod work;
 
 /// A list of the inbox as `reason state text`, newest first.
