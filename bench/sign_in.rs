@@ -1,10 +1,11 @@
-//! Accounts that an identity provider sends, beside plain inserts; requests of other people meanwhile; and requests under what a workspace
-//! demands of sessions.
+//! Accounts that an identity provider sends, beside plain inserts; requests of other people meanwhile, and while a provider does not answer;
+//! requests under what a workspace demands of sessions; and requests of guests.
 
 use std::{
+    net::TcpListener,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -32,33 +33,58 @@ const POSTS: usize = 500;
 /// Requests per round for CPU time.
 const REQUESTS: usize = 2_000;
 const ROUNDS: usize = 5;
+/// People who begin to sign in with the provider that does not answer.
+const WAITING: usize = 64;
+/// Requests that the server makes to one provider at once.
+const ASKED_AT_ONCE: usize = 16;
+const POLL: Duration = Duration::from_millis(20);
+const ASKED_WITHIN: Duration = Duration::from_secs(5);
 const TOKEN: &str = "ovscim_benchmark";
 
 pub(crate) async fn run() -> anyhow::Result<()> {
     say(&format!("\n## Sign-in ({})", engine()));
     let server = Server::start(&[]).await?;
-    let team = Team::make(&server.process.address, 2).await?;
+    let team = Team::make(&server.process.address, 3).await?;
     let db = Db::open(&server.scratch.place()?, Arc::new(|_| {})).await?;
-    provide(&db, team.workspace.parse()?).await?;
+    let workspace = team.workspace.parse()?;
+    guests(&server, &team).await?;
+    stalls(&team, &db, workspace).await?;
+    let provider = provide(&db, workspace, "http://127.0.0.1:9").await?;
+    give_token(&db, provider).await?;
     accounts(&team, &db).await?;
     demands(&server, &team, &db).await?;
     db.close().await;
     Ok(())
 }
 
-/// Adds a provider that is open to everyone, with a token.
-async fn provide(db: &Db, workspace: WorkspaceId) -> anyhow::Result<()> {
+/// Adds a provider that is open to everyone.
+async fn provide(
+    db: &Db,
+    workspace: WorkspaceId,
+    issuer: &str,
+) -> anyhow::Result<IdentityProviderId> {
     let settings = json!({"domains": ["*"], "email_trust": "claim", "groups_claim": "groups", "second_factor": "claim",
         "workspaces": [{"workspace_id": workspace, "join": "everyone", "role": "member", "rules": []}]});
+    let provider = IdentityProviderId::new();
+    let issuer = issuer.to_owned();
     let insert = async move |c: &mut Conn| {
-        let provider = IdentityProviderId::new();
         c.q("insert into identity_providers (id, name, issuer, client_id, settings, enabled, state, created_at, version) \
-             values ($1, 'Corp', 'http://127.0.0.1:9', 'openvibe', $2, TRUE, 'ok', $3, 1)")
+             values ($1, $2, $2, 'openvibe', $3, TRUE, 'ok', $4, 1)")
             .bind(provider)
+            .bind(issuer.clone())
             .bind(Json(settings.clone()))
             .bind(now())
             .run()
             .await?;
+        Ok::<_, DbError>(())
+    };
+    db.write(Uuid::nil(), insert).await?;
+    Ok(provider)
+}
+
+/// Gives a provider a token for sending accounts.
+async fn give_token(db: &Db, provider: IdentityProviderId) -> anyhow::Result<()> {
+    let insert = async move |c: &mut Conn| {
         c.q("insert into scim_tokens (id, provider_id, token_hash, created_at) values ($1, $2, $3, $4)")
             .bind(ScimTokenId::new())
             .bind(provider)
@@ -69,6 +95,101 @@ async fn provide(db: &Db, workspace: WorkspaceId) -> anyhow::Result<()> {
         Ok::<_, DbError>(())
     };
     Ok(db.write(Uuid::nil(), insert).await?)
+}
+
+/// Compares requests of a guest with those of a member.
+async fn guests(server: &Server, team: &Team) -> anyhow::Result<()> {
+    let (mut member, mut guest) = (team.http(1).await?, team.http(2).await?);
+    let person = text(&guest.get("/v1/snapshot").await?, "/me/id")?;
+    let form = json!({"role": "guest", "channel_ids": [team.general]});
+    let path = format!("/v1/members/{person}");
+    team.http(0).await?.patch(&path, &form).await?;
+    let path = format!("/v1/channels/{}/threads?limit=20", team.general);
+    let (mut of_guest, mut of_member) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        of_member.push(cpu_of(server, &mut member, &path).await?);
+        of_guest.push(cpu_of(server, &mut guest, &path).await?);
+    }
+    let mut table = Table::new(
+        "a request of a guest, CPU ms",
+        &["", "guest", "member", "ratio"],
+    );
+    table.row([
+        "threads of a channel".to_owned(),
+        spread(&of_guest, 3),
+        spread(&of_member, 3),
+        format!("{:.2}", ratio(&of_guest, &of_member)),
+    ]);
+    table.print();
+    Ok(())
+}
+
+/// Accepts connections and answers none. Returns its address, and the number of connections.
+fn stalling_provider() -> anyhow::Result<(String, Arc<AtomicUsize>)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let issuer = format!("http://{}", listener.local_addr()?);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        while let Ok((connection, _)) = listener.accept() {
+            open.push(connection);
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    Ok((issuer, asked))
+}
+
+/// Compares posts while many people wait for a provider that does not answer with posts before.
+async fn stalls(team: &Team, db: &Db, workspace: WorkspaceId) -> anyhow::Result<()> {
+    let thread = team.thread().await?;
+    let mut other = team.http(1).await?;
+    let alone = post_until(&mut other, &thread, |n| n == POSTS).await?;
+
+    let (issuer, asked) = stalling_provider()?;
+    let provider = provide(db, workspace, &issuer).await?;
+    let mut people = JoinSet::new();
+    for _ in 0..WAITING {
+        let host = team.host.clone();
+        people.spawn(async move {
+            let mut http = Http::connect(&host, "").await?;
+            let path = format!("/v1/auth/oidc/{provider}/start");
+            http.send("POST", &path, "{}").await
+        });
+    }
+    let started = Instant::now();
+    while asked.load(Ordering::Relaxed) < ASKED_AT_ONCE {
+        anyhow::ensure!(
+            started.elapsed() < ASKED_WITHIN,
+            "the provider was asked {} times",
+            asked.load(Ordering::Relaxed)
+        );
+        tokio::time::sleep(POLL).await;
+    }
+    let meanwhile = post_until(&mut other, &thread, |n| n == POSTS).await?;
+    people.shutdown().await;
+    compare_posts("while a provider does not answer", &alone, &meanwhile);
+    Ok(())
+}
+
+/// Prints the times of posts alone and under load.
+fn compare_posts(load: &str, alone: &[f64], meanwhile: &[f64]) {
+    let mut table = Table::new(
+        "posts of another person, ms",
+        &["", "posts", "median", "p99", "p99 of alone"],
+    );
+    let p99_alone = percentile(alone, 0.99);
+    for (name, times) in [("alone", alone), (load, meanwhile)] {
+        let p99 = percentile(times, 0.99);
+        table.row([
+            name.to_owned(),
+            times.len().to_string(),
+            format!("{:.1}", median(times)),
+            format!("{p99:.1}"),
+            format!("{:.1} ×", p99 / p99_alone),
+        ]);
+    }
+    table.print();
 }
 
 fn user(n: usize) -> Value {
@@ -222,20 +343,7 @@ async fn accounts(team: &Team, db: &Db) -> anyhow::Result<()> {
     table.row(["plain inserts".to_owned(), seconds, factor, String::new()]);
     table.print();
 
-    let mut table = Table::new(
-        "posts of another person, ms",
-        &["", "posts", "median", "p99"],
-    );
-    for (name, times) in [("alone", &alone), ("while accounts are sent", &meanwhile)] {
-        let p99 = percentile(times, 0.99);
-        table.row([
-            name.to_owned(),
-            times.len().to_string(),
-            format!("{:.1}", median(times)),
-            format!("{p99:.1}"),
-        ]);
-    }
-    table.print();
+    compare_posts("while accounts are sent", &alone, &meanwhile);
     Ok(())
 }
 
