@@ -1,7 +1,12 @@
-//! The inbox: posts that many people follow or that mention a whole channel, reading a large inbox, and the catch-up of many messages.
+//! The inbox: the way from a cause to its row, posts that many people follow or that mention a whole channel, reading a large inbox, and the
+//! catch-up of many messages.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use anyhow::Context;
 use openvibe::{
     db::{Conn, Db, DbError},
     ids::{ChannelId, ThreadId, UserId, WorkspaceId},
@@ -10,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::{
-    client::{Http, Team, text},
+    client::{Http, Team, Ws, next_text, text},
     engine::Engine,
     process::{self, Server},
     report::{Table, float, median, ms, percentile, ratio, say, spread},
@@ -33,6 +38,9 @@ const MAKERS: usize = 16;
 const MESSAGES: usize = 10_000;
 const PAGE: usize = 100;
 const CATCH_UPS: usize = 5;
+/// Posts of each kind until their rows are there.
+const CAUSES: usize = 100;
+const ROW_WITHIN: Duration = Duration::from_secs(5);
 
 /// A workspace, one of its members, and #general.
 #[derive(Clone, Copy)]
@@ -311,7 +319,97 @@ async fn compare_catch_up(team: &Team, thread: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A post that opens an item of the second member.
+struct Cause {
+    reason: &'static str,
+    path: String,
+    content: String,
+}
+
+/// The causes that are posts, each in a conversation of its own.
+async fn causes(team: &Team) -> anyhow::Result<[Cause; 4]> {
+    let (mut author, mut reader) = (team.http(0).await?, team.http(1).await?);
+    let snapshot = reader.get("/v1/snapshot").await?;
+    let me = text(&snapshot, "/me/id")?;
+    let mut members = snapshot["members"].as_array().into_iter().flatten();
+    let member = members
+        .find(|member| member["user_id"] == me.as_str())
+        .context("the snapshot lacks its own person")?;
+    let handle = text(member, "/handle")?;
+    let form = json!({"member_ids": [me]});
+    let direct = text(&author.post("/v1/direct", &form).await?, "/id")?;
+    let level = format!("/v1/channels/{}/level", team.general);
+    reader.put(&level, &json!({"level": "all"})).await?;
+    let cause = |reason, path: String, content: &str| Cause {
+        reason,
+        path,
+        content: content.to_owned(),
+    };
+    let in_thread = format!("/v1/threads/{}/messages", team.thread().await?);
+    let threads = |channel: &str| format!("/v1/channels/{channel}/threads");
+    Ok([
+        cause(
+            "mention",
+            in_thread.clone(),
+            &format!("@{handle} please look at"),
+        ),
+        cause("group", in_thread, "@channel please look at"),
+        cause("direct", threads(&direct), "Please look at"),
+        cause("thread", threads(&team.general), "News about"),
+    ])
+}
+
+/// Time at which a socket receives a text.
+async fn arrival(ws: &mut Ws, part: &str) -> anyhow::Result<Instant> {
+    loop {
+        if next_text(ws).await?.contains(part) {
+            return Ok(Instant::now());
+        }
+    }
+}
+
+/// Measures how soon posts are events of another person, and rows in their open inbox.
+async fn measure_causes() -> anyhow::Result<()> {
+    let server = Server::start(&[]).await?;
+    let team = Team::make(&server.process.address, 2).await?;
+    let mut table = Table::new(
+        "From a post to its event and its row, ms",
+        &["", "event: median", "p99", "row: median", "p99"],
+    );
+    let (mut author, mut reader) = (team.http(0).await?, team.http(1).await?);
+    for cause in causes(&team).await? {
+        let mut ws = team.socket(1).await?;
+        let newest = format!("/v1/inbox?limit=1&reason={}", cause.reason);
+        let (mut events, mut rows) = (Vec::new(), Vec::new());
+        for n in 0..CAUSES {
+            let content = format!("{} number {n}.", cause.content);
+            let body = json!({"content": content});
+            let started = Instant::now();
+            let post = author.post(&cause.path, &body);
+            let (posted, event) = tokio::join!(post, arrival(&mut ws, &content));
+            let (posted, event) = (posted?, event?);
+            events.push(ms(event.duration_since(started)));
+            while reader.get(&newest).await?["data"][0]["message_id"] != posted["message"]["id"] {
+                let what = cause.reason;
+                anyhow::ensure!(started.elapsed() < ROW_WITHIN, "no row for {what}");
+            }
+            rows.push(ms(started.elapsed()));
+        }
+        let cells = [&events, &rows].map(|times| {
+            [
+                format!("{:.1}", median(times)),
+                format!("{:.1}", percentile(times, 0.99)),
+            ]
+        });
+        let name = cause.reason.to_owned();
+        table.row(std::iter::once(name).chain(cells.into_iter().flatten()));
+    }
+    table.print();
+    Ok(())
+}
+
 pub(crate) async fn run() -> anyhow::Result<()> {
+    measure_causes().await?;
     let server = Server::start(&[]).await?;
     let team = Team::make(&server.process.address, 3).await?;
     let db = Db::open(&server.scratch.place()?, Arc::new(|_| {})).await?;
