@@ -24,6 +24,7 @@ pub enum RouteReach {
 const ROUTES: &[(&str, &str)] = &[
     ("GET", "/v1/workspaces/{id}"),
     ("GET", "/v1/snapshot"),
+    ("GET", "/v1/emoji"),
     ("GET", "/v1/events"),
     ("GET", "/v1/ws"),
     ("GET", "/v1/members"),

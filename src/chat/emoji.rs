@@ -38,9 +38,15 @@ pub fn imported_emoji(name: &str, tone: Option<&str>) -> Option<String> {
     Some(emoji.chars().chain(tone).collect())
 }
 
-const NAME_BYTES_MAX: usize = 40;
+/// Checks whether this is the name of an emoji of the table.
+pub(super) fn is_standard(name: &str) -> bool {
+    BY_NAME.contains_key(name)
+}
 
-fn is_name_byte(b: u8) -> bool {
+/// Maximum length of a name.
+pub(super) const NAME_BYTES_MAX: usize = 40;
+
+pub(super) fn is_name_byte(b: u8) -> bool {
     b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'+' | b'-')
 }
 

@@ -27,6 +27,12 @@ pub enum ChatError {
     TaskNotFound,
     #[error("a channel named `{0}` already exists: choose another name")]
     NameTaken(String),
+    #[error("an emoji named `{0}` already exists: choose another name")]
+    EmojiTaken(String),
+    #[error("the emoji does not exist")]
+    EmojiNotFound,
+    #[error("only the person who added an emoji or an admin can delete it")]
+    NotYourEmoji,
     #[error("{0}")]
     Invalid(String, &'static str),
     /// An invalid search parameter.
@@ -129,7 +135,10 @@ impl From<ChatError> for ApiError {
             E::NoSuchAuthor(_) => {
                 make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound).param("author_id")
             }
-            E::NameTaken(_) => make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("name"),
+            E::NameTaken(_) | E::EmojiTaken(_) => {
+                make(StatusCode::CONFLICT, ErrorCode::NameTaken).param("name")
+            }
+            E::EmojiNotFound => make(StatusCode::NOT_FOUND, ErrorCode::EmojiNotFound),
             E::Invalid(_, "cursor") => {
                 make(StatusCode::BAD_REQUEST, ErrorCode::InvalidCursor).param("cursor")
             }
@@ -153,9 +162,11 @@ impl From<ChatError> for ApiError {
             E::ClientIdReused => {
                 make(StatusCode::CONFLICT, ErrorCode::ClientIdReused).param("client_id")
             }
-            E::NotYours | E::NotYoursToDelete | E::NotYoursToRetry | E::NotYoursToRunAgain => {
-                make(StatusCode::FORBIDDEN, ErrorCode::NotYours)
-            }
+            E::NotYours
+            | E::NotYoursToDelete
+            | E::NotYoursToRetry
+            | E::NotYoursToRunAgain
+            | E::NotYourEmoji => make(StatusCode::FORBIDDEN, ErrorCode::NotYours),
             E::NotAChat => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotAChat),
             E::InVariant => make(StatusCode::CONFLICT, ErrorCode::InVariant).param("message_id"),
             E::TooManyVariants(_) | E::TooManyVariantsOfChat(_) => {

@@ -4,7 +4,7 @@
 use super::{
     ChatError, access,
     channels::{self, ChannelAgent},
-    emoji,
+    custom_emoji, emoji,
     event::MessageEvent,
     event::ReactionEvent,
     inbox::{self, posted::Addressed},
@@ -210,6 +210,8 @@ pub async fn react(
     if message.deleted_at.is_some() {
         return Err(ChatError::MessageDeleted);
     }
+    let emoji = custom_emoji::spelling(c, message.workspace_id, emoji).await?;
+    let emoji = emoji.as_str();
     if let Some(bot) = caller.bot() {
         return react_as_bot(
             c,

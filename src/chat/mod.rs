@@ -12,6 +12,7 @@ pub mod bots;
 pub mod channels;
 pub mod checklist;
 pub mod collaboration;
+pub mod custom_emoji;
 mod emoji;
 mod error;
 pub mod event;

@@ -122,6 +122,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_080_400, "create_pins"),
     common!(20_261_129_080_500, "add_hook_creators"),
     common!(20_261_129_080_600, "add_import_path"),
+    common!(20_261_129_090_100, "create_emoji"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -62,7 +62,7 @@ pub async fn cleanup(
     Ok(())
 }
 
-/// Turns pictures that are no longer used by any agent version into ordinary uploads. As long as a version refers to
+/// Turns pictures that no emoji and no agent version uses any longer into ordinary uploads. As long as a version refers to
 /// a picture, an agent can be rolled back to it.
 async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     let mut after = FileId(Uuid::nil());
@@ -95,15 +95,17 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     }
 }
 
-/// Returns true if any version of an agent or a persona uses this picture. Agents that inherit the picture from a base count as well.
+/// Returns true if an emoji, or any version of an agent or a persona, uses this picture. Agents that inherit the picture from a base count as well.
 async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
     let found: Option<(i64,)> = c
         .q("select v.version from agents a join agent_versions v on v.agent_id = a.id where a.workspace_id = $1 \
             and (v.profile -> 'avatar' ->> 'file_id' = $2 or v.resolved -> 'avatar' ->> 'file_id' = $2) \
             union all select v.version from personas p join persona_versions v on v.persona_id = p.id where p.workspace_id = $1 \
-            and v.content -> 'avatar' ->> 'file_id' = $2 limit 1")
+            and v.content -> 'avatar' ->> 'file_id' = $2 \
+            union all select cast(1 as bigint) from emoji e where e.workspace_id = $1 and e.file_id = $3 limit 1")
         .bind(workspace)
         .bind(id.to_string())
+        .bind(id)
         .opt()
         .await?;
     Ok(found.is_some())

@@ -53,6 +53,7 @@ text_enum! {
         DraftEdited = "draft_edited",
         DuplicateTool = "duplicate_tool",
         EmailTaken = "email_taken",
+        EmojiNotFound = "emoji_not_found",
         ExportNotFound = "export_not_found",
         ExportNotReady = "export_not_ready",
         ExportRunning = "export_running",

@@ -20,6 +20,7 @@ crate::text_enum::text_enum! {
         MemberUpdated = "member.updated",
         MemberRemoved = "member.removed",
         BotUpdated = "bot.updated",
+        EmojiUpdated = "emoji.updated",
         ChannelCreated = "channel.created",
         ChannelUpdated = "channel.updated",
         ChannelArchived = "channel.archived",

@@ -124,7 +124,7 @@ pub fn reactions(reactions: &[Reaction]) -> Value {
         let agents = reaction.agent_ids.iter().map(|id| user_id(id.0));
         let bots = reaction.bot_ids.iter().map(|id| user_id(id.0));
         let users: Vec<String> = people.chain(agents).chain(bots).collect();
-        let name = emoji_name(&reaction.emoji).unwrap_or(&reaction.emoji);
+        let name = emoji_name(&reaction.emoji).unwrap_or_else(|| reaction.emoji.trim_matches(':'));
         json!({"name": name, "count": users.len(), "users": users})
     });
     shown.collect()

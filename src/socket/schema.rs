@@ -14,6 +14,7 @@ use crate::{
     auth::{MemberEvent, WorkspaceEvent},
     chat::{
         bots::BotEvent,
+        custom_emoji::EmojiEvent,
         event::{
             ChannelEvent, ChannelImportedEvent, ChannelMemberEvent, MessageEvent, ReactionEvent,
             ThreadDeletedEvent, ThreadEvent,
@@ -48,6 +49,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<WorkspaceEvent<'_>>(schemas),
         add_schema::<MemberEvent<'_>>(schemas),
         add_schema::<BotEvent<'_>>(schemas),
+        add_schema::<EmojiEvent<'_>>(schemas),
         add_schema::<ChannelEvent<'_>>(schemas),
         add_schema::<ChannelMemberEvent<'_>>(schemas),
         add_schema::<ChannelImportedEvent>(schemas),

@@ -445,7 +445,7 @@ async fn the_layout_of_slack_is_read_by_programs_for_it() {
 }
 
 /// Tables whose rows, or the newest of them, are in an export with everything.
-const EXPORTED: [&str; 22] = [
+const EXPORTED: [&str; 23] = [
     "action_items",
     "agent_files",
     "agent_versions",
@@ -455,6 +455,7 @@ const EXPORTED: [&str; 22] = [
     "bots",
     "channel_members",
     "channels",
+    "emoji",
     "files",
     "forks",
     "hooks",

@@ -62,6 +62,7 @@ mod doctor;
 mod documents;
 mod drafts;
 mod dry_run;
+mod emoji;
 mod evening_move;
 mod event_log;
 mod events;

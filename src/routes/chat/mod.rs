@@ -4,6 +4,7 @@ mod boot;
 mod catch_up;
 mod channels;
 mod compactions;
+mod emoji;
 mod follow;
 mod frames;
 mod inbox;
@@ -51,6 +52,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(compactions::router())
         .merge(catch_up::router())
         .merge(messages::router())
+        .merge(emoji::router())
         .merge(inbox::router())
         .merge(presets::router())
         .merge(search::router())

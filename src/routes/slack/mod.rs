@@ -352,7 +352,7 @@ async fn dispatch(call: &Call<'_>) -> Answer {
         M::TeamInfo => people::team(call).await,
         M::BotsInfo => people::bot(call).await,
         M::AppsConnectionsOpen => sockets::open(call).await,
-        M::EmojiList => Ok(json!({"emoji": {}})),
+        M::EmojiList => reactions::list_emoji(call).await,
         M::ChatPostMessage => messages::post(call).await,
         M::ChatUpdate => messages::update(call).await,
         M::ChatDelete => messages::delete(call).await,

@@ -1,11 +1,12 @@
 //! Reactions.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{Answer, Call, Refusal, messages::found};
 use crate::{
     chat::{
         ChatError,
+        custom_emoji::{self, CustomEmoji},
         messages::{self, Message, React},
     },
     db::Conn,
@@ -57,6 +58,7 @@ async fn react(call: &Call<'_>, what: React) -> Answer {
         .db
         .write(call.workspace.0, async move |c: &mut Conn| {
             let before = messages::get_message(c, id).await?;
+            let emoji = custom_emoji::spelling(c, before.workspace_id, &emoji).await?;
             messages::react(c, &caller, id, &emoji, what).await?;
             if has_reacted(&before, &emoji, &caller) == (what == React::Add) {
                 return Err(ReactionError::Unchanged);
@@ -90,4 +92,18 @@ pub(super) async fn get(call: &Call<'_>) -> Answer {
     Ok(json!({
         "type": "message", "channel": text, "message": slack::message(&message, &ThreadFacts::default(), &call.state.public_url),
     }))
+}
+
+/// Addresses of the custom emoji, by name.
+pub(super) async fn list_emoji(call: &Call<'_>) -> Answer {
+    let mut c = call.state.db.read().await?;
+    let actor = call.enter(&mut c).await?;
+    let all = custom_emoji::list_emoji(&mut c, &actor).await?;
+    let base = call.state.public_url.trim_end_matches('/');
+    let address = |emoji: CustomEmoji| {
+        let url = format!("{base}{}", emoji.url);
+        (emoji.name, Value::String(url))
+    };
+    let all: Map<String, Value> = all.into_iter().map(address).collect();
+    Ok(json!({"emoji": all}))
 }

@@ -231,7 +231,7 @@ fn area(path: &str) -> &'static str {
         | "sandbox-policies" | "tools" | "workflows" | "workflow-recipes" | "runs" => "agents",
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "vector_stores"
         | "actions" | "grants" | "waiting" | "schedules" => "outcomes",
-        "channels" | "threads" | "messages" | "direct" => "chat",
+        "channels" | "threads" | "messages" | "direct" | "emoji" => "chat",
         "api-keys" | "auth" | "identity-providers" | "invites" | "mail" | "members"
         | "workspaces" => "people",
         _ => "services",

@@ -19,7 +19,7 @@ use super::{
     },
 };
 use crate::{
-    exports,
+    emoji, exports,
     factors::{self, Authenticator},
     imports,
     support::{MULTIPART, PASSWORD, Person, id, list, multipart, sign_up, text, within},
@@ -851,6 +851,16 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
                 w.person(who).put(path, form).await.is(200);
             }
             Call::delete(path)
+        }
+
+        ("POST /v1/emoji", _) => {
+            let file = id(&by.upload("emoji", emoji::PNG).await);
+            Call::post(path, json!({"name": format!("emoji{n}"), "file_id": file}))
+        }
+        ("DELETE /v1/emoji", _) => {
+            let name = format!("emoji{n}");
+            emoji::add_emoji(by, &name, emoji::PNG).await;
+            Call::delete(format!("{path}?name={name}"))
         }
 
         // Files

@@ -77,3 +77,5 @@ export const messageButtons = lazyComponent(() => import('./MessageButtons.svelt
 export const messageReactions = lazyComponent(() => import('./Reactions.svelte'));
 /** Previews of links in a message. */
 export const messageUnfurls = lazyComponent(() => import('./MessageUnfurls.svelte'));
+/** Custom emoji, for messages that name one. */
+export const customEmojis = lazyModule(() => import('../state/custom-emoji.svelte'));

@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page } from '@testing-library/svelte';
 import { expect, test, vi } from 'vitest';
+import { putEmoji } from '../state/custom-emoji.svelte';
 import { responderOf } from '../state/composer-context';
 import { agent } from '../test/make';
 import { Screen } from '../test/screen';
@@ -61,4 +62,14 @@ test('the emoji picker finds an emoji by its name and picks it', async () => {
   await page.findByRole('button', { name: 'tada' });
   await fireEvent.keyDown(search, { key: 'Enter' });
   expect(onpick).toHaveBeenCalledExactlyOnceWith('🎉');
+});
+test('the emoji picker has the workspace’s own emoji', async () => {
+  const onpick = vi.fn();
+  const created_by = screen.ws.myId;
+  putEmoji(screen.ws, 'parrot', { name: 'parrot', url: '/v1/files/file_1', created_by });
+  screen.show(EmojiButton, { label: 'Add a reaction', onpick });
+  await fireEvent.click(page.getByRole('button', { name: 'Add a reaction' }));
+  await fireEvent.input(page.getByRole('textbox', { name: 'Find an emoji' }), { target: { value: 'parr' } });
+  await fireEvent.click(await page.findByRole('button', { name: 'parrot' }));
+  expect(onpick).toHaveBeenCalledExactlyOnceWith(':parrot:');
 });

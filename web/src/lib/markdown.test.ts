@@ -93,6 +93,16 @@ describe('blocks', () => {
   });
 });
 
+test('a custom emoji is a picture outside of words and code, and other names are text', () => {
+  const names: Names = { ...NO_NAMES, emoji: new Map([['parrot', '/v1/files/file_1']]) };
+  const picture = '<img class="emoji" alt=":parrot:" src="/v1/files/file_1">';
+  expect(html('We did it :parrot:!', names)).toContain(`it ${picture}!`);
+  expect(html(':parrot::wave:', names)).toContain(`${picture}👋`);
+  for (const text of ['`:parrot:`', 'a:parrot:', '::parrot::', ':other:', ':Parrot:'])
+    expect(html(text, names)).not.toContain('<img');
+  expect(html(':parrot:')).not.toContain('<img');
+});
+
 test('two addresses of a channel are two versions of its links; an equal map is the same', () => {
   const links = (address: string) => new Map([['general', address]]);
   expect(versionOf(links('/a/c/general'))).not.toBe(versionOf(links('/b/c/general')));

@@ -15,6 +15,8 @@ export interface Names {
   me: string | null;
   /** Paths by channel name; only channels that the user can read. */
   channels: ReadonlyMap<string, string>;
+  /** URLs of custom emoji, by name. */
+  emoji?: ReadonlyMap<string, string>;
 }
 /** Names as the lexer needs them. */
 type KnownNames = Omit<Names, 'handles'> & { handles: Pick<ReadonlySet<string>, 'has'> };
@@ -146,13 +148,16 @@ md.use({
       level: 'inline',
       tokenizer(src, before) {
         const name = src[0] === ':' ? EMOJI_NAME.exec(src)?.[1] : undefined;
-        const char = name && emojiNamed(name);
-        if (!char) return undefined;
+        if (!name) return undefined;
+        const char = emojiNamed(name);
+        const url = char ? undefined : names.emoji?.get(name);
+        if (!char && !url) return undefined;
         const last = before.at(-1);
         if (last && last.type !== 'emoji' && /[\w:]$/.test(last.raw.slice(-1))) return undefined;
-        return { type: 'emoji', raw: `:${name}:`, char };
+        return { type: 'emoji', raw: `:${name}:`, char, url };
       },
-      renderer: (t) => t.char as string,
+      renderer: (t) =>
+        t.url ? `<img class="emoji" alt="${esc(t.raw)}" src="${esc(t.url as string)}">` : (t.char as string),
     },
     {
       name: 'channel',
@@ -172,11 +177,11 @@ md.use({
 });
 const RULES = {
   ALLOWED_TAGS:
-    'p br strong em del code pre ul ol li blockquote h1 h2 h3 h4 h5 h6 hr a table thead tbody tr th td div span figure figcaption button'.split(
+    'p br strong em del code pre ul ol li blockquote h1 h2 h3 h4 h5 h6 hr a table thead tbody tr th td div span figure figcaption button img'.split(
       ' ',
     ),
   ALLOWED_ATTR:
-    'href class start type tabindex role aria-label aria-expanded dir data-lang data-copy data-more target rel'.split(
+    'href class start type tabindex role aria-label aria-expanded dir data-lang data-copy data-more target rel alt src'.split(
       ' ',
     ),
   // Every other attribute's value is also matched against the pattern below.
@@ -185,6 +190,8 @@ const RULES = {
 };
 if (DOMPurify.isSupported) {
   DOMPurify.addHook('afterSanitizeAttributes', (n) => {
+    // The only pictures are custom emoji.
+    if (n.tagName === 'IMG' && !/^\/v1\/files\/\w+$/.test(n.getAttribute('src') ?? '')) n.remove();
     if (n.tagName !== 'A' || n.classList.contains('chan')) return;
     n.setAttribute('target', '_blank');
     n.setAttribute('rel', 'noopener noreferrer nofollow');
@@ -308,7 +315,7 @@ export const versionOf = (links: Names['channels']): number => {
   return newest.version;
 };
 export function render(body: string, as: Names): string {
-  const key = `${as.me ?? ''}\0${[...as.handles].join()}\0${versionOf(as.channels)}\0${body}`;
+  const key = `${as.me ?? ''}\0${[...as.handles].join()}\0${versionOf(as.channels)}\0${as.emoji ? versionOf(as.emoji) : ''}\0${body}`;
   let html = cache.get(key);
   if (html === undefined) {
     html = renderTokens(lex(body, as), as);

@@ -420,6 +420,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Exported',
     describe: () => 'created an export',
   },
+  'emoji.deleted': {
+    name: 'Emoji deleted',
+    describe: (e) => `deleted the emoji${quoted(e.data, 'name')}`,
+  },
   'bot.updated': {
     name: 'Bot changed',
     describe: (e) => `changed the bot${quoted(e.data, 'name')}`,

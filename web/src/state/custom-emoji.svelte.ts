@@ -1,0 +1,51 @@
+import { EmojiApi, type CustomEmoji } from '../api/emoji';
+import type { WorkspaceState } from './workspace.svelte';
+
+type Emoji = Pick<CustomEmoji, 'name' | 'url' | 'created_by'>;
+
+interface KnownEmoji {
+  /** By name. */
+  list: readonly Emoji[];
+  /** URLs of pictures, by name. */
+  urls: ReadonlyMap<string, string>;
+}
+const NONE: KnownEmoji = { list: [], urls: new Map() };
+
+/** State of the module: state that a `$derived` creates would not update it. */
+let known = $state.raw<ReadonlyMap<WorkspaceState, KnownEmoji>>(new Map());
+const asked = new WeakSet<WorkspaceState>();
+
+function set(ws: WorkspaceState, list: readonly Emoji[]): void {
+  const urls = new Map(list.map((e) => [e.name, e.url]));
+  known = new Map(known).set(ws, { list, urls });
+}
+export function putEmoji(ws: WorkspaceState, name: string, emoji: Emoji | null): void {
+  const others = customEmoji(ws).list.filter((e) => e.name !== name);
+  set(ws, emoji ? [...others, emoji].sort((a, b) => (a.name < b.name ? -1 : 1)) : others);
+}
+async function load(ws: WorkspaceState): Promise<void> {
+  try {
+    set(ws, await ws.api.part(EmojiApi).list());
+  } catch {
+    return; // names are shown as text
+  }
+}
+
+/** The custom emoji of a workspace, which are fetched when they are first needed. */
+export function customEmoji(ws: WorkspaceState): KnownEmoji {
+  if (!asked.has(ws)) {
+    asked.add(ws);
+    void load(ws);
+    ws.onEvent((e) => {
+      if (e.type === 'emoji.updated') putEmoji(ws, e.data.name, e.data.emoji ?? null);
+    });
+  }
+  return known.get(ws) ?? NONE;
+}
+export async function addEmoji(ws: WorkspaceState, name: string, fileId: string): Promise<void> {
+  putEmoji(ws, name, await ws.api.part(EmojiApi).add(name, fileId));
+}
+export async function removeEmoji(ws: WorkspaceState, name: string): Promise<void> {
+  await ws.api.part(EmojiApi).remove(name);
+  putEmoji(ws, name, null);
+}
