@@ -135,23 +135,30 @@ pub async fn list_emoji(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<CustomEmo
     Ok(rows.into_iter().map(CustomEmoji::from).collect())
 }
 
-/// Inserts an emoji and appends `emoji.updated`. The workspace must be locked.
-async fn insert(
+/// Checks whether the workspace can have another emoji.
+///
+/// # Errors
+/// Only database errors.
+pub async fn has_room(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
+    let count: i64 = c
+        .q("select count(*) from emoji where workspace_id = $1")
+        .bind(workspace)
+        .value()
+        .await?;
+    Ok(count < EMOJI_MAX)
+}
+
+/// Inserts an emoji, whose name and picture are possible, and appends `emoji.updated`. The workspace must be locked.
+///
+/// # Errors
+/// `EmojiTaken`.
+pub async fn insert_emoji(
     c: &mut Conn,
     workspace: WorkspaceId,
     name: &str,
     file: FileId,
     creator: UserId,
 ) -> Result<CustomEmoji, ChatError> {
-    let count: i64 = c
-        .q("select count(*) from emoji where workspace_id = $1")
-        .bind(workspace)
-        .value()
-        .await?;
-    if count >= EMOJI_MAX {
-        let text = format!("a workspace can have at most {EMOJI_MAX} custom emoji: delete one");
-        return Err(ChatError::Invalid(text, "name"));
-    }
     let new = CustomEmoji::from(EmojiRow {
         name: name.to_owned(),
         file_id: file,
@@ -215,8 +222,12 @@ pub async fn add_emoji(
         let text = format!("the file cannot be the picture of an emoji: {reason}");
         return Err(ChatError::Invalid(text, "file_id"));
     }
+    if !has_room(c, actor.workspace).await? {
+        let text = format!("a workspace can have at most {EMOJI_MAX} custom emoji: delete one");
+        return Err(ChatError::Invalid(text, "name"));
+    }
     files::share_avatar(c, actor, file).await?;
-    insert(c, actor.workspace, &name, file, actor.user).await
+    insert_emoji(c, actor.workspace, &name, file, actor.user).await
 }
 
 /// Deletes an emoji, whose name in texts and reactions is text from then on. Appends `emoji.updated`.
@@ -276,21 +287,6 @@ pub async fn spelling(c: &mut Conn, workspace: WorkspaceId, text: &str) -> Resul
 /// Only database errors.
 pub async fn has_emoji(c: &mut Conn, workspace: WorkspaceId, name: &str) -> Result<bool, DbError> {
     Ok(find(c, workspace, name).await?.is_some())
-}
-
-/// Adds an emoji of an archive, whose picture is stored already. The workspace must be locked.
-///
-/// # Errors
-/// `EmojiTaken`, or `Invalid` if there are too many.
-pub async fn insert_imported_emoji(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    name: &str,
-    file: FileId,
-    creator: UserId,
-) -> Result<(), ChatError> {
-    insert(c, workspace, name, file, creator).await?;
-    Ok(())
 }
 
 /// Removes the emoji of an archive that has this picture, if it is here. The workspace must be locked.

@@ -15,9 +15,12 @@ enum Part {
     List(List),
     Messages,
     Files,
+    /// Pictures of custom emoji.
+    Pictures,
 }
 
-const PARTS: [Part; 14] = [
+/// Later parts are added at the end: an export that is being written has the number of its part.
+const PARTS: [Part; 16] = [
     Part::List(List::People),
     Part::List(List::Bots),
     Part::List(List::Hooks),
@@ -32,6 +35,8 @@ const PARTS: [Part; 14] = [
     Part::List(List::Agents),
     Part::Messages,
     Part::Files,
+    Part::List(List::Emoji),
+    Part::Pictures,
 ];
 
 /// The page after a position; `None` at the end.
@@ -52,6 +57,7 @@ pub(super) async fn next(
                 let named = |id: FileId, name: &str| format!("files/{id}/{name}");
                 next_file(c, view, &at, named).await?
             }
+            Part::Pictures => next_picture(c, view, &at).await?,
         };
         if page.is_some() {
             return Ok(page);
@@ -99,9 +105,16 @@ pub(super) async fn next_file(
         .bind(view.is_everything())
         .opt()
         .await?;
-    Ok(row.map(|row| Page {
+    Ok(row.map(|row| {
+        let name = named(row.id, &clean_name(&row.name));
+        file_page(row, name, at)
+    }))
+}
+
+fn file_page(row: FileRow, name: String, at: &Position) -> Page {
+    Page {
         content: Content::File(FilePage {
-            name: named(row.id, &clean_name(&row.name)),
+            name,
             size_bytes: row.size_bytes.unsigned_abs(),
             blob: row.blob,
         }),
@@ -109,5 +122,28 @@ pub(super) async fn next_file(
             after: row.id.0,
             ..at.clone()
         },
+    }
+}
+
+/// The next picture of a custom emoji.
+async fn next_picture(
+    c: &mut Conn,
+    view: &View,
+    at: &Position,
+) -> Result<Option<Page>, ExportError> {
+    if view.files == FileBytes::LeftOut {
+        return Ok(None);
+    }
+    let row: Option<FileRow> = c
+        .q("select f.id, f.name, f.size_bytes, b.hash, b.upload_id, b.store from files f join blobs b on b.hash = f.hash \
+            where f.workspace_id = $1 and f.id > $2 and exists (select 1 from emoji e where e.workspace_id = $1 and e.file_id = f.id) \
+            order by f.id limit 1")
+        .bind(view.workspace)
+        .bind(at.after)
+        .opt()
+        .await?;
+    Ok(row.map(|row| {
+        let name = format!("files/{}/{}", row.id, clean_name(&row.name));
+        file_page(row, name, at)
     }))
 }

@@ -12,11 +12,11 @@ use super::{
 use crate::{
     agents::{AgentError, transfer},
     auth::{Actor, Role, members::MemberStatus},
-    chat::channels::ChannelKind,
+    chat::{channels::ChannelKind, custom_emoji::EMOJI_MAX},
     db::{Conn, Json, is_in_visible_channel},
     ids::{
-        ActionItemId, AgentId, BotId, ChannelId, ForkId, HookId, MemoryId, MessageId, ResolutionId,
-        ScheduleId, ThreadId, UserId, WorkflowId,
+        ActionItemId, AgentId, BotId, ChannelId, FileId, ForkId, HookId, MemoryId, MessageId,
+        ResolutionId, ScheduleId, ThreadId, UserId, WorkflowId,
     },
     time::Timestamp,
 };
@@ -40,6 +40,7 @@ pub(super) enum List {
     Workflows,
     Schedules,
     Agents,
+    Emoji,
 }
 
 impl List {
@@ -58,6 +59,7 @@ impl List {
             Self::Workflows => "workflows",
             Self::Schedules => "schedules",
             Self::Agents => "agents",
+            Self::Emoji => "emoji",
         }
     }
 }
@@ -339,6 +341,14 @@ const SCHEDULES: &str = concat!(
     ")) order by s.id limit $3"
 );
 
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedEmoji {
+    name: String,
+    file_id: FileId,
+    created_by: UserId,
+    created_at: Timestamp,
+}
+
 const AGENTS: &str =
     "select id, name from agents where workspace_id = $1 and id > $2 order by id limit $3";
 
@@ -433,6 +443,14 @@ pub(super) async fn next(
             page(list, at, &rows, |row| row.id.0)
         }
         List::Agents => next_agent(c, view, at).await?,
+        List::Emoji => {
+            let rows = if after.is_nil() {
+                list_emoji(c, view).await?
+            } else {
+                Vec::new()
+            };
+            page(list, at, &rows, |row| row.file_id.0)
+        }
     })
 }
 
@@ -448,6 +466,17 @@ pub(super) async fn list_members(
         .all()
         .await?;
     Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// All custom emoji. Some can have the same picture, so that they have no order of IDs.
+async fn list_emoji(c: &mut Conn, view: &View) -> Result<Vec<ExportedEmoji>, ExportError> {
+    let rows = c
+        .q("select name, file_id, created_by, created_at from emoji where workspace_id = $1 order by name limit $2")
+        .bind(view.workspace)
+        .bind(EMOJI_MAX)
+        .all()
+        .await?;
+    Ok(rows)
 }
 
 async fn list_points(

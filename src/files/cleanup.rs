@@ -95,6 +95,22 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     }
 }
 
+/// Deletes a picture, unless something uses it.
+///
+/// # Errors
+/// `Db`.
+pub async fn remove_picture(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: FileId,
+) -> Result<(), DbError> {
+    if !is_named(c, id, workspace).await? {
+        rows::release_avatar(c, id).await?;
+        rows::delete_loose(c, id).await?;
+    }
+    Ok(())
+}
+
 /// Returns true if an emoji, or any version of an agent or a persona, uses this picture. Agents that inherit the picture from a base count as well.
 async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
     let found: Option<(i64,)> = c

@@ -22,7 +22,7 @@ pub(crate) use blobs::name_blob;
 pub use blobs::{
     Blobs, Bytestream, Incoming, Moved, NewBlob, Progress, Published, bytes_in_database,
 };
-pub use cleanup::{CleanupScope, cleanup};
+pub use cleanup::{CleanupScope, cleanup, remove_picture};
 pub use error::{ATTACHMENTS_MAX, FileError};
 pub use kind::{Delivery, Kind};
 pub use name::clean_name;
@@ -30,6 +30,6 @@ pub use permit::{UploadBytes, UploadPermit};
 pub use receive::{Bounds, Received, receive, receive_named};
 pub use rows::{
     Attachment, File, FileObject, FilePurpose, ImportedFile, KeptFile, NewFile, Stored, attach,
-    copy, count_of_person, delete_loose, erase_unattached, find, insert, insert_imported, keep,
-    list_kept, remove_of_message, share_avatar,
+    copy, count_of_person, delete_loose, erase_unattached, find, insert, insert_imported,
+    insert_picture, keep, keep_picture, list_kept, remove_of_message, share_avatar,
 };

@@ -274,6 +274,47 @@ pub async fn insert_imported(
     Ok((about, upload))
 }
 
+/// Inserts a picture of an archive that all members can see, and returns the upload whose bytes it uses.
+///
+/// # Errors
+/// `QuotaExceeded`, `Expired`.
+pub async fn insert_picture(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    creator: UserId,
+    new: &NewFile,
+) -> Result<Uuid, FileError> {
+    let about = Attachment {
+        id: new.id,
+        name: new.name.clone(),
+        content_type: new.kind.content_type.clone(),
+        size_bytes: new.blob.size_bytes,
+        width: new.kind.width,
+        height: new.kind.height,
+        created_by: creator,
+        created_at: now(),
+    };
+    let row = FileRow {
+        blob: &new.blob,
+        about: &about,
+        client_id: None,
+        message: None,
+        purpose: None,
+    };
+    let upload = row.insert(c, workspace).await?;
+    keep_picture(c, new.id).await?;
+    Ok(upload)
+}
+
+/// Makes an unattached upload a picture that all members can see.
+pub async fn keep_picture(c: &mut Conn, id: FileId) -> Result<(), DbError> {
+    c.q("update files set is_avatar = TRUE where id = $1 and message_id is null")
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Attaches a user's uploads to a message, in the given order.
 ///
 /// # Errors

@@ -17,6 +17,7 @@ text_enum! {
         Messages = "messages",
         Files = "files",
         Agents = "agents",
+        Emoji = "emoji",
         /// A thread, which is not a record but has an ID.
         Threads = "threads",
     }

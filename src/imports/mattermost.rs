@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::{
     archive::{Archive, ArchiveFault, parse_line, unknown},
+    emoji::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
     json::{array, first, flag, number, string, strings},
     lines::{Line, each_line},
     record::{
@@ -221,6 +222,10 @@ fn is_post(line: &[u8]) -> bool {
     line.starts_with(br#"{"type":"post""#) || line.starts_with(br#"{"type": "post""#)
 }
 
+fn is_emoji(line: &[u8]) -> bool {
+    line.starts_with(br#"{"type":"emoji""#) || line.starts_with(br#"{"type": "emoji""#)
+}
+
 impl<R: Read + Seek> MattermostArchive<R> {
     /// Checks whether this is a bulk export.
     pub(super) fn is_in(archive: &Archive<R>) -> bool {
@@ -273,6 +278,42 @@ impl<R: Read + Seek> MattermostArchive<R> {
         });
         problems.extend(read.err().map(|fault| fault.to_string()));
         lists.finish(problems)
+    }
+
+    /// The custom emoji. Lines that cannot be read are problems of the index.
+    pub(super) fn emoji(&mut self) -> (Vec<SourceEmoji>, Vec<String>) {
+        let mut emoji = Vec::new();
+        let read = self.lines.with_entry(self.index, u64::MAX, |reader| {
+            each_line(reader, &mut |_, line| {
+                if let Ok(line) = line
+                    && is_emoji(line)
+                    && let Ok(value) = parse_line(line)
+                    && let Some(object) = value.get("emoji")
+                {
+                    let (name, image) = (string(object, "name"), string(object, "image"));
+                    emoji.extend(SourceEmoji::new(name, image, None));
+                    emoji.truncate(EMOJI_READ_MAX);
+                }
+                ControlFlow::Continue(())
+            })
+        });
+        (
+            emoji,
+            read.err()
+                .map(|fault| fault.to_string())
+                .into_iter()
+                .collect(),
+        )
+    }
+
+    /// The bytes of the picture of an emoji.
+    pub(super) fn picture(&mut self, key: &str) -> Option<Result<Vec<u8>, ArchiveFault>> {
+        let mut files = DataFiles {
+            archive: &mut self.files,
+            entries: &self.entries,
+            root: &self.root,
+        };
+        files.file(key, PICTURE_READ_MAX)
     }
 
     /// Calls `each` with the posts from line `from` on, each with its replies.

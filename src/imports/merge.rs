@@ -210,6 +210,12 @@ impl Importer {
                     .bind(to)
                     .run()
                     .await?;
+                c.q("update emoji set created_by = $3 where workspace_id = $1 and created_by = $2")
+                    .bind(workspace)
+                    .bind(from)
+                    .bind(to)
+                    .run()
+                    .await?;
                 c.q("delete from message_mentions where target_id = $1")
                     .bind(from)
                     .run()

@@ -13,6 +13,7 @@ mod announce;
 mod archive;
 mod chats;
 mod discord;
+mod emoji;
 mod error;
 mod fetch;
 mod json;

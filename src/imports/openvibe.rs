@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{
     agents::{SourceAgent, in_order},
     archive::{Archive, ArchiveFault, parse_line, unknown},
+    emoji::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
     json::{array, first, string, strings},
     lines::{Line, each_line},
     record::{
@@ -264,6 +265,24 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             channels,
             problems,
         }
+    }
+
+    /// The custom emoji, and the reasons why some cannot be read.
+    pub(super) fn emoji(&mut self) -> (Vec<SourceEmoji>, Vec<String>) {
+        let (mut emoji, mut problems) = (Vec::new(), Vec::new());
+        self.list("emoji", &mut problems, &mut |value| {
+            let creator = first([string(value, "created_by")]).map(str::to_owned);
+            let (name, file) = (string(value, "name"), string(value, "file_id"));
+            emoji.extend(SourceEmoji::new(name, file, creator));
+            emoji.truncate(EMOJI_READ_MAX);
+        });
+        (emoji, problems)
+    }
+
+    /// The bytes of the picture of an emoji.
+    pub(super) fn picture(&mut self, key: &str) -> Option<Result<Vec<u8>, ArchiveFault>> {
+        let index = *self.uploads.get(key)?;
+        Some(self.files.bytes(index, PICTURE_READ_MAX))
     }
 
     /// The agents, and the reasons why some cannot be read.

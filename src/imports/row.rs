@@ -62,6 +62,7 @@ text_enum! {
     pub enum ImportPhase {
         People = "people",
         Channels = "channels",
+        Emoji = "emoji",
         Agents = "agents",
         Messages = "messages",
     }

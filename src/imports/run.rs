@@ -18,6 +18,7 @@ use super::{
     announce::Announcer,
     archive::{ArchiveFault, PieceReader},
     discord,
+    emoji::{SourceEmoji, store_emoji},
     error::ImportError,
     fetch::{FETCHED_AT_ONCE, FetchFault, SourceHosts},
     key::{Keys, RecordKind},
@@ -380,10 +381,12 @@ impl Importer {
             // Else nothing would be imported, and the import would be done.
             archive.check()?;
             let index = archive.index();
-            let agents = archive.agents();
-            Ok::<_, ArchiveFault>((archive, index, agents))
+            let (emoji, mut faults) = archive.emoji();
+            let (agents, others) = archive.agents();
+            faults.extend(others);
+            Ok::<_, ArchiveFault>((archive, index, emoji, agents, faults))
         });
-        let (archive, index, (agents, faults)) = opened.await.map_err(stopped)??;
+        let (mut archive, index, emoji, agents, faults) = opened.await.map_err(stopped)??;
         let SourceIndex {
             source,
             people,
@@ -408,6 +411,11 @@ impl Importer {
         if progress.phase == ImportPhase::Channels {
             progress = self
                 .store_channels(&row, progress, &channels, &options, &directory)
+                .await?;
+        }
+        if progress.phase == ImportPhase::Emoji {
+            (progress, archive) = self
+                .store_emoji(&row, progress, archive, &emoji, &directory)
                 .await?;
         }
         if progress.phase == ImportPhase::Agents {
@@ -578,12 +586,81 @@ impl Importer {
                 .await?;
         }
         let next = Progress {
-            phase: ImportPhase::Agents,
+            phase: ImportPhase::Emoji,
             position: 0,
             ..progress.clone()
         };
         self.move_on(&progress, &next).await?;
         Ok(next)
+    }
+
+    /// Stores the custom emoji. Returns the archive, which is read on a thread that may block.
+    async fn store_emoji(
+        &self,
+        row: &ImportRow,
+        mut progress: Progress,
+        mut archive: SourceArchive<PieceReader>,
+        all: &[SourceEmoji],
+        directory: &Directory,
+    ) -> Result<(Progress, SourceArchive<PieceReader>), ImportError> {
+        let from = usize::try_from(progress.position).unwrap_or(usize::MAX);
+        for emoji in all.iter().skip(from) {
+            if self.shutdown.is_cancelled() {
+                return Err(ArchiveFault::Stopped.into());
+            }
+            let key = emoji.file.clone();
+            let read = blocking::blocking((), move || {
+                let bytes = archive.picture(&key);
+                (archive, bytes)
+            });
+            let (returned, bytes) = read.await.map_err(stopped)?;
+            archive = returned;
+            let picture = match bytes {
+                None => None,
+                Some(Ok(bytes)) => message::store_bytes(&self.blobs, &emoji.name, &bytes).await?,
+                Some(Err(fault)) => {
+                    progress.report.problem(&fault.to_string());
+                    None
+                }
+            };
+            let creator = match emoji
+                .creator
+                .as_ref()
+                .and_then(|key| directory.people.get(key))
+            {
+                Some(Known::Person { id, .. }) => *id,
+                _ => row.created_by,
+            };
+            let (workspace, importer) = (row.workspace_id, row.created_by);
+            let (name, before) = (emoji.name.clone(), progress.clone());
+            let picture = Arc::new(picture);
+            let shared = Arc::clone(&picture);
+            let (next, upload) = self
+                .db
+                .write(workspace.0, async move |c: &mut Conn| {
+                    dialect::lock_workspace(c, workspace.0).await?;
+                    let mut next = before.clone();
+                    let picture = (*shared).as_ref();
+                    let (outcome, upload) =
+                        store_emoji(c, &before.keys, &name, picture, importer, creator).await?;
+                    next.report.count(RecordKind::Emoji, outcome, &name);
+                    next.position += 1;
+                    before.store(c, &next).await?;
+                    Ok::<_, ImportError>((next, upload))
+                })
+                .await?;
+            progress = next;
+            if let Some(picture) = Arc::into_inner(picture).flatten() {
+                picture.published.settle(upload);
+            }
+        }
+        let next = Progress {
+            phase: ImportPhase::Agents,
+            position: 0,
+            ..progress.clone()
+        };
+        self.move_on(&progress, &next).await?;
+        Ok((next, archive))
     }
 
     async fn store_agents(

@@ -7,6 +7,7 @@ use super::{
     archive::{Archive, ArchiveFault, unknown},
     chats::ChatsArchive,
     discord::DiscordArchive,
+    emoji::SourceEmoji,
     mattermost::MattermostArchive,
     openvibe::OpenVibeArchive,
     options::ImportFormat,
@@ -117,6 +118,27 @@ impl<R: Read + Seek> SourceArchive<R> {
         };
         index.source = index.source.chars().take(SOURCE_CHARS_MAX).collect();
         index
+    }
+
+    /// The custom emoji, and the reasons why some cannot be read.
+    pub(super) fn emoji(&mut self) -> (Vec<SourceEmoji>, Vec<String>) {
+        match self {
+            Self::Mattermost(archive) => archive.emoji(),
+            Self::Zulip(archive) => (archive.emoji(), Vec::new()),
+            Self::OpenVibe(archive) => archive.emoji(),
+            // Their archives have none.
+            Self::Slack(_) | Self::Discord(_) | Self::Chats(_) => (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// The bytes of the picture of an emoji; `None` if the archive does not have them.
+    pub(super) fn picture(&mut self, key: &str) -> Option<Result<Vec<u8>, ArchiveFault>> {
+        match self {
+            Self::Mattermost(archive) => archive.picture(key),
+            Self::Zulip(archive) => archive.picture(key),
+            Self::OpenVibe(archive) => archive.picture(key),
+            Self::Slack(_) | Self::Discord(_) | Self::Chats(_) => None,
+        }
     }
 
     /// The agents, each after its base, and the reasons why some cannot be read.

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{
     announce::Announcer,
     archive::ArchiveFault,
+    emoji::remove_emoji,
     error::ImportError,
     key::{Keys, RecordKind},
     preview::kind_here,
@@ -62,6 +63,7 @@ impl Importer {
                 source: source.clone(),
             };
             self.remove_channels(&keys).await?;
+            self.remove_emoji(&keys).await?;
             self.remove_people(&keys).await?;
         }
         let id = row.id;
@@ -161,6 +163,23 @@ impl Importer {
         Ok(())
     }
 
+    /// Removes emoji that imports of the source created.
+    async fn remove_emoji(&self, keys: &Keys) -> Result<(), ImportError> {
+        let all = keys
+            .list(&mut self.db.read().await?, RecordKind::Emoji)
+            .await?;
+        for (name, file) in all {
+            let keys = keys.clone();
+            self.db
+                .write(keys.workspace.0, async move |c: &mut Conn| {
+                    dialect::lock_workspace(c, keys.workspace.0).await?;
+                    remove_emoji(c, &keys, &name, file).await
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Forgets a person who was here before the import.
     async fn forget_matched(&self, keys: &Keys, key: String) -> Result<(), ImportError> {
         let keys = keys.clone();
@@ -234,11 +253,12 @@ impl Importer {
 }
 
 /// Queries for people of workspace `$1` who are named outside of messages.
-const NAMED: [&str; 4] = [
+const NAMED: [&str; 5] = [
     "select distinct cm.user_id from channel_members cm join channels ch on ch.id = cm.channel_id where ch.workspace_id = $1",
     "select distinct dm.user_id from direct_members dm join channels ch on ch.id = dm.channel_id where ch.workspace_id = $1",
     "select distinct created_by from channels where workspace_id = $1 and created_by is not null",
     "select distinct created_by from files where workspace_id = $1",
+    "select distinct created_by from emoji where workspace_id = $1",
 ];
 
 fn count(n: usize) -> i64 {

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{
     archive::{ArchiveFault, Bounded, Elements, JSON_BYTES_MAX, PART_BYTES_MAX},
+    emoji::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
     json::{first, flag, number, string},
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
@@ -24,12 +25,13 @@ use super::{
 
 const REALM: &str = "realm.json";
 const UPLOADS: &str = "uploads/";
+const EMOJI: &str = "emoji/";
 /// Beginning of links to uploads in texts.
 const UPLOAD_LINK: &str = "/user_uploads/";
 /// Maximum length of a link to an upload, with its text.
 const LINK_BYTES_MAX: usize = 1000;
 const MESSAGE_TABLE: &str = "zerver_message";
-const REALM_TABLES: [&str; 8] = [
+const REALM_TABLES: [&str; 9] = [
     "zerver_realm",
     "zerver_userprofile",
     "zerver_userprofile_crossrealm",
@@ -38,6 +40,7 @@ const REALM_TABLES: [&str; 8] = [
     "zerver_recipient",
     "zerver_subscription",
     "zerver_reaction",
+    "zerver_realmemoji",
 ];
 
 /// An export of Zulip. It is unpacked when it is read first.
@@ -137,6 +140,7 @@ struct Realm {
     subscribers: HashMap<i64, BTreeSet<i64>>,
     /// Emoji and people, by message.
     reactions: HashMap<i64, Vec<(String, i64)>>,
+    emoji: Vec<SourceEmoji>,
 }
 
 impl Realm {
@@ -185,6 +189,14 @@ impl Realm {
                 let of = self.reactions.entry(number(row, "message"));
                 let emoji = string(row, "emoji_name").to_owned();
                 of.or_default().push((emoji, number(row, "user_profile")));
+            }
+            "zerver_realmemoji"
+                if !flag(row, "deactivated") && self.emoji.len() < EMOJI_READ_MAX =>
+            {
+                let author = number(row, "author");
+                let author = (author > 0).then(|| author.to_string());
+                let (name, file) = (string(row, "name"), string(row, "file_name"));
+                self.emoji.extend(SourceEmoji::new(name, file, author));
             }
             _ if table.starts_with("zerver_userprofile") && self.people.len() < LISTED_MAX => {
                 let of_server = table.ends_with("crossrealm");
@@ -245,7 +257,8 @@ impl<R: Read> ZulipArchive<R> {
         if let Some(reader) = self.reader.take() {
             let wants = |name: &str| {
                 let is_of_messages = name.contains("messages-");
-                name.ends_with(REALM) || is_of_messages || name.contains(UPLOADS)
+                let has_bytes = name.contains(UPLOADS) || name.contains(EMOJI);
+                name.ends_with(REALM) || is_of_messages || has_bytes
             };
             let mut tarball = Tarball::unpack(reader, self.archive_bytes_max, &wants)?;
             let root = tarball
@@ -292,6 +305,27 @@ impl<R: Read> ZulipArchive<R> {
             }
         };
         unpacked.index()
+    }
+
+    /// The custom emoji.
+    pub(super) fn emoji(&mut self) -> Vec<SourceEmoji> {
+        // The problem is in the index.
+        let unpacked = self.unpack().ok();
+        unpacked.map_or_else(Vec::new, |unpacked| unpacked.realm.emoji.clone())
+    }
+
+    /// The bytes of the picture of an emoji.
+    pub(super) fn picture(&mut self, key: &str) -> Option<Result<Vec<u8>, ArchiveFault>> {
+        let Unpacked { tarball, root, .. } = self.unpack().ok()?;
+        let end = format!("/emoji/images/{key}");
+        let name = tarball
+            .names()
+            .find(|name| {
+                let place = name.strip_prefix(root.as_str());
+                place.is_some_and(|place| place.starts_with(EMOJI) && place.ends_with(&end))
+            })
+            .map(str::to_owned)?;
+        Some(tarball.bytes(&name, PICTURE_READ_MAX))
     }
 
     /// Calls `each` with parts of the files of messages from number `from` on.

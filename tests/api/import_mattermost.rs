@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
+    emoji::{PNG, emoji_names},
     imports::{
         confirm, imported, messages, ready, said, sums, unlimited_team, with_content, zipped,
     },
@@ -39,6 +40,8 @@ fn lines() -> Vec<Value> {
         user("una", "una@example.com", &["general", "secret"]),
         user("bo", "bo@example.com", &["general"]),
         json!({"type": "bot", "bot": {"username": "builder", "display_name": "Builder", "owner": "una"}}),
+        json!({"type": "emoji", "emoji": {"name": "acme", "image": "exported_emoji/1/image"}}),
+        json!({"type": "emoji", "emoji": {"name": "lost", "image": "exported_emoji/2/image"}}),
         json!({"type": "of_next_year", "of_next_year": {}}),
         post(
             "general",
@@ -83,6 +86,7 @@ fn export(lines: &[Value], broken: &str) -> Vec<u8> {
     zipped(&[
         ("import.jsonl", text.join("\n").into_bytes()),
         ("data/20210503/teams/notes.txt", b"The notes".to_vec()),
+        ("data/exported_emoji/1/image", PNG.to_vec()),
     ])
 }
 
@@ -94,6 +98,11 @@ async fn a_bulk_export_of_mattermost_becomes_people_channels_and_threads() {
     let report = imported(&t.ada, &archive).await;
     sums(&report);
     let n = &report["kinds"];
+    assert_eq!(
+        n["emoji"],
+        json!({"read": 2, "imported": 1, "existing": 0, "merged": 0, "left_out": 1})
+    );
+    assert_eq!(emoji_names(&t.bo).await, ["acme"]);
     assert_eq!(
         n["people"],
         json!({"read": 3, "imported": 2, "existing": 1, "merged": 0, "left_out": 0})

@@ -4,6 +4,7 @@ use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
 use crate::{
+    emoji::{PNG, emoji_names},
     imports::{confirm, imported, messages, ready, sums, threads, unlimited_team, with_content},
     support::{id, list, number, text},
 };
@@ -46,6 +47,9 @@ fn archive() -> Vec<u8> {
             {"id": 1, "user_profile": 7, "recipient": 30, "active": true}, {"id": 2, "user_profile": 8, "recipient": 30, "active": true},
             {"id": 3, "user_profile": 7, "recipient": 40, "active": true}, {"id": 4, "user_profile": 8, "recipient": 40, "active": false}],
         "zerver_reaction": [{"id": 1, "message": 100, "user_profile": 8, "emoji_name": "+1", "reaction_type": "unicode_emoji"}],
+        "zerver_realmemoji": [
+            {"id": 9, "author": 7, "name": "acme", "file_name": "9.png", "deactivated": false},
+            {"id": 10, "author": 7, "name": "old", "file_name": "10.png", "deactivated": true}],
         "zerver_of_next_year": {"not": "a table"},
     });
     let first = json!({"zerver_usermessage": [{"id": 1}], "zerver_message": [
@@ -70,6 +74,7 @@ fn archive() -> Vec<u8> {
         ),
         ("export/uploads/2/ab/menu.txt", b"Soup".to_vec()),
         ("export/avatars/7.png", vec![1; 100]),
+        ("export/emoji/2/emoji/images/9.png", PNG.to_vec()),
     ])
 }
 
@@ -80,6 +85,8 @@ async fn an_export_of_zulip_becomes_channels_with_a_thread_for_each_topic() {
     let report = imported(&t.ada, &archive()).await;
     sums(&report);
     let n = &report["kinds"];
+    assert_eq!(n["emoji"]["imported"], 1, "{report}");
+    assert_eq!(emoji_names(&t.bo).await, ["acme"]);
     assert_eq!(
         n["people"],
         json!({"read": 3, "imported": 2, "existing": 1, "merged": 0, "left_out": 0})
