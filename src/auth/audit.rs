@@ -93,6 +93,7 @@ text_enum! {
         ImportUndone = "import.undone",
         ImportDeleted = "import.deleted",
         ExportCreated = "export.created",
+        ExportDeleted = "export.deleted",
         EmojiDeleted = "emoji.deleted",
         VectorStoreCreated = "vector_store.created",
         VectorStoreUpdated = "vector_store.updated",

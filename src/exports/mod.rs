@@ -24,8 +24,8 @@ mod zip;
 
 pub use error::ExportError;
 pub use row::{
-    ExportForm, ExportPiece, ExportState, WorkspaceExport, create, delete_old, get, get_finished,
-    workspace_of_export,
+    ExportForm, ExportPiece, ExportState, WorkspaceExport, create, delete, delete_old, get,
+    get_finished, list, workspace_of_export,
 };
 pub use run::ExportErrors;
 pub use view::{ExportFormat, ExportScope, FileBytes, Sight, View};

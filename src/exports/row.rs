@@ -201,6 +201,38 @@ pub async fn get(c: &mut Conn, actor: &Actor<'_>, id: ExportId) -> Result<Export
         .ok_or(ExportError::NotFound)
 }
 
+/// The exports of the actor's workspace that have not expired, newest first.
+///
+/// # Errors
+/// An error from `Actor::require`.
+pub async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<WorkspaceExport>, ExportError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let rows: Vec<ExportRow> = c
+        .q(export_sql!(
+            "where workspace_id = $1 order by id desc limit $2"
+        ))
+        .bind(actor.workspace)
+        .bind(KEPT_MAX)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(WorkspaceExport::from).collect())
+}
+
+/// Cancels an export that is being written, or deletes its archive.
+///
+/// # Errors
+/// `NotFound`, or an error from `Actor::require`.
+pub async fn delete(c: &mut Conn, actor: &Actor<'_>, id: ExportId) -> Result<(), ExportError> {
+    let row = get(c, actor, id).await?;
+    c.q("delete from exports where id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    let data = serde_json::json!({"scope": row.scope, "format": row.format, "state": row.state});
+    record_audit(c, actor, AuditAction::ExportDeleted, id.to_string(), data).await?;
+    Ok(())
+}
+
 /// A key without `chat:read` gives no access to its owner's private channels.
 fn require_chats(actor: &Actor<'_>, scope: ExportScope) -> Result<(), ExportError> {
     match scope {

@@ -16,6 +16,7 @@ use crate::{
     http::{
         ApiError,
         extract::{Body, Path},
+        page::List,
     },
     ids::ExportId,
     server::State,
@@ -25,8 +26,8 @@ type St = axum::extract::State<State>;
 
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
-        .routes(routes!(create_export))
-        .routes(routes!(get_export))
+        .routes(routes!(list_exports, create_export))
+        .routes(routes!(get_export, delete_export))
         .routes(routes!(download_export))
 }
 
@@ -71,6 +72,39 @@ async fn create_export(
         })
         .await?;
     Ok((StatusCode::ACCEPTED, Json(made)).into_response())
+}
+
+/// List the exports of the workspace that have not expired, newest first
+#[utoipa::path(get, path = "/v1/exports", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    responses((status = 200, body = List<WorkspaceExport>)))]
+async fn list_exports(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+) -> Result<Json<List<WorkspaceExport>>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    let rows = exports::list(&mut c, &actor).await?;
+    Ok(Json(List::new(rows, i64::MAX, false, |row| {
+        row.id.to_string()
+    })))
+}
+
+/// Cancel an export that is being written, or delete its archive
+#[utoipa::path(delete, path = "/v1/exports/{id}", tag = "admin",
+    security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
+    params(("id" = ExportId, Path)), responses((status = 204, description = "The export was deleted")))]
+async fn delete_export(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ExportId>,
+) -> Result<StatusCode, ApiError> {
+    let member = member_of(&state, caller, id).await?;
+    let deleted = member.write(&state.db, async move |c, actor| {
+        exports::delete(c, actor, id).await
+    });
+    deleted.await.map_err(hide)?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Get an export and its progress

@@ -276,6 +276,43 @@ async fn an_export_has_no_secrets() {
 }
 
 #[tokio::test]
+async fn exports_are_listed_and_canceled() {
+    let t = talkative().await;
+    let eve = t.app.join(&t.ada, "Eve", "admin").await;
+    let first = done(&t.ada).await;
+    let mine = requested(&eve, json!({"scope": "mine"})).await;
+    assert_eq!(ended(&eve, &mine).await["state"], "done");
+    let all = t.ada.get("/v1/exports").await.ok();
+    let ids: Vec<String> = list(&all, "/data").iter().map(id).collect();
+    assert_eq!(ids, [mine.clone(), first.clone()]);
+    t.bo.get("/v1/exports").await.refused(403);
+    let path = |export: &str| format!("/v1/exports/{export}");
+    t.bo.delete(&path(&first)).await.refused(403);
+    t.ada.delete(&path(&first)).await.is(204);
+    t.ada.delete(&path(&first)).await.refused(404);
+    t.ada
+        .get(&format!("{}/file", path(&first)))
+        .await
+        .refused(404);
+    assert_eq!(
+        ended(&eve, &mine).await["state"],
+        "done",
+        "the other one stays"
+    );
+    // One that is being written writes nothing more.
+    let again = "update exports set state = 'running', finished_at = null, expires_at = null";
+    t.app.place.run(&[again]).await;
+    t.ada.delete(&path(&mine)).await.is(204);
+    for table in ["exports", "export_pieces", "export_entries"] {
+        assert_eq!(t.app.place.count(table).await, 0, "{table}");
+    }
+    let all = t.ada.get("/v1/exports").await.ok();
+    assert_eq!(all["data"], json!([]));
+    // The next one is written.
+    done(&t.ada).await;
+}
+
+#[tokio::test]
 async fn erasing_a_person_deletes_the_archives_of_the_workspace() {
     let t = talkative().await;
     let export = done(&t.ada).await;

@@ -781,6 +781,7 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             exports_ended(w).await;
             Call::post(path, json!({"files": false}))
         }
+        ("DELETE /v1/exports/{id}", _) => Call::delete(at(&exports::done(&w.ada).await)),
         ("GET /v1/exports/{id}/file", _) => Call::get(at(&exports::done(&w.ada).await)),
         ("POST /v1/hooks", _) => Call::post(
             path,

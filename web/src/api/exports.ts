@@ -19,6 +19,9 @@ export class ExportsApi {
   get(id: string): Promise<WorkspaceExport> {
     return this.#take(this.#http.GET('/v1/exports/{id}', at({ id })));
   }
+  cancel(id: string): Promise<unknown> {
+    return this.#take(this.#http.DELETE('/v1/exports/{id}', at({ id })));
+  }
 }
 /** Address of an archive, for a link. */
 export const exportUrl = (id: string): string => `/v1/exports/${encodeURIComponent(id)}/file`;

@@ -420,6 +420,10 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Exported',
     describe: () => 'created an export',
   },
+  'export.deleted': {
+    name: 'Export deleted',
+    describe: () => 'canceled an export, or deleted its archive',
+  },
   'emoji.deleted': {
     name: 'Emoji deleted',
     describe: (e) => `deleted the emoji${quoted(e.data, 'name')}`,
