@@ -9,6 +9,7 @@ use std::{
 use crate::{
     Reason, kind,
     kind::Kind,
+    picture::{self, PICTURE},
     sandbox,
     sink::{Sink, Step, Stop},
 };
@@ -21,7 +22,7 @@ const STACK_BYTES: usize = 64 << 20;
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Limits this process, then reads a document from the standard input and writes its parts to the standard output. `ending` is the
-/// end of the file's name, which distinguishes kinds of text.
+/// end of the file's name, which distinguishes kinds of text, or `PICTURE` to scale a picture.
 pub fn run(ending: &str) -> ExitCode {
     // A panic becomes the result of a page. Its message could contain text of the document.
     std::panic::set_hook(Box::new(|_| {}));
@@ -41,7 +42,14 @@ pub fn run(ending: &str) -> ExitCode {
             {
                 return ExitCode::FAILURE;
             }
-            extract(document, &ending, &mut std::io::stdout().lock());
+            let mut out = std::io::stdout().lock();
+            if ending == PICTURE {
+                return match picture::write(&document, &mut out) {
+                    Some(()) => ExitCode::SUCCESS,
+                    None => ExitCode::FAILURE,
+                };
+            }
+            extract(document, &ending, &mut out);
             ExitCode::SUCCESS
         });
     reader

@@ -8,6 +8,8 @@
 //!
 //! The process reads the document from its standard input and writes `Part`s, then one `End`. If the last line is missing, the process
 //! was killed: by its own limits, by the sandbox, or by its parent.
+//!
+//! `PICTURE` instead of a file's ending makes the process scale a picture: it writes a `PictureHeader` as a line, then the bytes.
 
 pub mod html;
 
@@ -20,6 +22,7 @@ mod markdown;
 mod open_document;
 mod package;
 mod pdf;
+mod picture;
 mod sandbox;
 mod sections;
 mod sheets;
@@ -31,6 +34,9 @@ mod xml;
 use serde::{Deserialize, Serialize};
 
 pub use child::{NO_SANDBOX, run};
+pub use picture::{
+    PICTURE, PICTURE_BYTES_MAX, PICTURE_PIXELS_MAX, PICTURE_SIDE_MAX, PictureFormat, PictureHeader,
+};
 pub use sandbox::{Unavailable, enter};
 pub use sink::{PARTS_MAX, TEXT_BYTES_MAX};
 
