@@ -6,6 +6,7 @@ use futures::{FutureExt, Stream, future::BoxFuture};
 use serde_json::{Map, Value};
 
 use super::{
+    picture::TurnPicture,
     tokens::{estimate_tokens, grouped},
     window::Window,
 };
@@ -33,8 +34,11 @@ impl Role {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChatMessage {
     pub role: Role,
-    /// Can be empty if there are calls or results.
+    /// Can be empty if there are calls, results, or pictures.
     pub content: String,
+    /// Pictures in the content of a user's turn, in the order of their positions. They are never stored.
+    #[serde(skip)]
+    pub pictures: Vec<TurnPicture>,
     /// Tool calls of the assistant, after its text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
@@ -93,6 +97,7 @@ impl ChatMessage {
         Self {
             role,
             content: content.into(),
+            pictures: Vec::new(),
             calls: Vec::new(),
             results: Vec::new(),
             vendor: VendorMembers::default(),
@@ -198,10 +203,24 @@ pub struct ChatRequest {
     pub parallel_tool_calls: Option<bool>,
     /// True if the call must fail when the server rejects tools, instead of being repeated without them.
     pub tools_required: bool,
+    /// Handling of the pictures in the turns.
+    pub pictures: PictureUse,
     /// True for a connection test.
     pub is_test: bool,
     /// Slot from `Provider::place`.
     pub place: Place,
+}
+
+/// Handling of the pictures in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PictureUse {
+    /// They are sent if the model may be able to see them. If the server rejects them, the request is repeated without them.
+    #[default]
+    IfPossible,
+    /// The call fails if the server rejects them.
+    Required,
+    /// They are replaced with text, because all attempts with them have failed.
+    LeftOut,
 }
 
 /// A slot for a concurrent call to a server. It is released when all clones are dropped.
@@ -235,7 +254,10 @@ impl PartialEq for Place {
 impl ChatRequest {
     /// Estimated size of the system text and the turns.
     pub fn prompt_tokens(&self) -> u64 {
-        let turns = self.turns.iter().map(|turn| estimate_tokens(&turn.content));
+        let turns = self.turns.iter().map(|turn| {
+            let pictures = turn.pictures.iter().map(|picture| picture.tokens);
+            estimate_tokens(&turn.content) + pictures.sum::<u64>()
+        });
         estimate_tokens(&self.system) + turns.sum::<u64>()
     }
 }
@@ -456,6 +478,12 @@ pub trait Provider: Send + Sync {
     /// Checks whether `model` supports tools. A model that is not in the table is assumed to support them unless it has rejected
     /// them.
     fn takes_tools(&self, model: &str) -> bool;
+
+    /// Checks whether `model` can see pictures: by the model table, by the server's list of models, and by what it has rejected in the last
+    /// 24 hours. Otherwise, true.
+    fn takes_pictures(&self, _model: &str) -> bool {
+        false
+    }
 
     /// Checks whether the server of `model` leaves calls in the text, because it does not parse the model's format.
     fn leaves_calls_in_text(&self, _model: &str) -> bool {

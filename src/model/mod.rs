@@ -9,6 +9,7 @@ mod collect;
 mod error_texts;
 mod json;
 pub mod openai;
+mod picture;
 mod setup;
 pub mod table;
 mod tokens;
@@ -21,13 +22,14 @@ use reqwest::{Url, dns::Resolve};
 
 pub use self::chat::{
     CallHead, ChatMessage, ChatRequest, Delta, DeltaStream, FactStore, FunctionTool, JsonSchema,
-    ModelError, NoStore, Place, Provider, REASONING_MEMBERS, ReasoningEffort, Refused,
+    ModelError, NoStore, PictureUse, Place, Provider, REASONING_MEMBERS, ReasoningEffort, Refused,
     RefusedFunction, RequiredFormat, Role, StopReason, ToolCall, ToolCallPiece, ToolChoice,
     ToolResult, Usage, VendorMembers,
 };
 pub use self::collect::{CollectError, Collected, Limits, collect, collect_watched};
 pub use self::error_texts::ErrorTexts;
 pub use self::json::objects;
+pub use self::picture::{TurnPicture, picture_tokens};
 pub use self::setup::SetupError;
 pub use self::tokens::{estimate_tokens, grouped};
 pub use self::visible::has_visible;

@@ -81,6 +81,9 @@ pub struct Model {
     pub json_schema: bool,
     #[serde(default)]
     pub tools: bool,
+    /// True if the model can see pictures. If it is not set, the server's list decides, or else the server's errors.
+    #[serde(default)]
+    pub images: Option<bool>,
     /// Tokens reserved for hidden reasoning, in addition to those of a short answer.
     #[serde(default)]
     pub reasoning_tokens: u32,

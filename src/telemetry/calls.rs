@@ -258,6 +258,10 @@ impl Provider for Measured {
         self.inner.takes_tools(model)
     }
 
+    fn takes_pictures(&self, model: &str) -> bool {
+        self.inner.takes_pictures(model)
+    }
+
     fn undecided(&self) -> BoxFuture<'_, Option<usize>> {
         self.inner.undecided()
     }

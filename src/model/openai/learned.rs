@@ -9,10 +9,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use super::{super::chat::FactStore, answer::Seen, request::Quirks};
+use super::{super::chat::FactStore, answer::Seen, pictures::PictureRefusal, request::Quirks};
 
 /// Time after which a rejected field or a learned window no longer counts, because servers are updated and reconfigured.
 const REFUSALS_KEPT_S: u64 = 7 * 24 * 60 * 60;
+/// Time after which a model that rejected pictures gets them again.
+const PICTURES_REFUSED_S: u64 = 24 * 60 * 60;
+/// Number of consecutive requests that succeeded only without pictures, after unclear errors, until the model gets none.
+const UNCLEAR_REFUSALS_MAX: u32 = 2;
 /// Maximum number of rejected definitions that are kept for a model. The oldest ones are dropped.
 const DEFINITIONS_MAX: usize = 256;
 /// Number of the most recent calls whose reported token counts are used to correct estimates.
@@ -51,6 +55,10 @@ pub(super) struct Facts {
     calls_in_text: bool,
     /// Time at which the facts above were learned, in seconds since the Unix epoch.
     learned_at: u64,
+    /// Time at which the model was found to be unable to see pictures, in seconds since the Unix epoch.
+    pictures_refused_at: Option<u64>,
+    /// Number of consecutive requests that succeeded only without pictures, after errors that did not name the reason.
+    unclear_refusals: u32,
     /// Rejected definitions, by their hash.
     rejected: BTreeMap<String, Rejected>,
     /// Ratios of reported to estimated input tokens in the most recent calls, newest last.
@@ -71,6 +79,31 @@ impl Facts {
         } else {
             Quirks::default()
         }
+    }
+
+    /// Checks whether the model cannot see pictures.
+    pub(super) fn refuses_pictures(&self) -> bool {
+        self.pictures_refused_at
+            .is_some_and(|at| now_s().saturating_sub(at) < PICTURES_REFUSED_S)
+    }
+
+    /// Adds the result of a request with pictures that succeeded: with them if `refusal` is `None`, and without them otherwise. A single
+    /// unclear error does not count, because it may be about one picture. Returns true if anything changed.
+    pub(super) fn add_pictures(&mut self, refusal: Option<PictureRefusal>) -> bool {
+        let (at, unclear) = (self.pictures_refused_at, self.unclear_refusals);
+        match refusal {
+            None => (self.pictures_refused_at, self.unclear_refusals) = (None, 0),
+            Some(PictureRefusal::Unsupported) => self.pictures_refused_at = Some(now_s()),
+            Some(PictureRefusal::Unclear) => {
+                self.unclear_refusals += 1;
+                if self.unclear_refusals >= UNCLEAR_REFUSALS_MAX {
+                    self.unclear_refusals = 0;
+                    self.pictures_refused_at = Some(now_s());
+                }
+            }
+            Some(PictureRefusal::TooLarge) => {}
+        }
+        (at, unclear) != (self.pictures_refused_at, self.unclear_refusals)
     }
 
     fn rejected(&self, definition: &str) -> Option<&Rejected> {
@@ -334,6 +367,23 @@ mod tests {
         assert_eq!((facts.quirks(), facts.window()), (Quirks::default(), None));
         assert!(facts.set_window(4_096));
         assert_eq!(facts.quirks(), Quirks::default());
+    }
+
+    #[test]
+    fn one_unclear_error_does_not_keep_pictures_from_a_model() {
+        let mut facts = Facts::default();
+        assert!(facts.add_pictures(Some(PictureRefusal::Unclear)));
+        assert!(!facts.refuses_pictures());
+        assert!(facts.add_pictures(None) && !facts.add_pictures(None));
+        assert!(!facts.add_pictures(Some(PictureRefusal::TooLarge)));
+        for refuses in [false, true] {
+            facts.add_pictures(Some(PictureRefusal::Unclear));
+            assert_eq!(facts.refuses_pictures(), refuses);
+        }
+        facts.pictures_refused_at = Some(now_s() - PICTURES_REFUSED_S);
+        assert!(!facts.refuses_pictures());
+        facts.add_pictures(Some(PictureRefusal::Unsupported));
+        assert!(facts.refuses_pictures());
     }
 
     #[test]

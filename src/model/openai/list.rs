@@ -31,6 +31,8 @@ const DELAYS: [Duration; 4] = [
 pub(super) struct Listed {
     pub(super) id: String,
     pub(super) context_window: Option<u64>,
+    /// Whether the model can see pictures, if the server reports that.
+    pub(super) images: Option<bool>,
 }
 
 /// Permitted age of a list: with `Fresh`, a list older than `FRESH` is requested again; with `Any`, it is used.
@@ -107,6 +109,11 @@ impl ModelList {
             Some(listed) => listed,
             None => self.ask(http, base).await,
         }
+    }
+
+    /// The last good list, regardless of its age, without asking the server; empty if there is none.
+    pub(super) fn known(&self) -> Arc<[Listed]> {
+        self.state().listed.clone().unwrap_or_default()
     }
 
     /// Returns the server's models, and asks the server first if it has not been asked since `since`.
@@ -187,9 +194,21 @@ fn found(model: &Value) -> Option<Found> {
         listed: Listed {
             id: model["id"].as_str()?.to_owned(),
             context_window: exact.or_else(|| positive(&model["meta"]["n_ctx_train"])),
+            images: images(model),
         },
         is_exact: exact.is_some(),
     })
+}
+
+/// Checks whether the input of a model can contain pictures; `None` if the server does not report it.
+fn images(model: &Value) -> Option<bool> {
+    let places = [
+        &model["input_modalities"],
+        &model["architecture"]["input_modalities"],
+        &model["modalities"]["input"],
+    ];
+    let modalities = places.iter().find_map(|value| value.as_array())?;
+    Some(modalities.iter().any(|modality| modality == "image"))
 }
 
 /// Window from `GET /props`, which is not under the versioned path.
@@ -218,6 +237,7 @@ mod tests {
         vec![Listed {
             id: "phi".to_owned(),
             context_window: None,
+            images: None,
         }]
     }
 
@@ -284,6 +304,24 @@ mod tests {
             (serde_json::json!({}), (None, false)),
         ] {
             assert_eq!(window(fields.clone()), Some(wanted), "{fields}");
+        }
+    }
+
+    #[test]
+    fn the_kinds_of_input_tell_whether_a_model_sees_pictures() {
+        for (model, wanted) in [
+            (
+                serde_json::json!({"architecture": {"input_modalities": ["text", "image"]}}),
+                Some(true),
+            ),
+            (
+                serde_json::json!({"input_modalities": ["text"]}),
+                Some(false),
+            ),
+            (serde_json::json!({"input_modalities": "image"}), None),
+            (serde_json::json!({}), None),
+        ] {
+            assert_eq!(images(&model), wanted, "{model}");
         }
     }
 }

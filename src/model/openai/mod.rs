@@ -14,6 +14,7 @@
 //!           vendor collects the members that the server wants back
 //! list      models and windows that the server reports
 //! learned   stored facts: fields that it rejected, windows in its errors, its token counts
+//! pictures  adds pictures to messages, or the text that replaces them
 //! places    limits concurrent calls if the server has a single slot
 //! ```
 
@@ -22,6 +23,7 @@ mod calls;
 mod learned;
 mod list;
 mod overflow;
+mod pictures;
 mod places;
 mod reasoning;
 mod refusal;
@@ -56,14 +58,15 @@ use self::{
     learned::Learned,
     list::{Age, Listed, ModelList},
     overflow::Overflow,
+    pictures::{PictureRefusal, Pictures},
     places::{Places, Taken},
     refusal::{Quotes, Refusal, SHORT_TIMEOUT, read_capped},
     request::{FormatSupport, Quirks},
 };
 use super::{
     chat::{
-        ChatRequest, Delta, DeltaStream, FactStore, FunctionTool, ModelError, Place, Provider,
-        Refused, RefusedFunction, RequiredFormat, Role, Usage, VendorMembers,
+        ChatRequest, Delta, DeltaStream, FactStore, FunctionTool, ModelError, PictureUse, Place,
+        Provider, Refused, RefusedFunction, RequiredFormat, Role, Usage, VendorMembers,
     },
     error_texts::ErrorTexts,
     setup::SetupError,
@@ -157,6 +160,7 @@ struct Call {
     seen: Seen,
     /// The members of its assistant messages.
     vendor: Vec<VendorMembers>,
+    pictures: Pictures,
     /// The request, kept if the window of the model is not configured, because it may have to be repeated to explain an empty
     /// response.
     request: Option<Box<CreateChatCompletionRequest>>,
@@ -387,6 +391,8 @@ impl Server {
 
     async fn open(self: Arc<Self>, request: ChatRequest) -> Result<DeltaStream, ModelError> {
         let started = Instant::now();
+        let mut pictures = Pictures::of(&request.turns);
+        let picture_use = request.pictures;
         let estimate = estimate_of(&request);
         let (model, place) = (request.model.clone(), request.place.clone());
         let must_have_tools = request.tools_required && !request.tools.is_empty();
@@ -411,12 +417,18 @@ impl Server {
             quirks.format = FormatSupport::default();
         }
         let mut failed_calls = 0;
+        // All attempts with pictures have failed with errors that named nothing.
+        let mut unseen = (picture_use == PictureUse::LeftOut).then_some(PictureRefusal::Unclear);
+        let has_pictures = !pictures.is_empty();
+        pictures.are_sent = has_pictures && unseen.is_none() && self.may_see_pictures(&model);
         let (answer, place) = loop {
             quirks.apply(&mut request);
             if quirks.no_vendor_members {
                 vendor.clear();
             }
-            let sent = self.post(&request::body(&request, &vendor)).await;
+            let mut body = request::body(&request, &vendor);
+            pictures.add_to(&mut body);
+            let sent = self.post(&body).await;
             let response = match sent {
                 Ok(response) => response,
                 Err(error) => {
@@ -433,6 +445,11 @@ impl Server {
                     kept.format = learned_format;
                 }
                 self.learn_quirks(&model, kept).await;
+                if pictures.are_sent || (has_pictures && unseen.is_some()) {
+                    self.learned
+                        .learn(&model, |facts| facts.add_pictures(unseen))
+                        .await;
+                }
                 if has_simplified {
                     let simple = definitions.into_iter().map(|definition| (definition, None));
                     let learned = self
@@ -451,6 +468,13 @@ impl Server {
                 if failed_calls <= FAILED_CALLS_MAX {
                     continue;
                 }
+            }
+            let can_leave_out = pictures.are_sent && picture_use != PictureUse::Required;
+            let is_about_pictures = can_leave_out && !refusal.is_about_functions(&request);
+            if let Some(reason) = refusal.about_pictures().filter(|_| is_about_pictures) {
+                pictures.are_sent = false;
+                unseen = Some(reason);
+                continue;
             }
             let avoided = refusal.avoided_by(&request, &names_of(&vendor), quirks);
             if avoided.is_none()
@@ -473,6 +497,11 @@ impl Server {
                 }
                 None => true,
             };
+            if refused && can_leave_out && refusal.may_be_about_pictures() {
+                pictures.are_sent = false;
+                unseen = Some(PictureRefusal::Unclear);
+                continue;
+            }
             if refused {
                 if let Some(overflow) = refusal.overflow() {
                     self.learn_overflow(&model, overflow, estimate).await;
@@ -493,13 +522,28 @@ impl Server {
         let is_known = self.endpoint.context_window.is_some() || self.entry(&model).is_some();
         let call = Call {
             model,
-            estimate,
+            estimate: estimate + pictures.tokens(),
             place,
             seen: facts.seen(),
             vendor,
+            pictures,
             request: (!is_known).then(|| Box::new(request)),
         };
         Ok(self.followed(answer, call))
+    }
+
+    /// Checks whether the model may be able to see pictures.
+    fn may_see_pictures(&self, model: &str) -> bool {
+        if self.learned.loaded(model).refuses_pictures() {
+            return false;
+        }
+        let listed = || {
+            let known = self.list.known();
+            let entry = known.iter().find(|entry| entry.id == model);
+            entry.and_then(|entry| entry.images)
+        };
+        let table = self.entry(model).and_then(|entry| entry.images);
+        table.or_else(listed).unwrap_or(true)
     }
 
     async fn learn_quirks(&self, model: &str, quirks: Quirks) {
@@ -621,6 +665,7 @@ impl Server {
     /// servers report an overflow only then. Returns true if the prompt was too large.
     async fn is_refused_whole(&self, request: &CreateChatCompletionRequest, call: &Call) -> bool {
         let mut body = request::body(request, &call.vendor);
+        call.pictures.add_to(&mut body);
         for field in ["stream", "stream_options"] {
             body.as_object_mut().map(|body| body.remove(field));
         }
@@ -748,6 +793,10 @@ impl Provider for OpenAi {
     fn takes_tools(&self, model: &str) -> bool {
         self.entry(model).is_none_or(|entry| entry.tools)
             && !self.learned.loaded(model).quirks().no_tools
+    }
+
+    fn takes_pictures(&self, model: &str) -> bool {
+        self.may_see_pictures(model)
     }
 
     fn undecided(&self) -> BoxFuture<'_, Option<usize>> {

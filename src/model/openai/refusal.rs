@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::{
     super::{chat::ModelError, table::TokenLimitField},
     overflow::Overflow,
+    pictures::PictureRefusal,
     request::{FormatSupport, Limit, Quirks},
 };
 use crate::trust;
@@ -336,6 +337,59 @@ impl ProviderErrorBody {
         KEYWORDS.iter().any(|word| message.contains(word))
     }
 
+    /// Returns the kind of an error that is about pictures; `None` for any other error.
+    fn about_pictures(&self) -> Option<PictureRefusal> {
+        const NAMES: [&str; 7] = [
+            "image",
+            "picture",
+            "vision",
+            "multimodal",
+            "multi-modal",
+            "modalit",
+            "mmproj",
+        ];
+        /// Parts of messages of servers that accept only text as the content of a message.
+        const TEXT_ONLY: [&str; 6] = [
+            "content must be a string",
+            "content should be a string",
+            "expected a string",
+            "should be a valid string",
+            "unknown variant `image_url`",
+            "only text",
+        ];
+        const UNABLE: [&str; 9] = [
+            "support",
+            "vision",
+            "multimodal",
+            "multi-modal",
+            "modalit",
+            "mmproj",
+            "not enabled",
+            "at most 0 image",
+            "missing data required",
+        ];
+        let message = self.message.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+        // A format is a property of one picture.
+        let is_of_one = has(&[
+            "format",
+            "media type",
+            "mime",
+            "process",
+            "decode",
+            "corrupt",
+        ]);
+        if has(&TEXT_ONLY) {
+            Some(PictureRefusal::Unsupported)
+        } else if !has(&NAMES) && !self.names("image_url") {
+            None
+        } else if has(&UNABLE) && !is_of_one {
+            Some(PictureRefusal::Unsupported)
+        } else {
+            Some(PictureRefusal::Unclear)
+        }
+    }
+
     /// Checks whether the error is about the model with this name.
     fn names_model(&self, model: &str) -> bool {
         let is_part = |c: char| c.is_alphanumeric() || "-_./:@".contains(c);
@@ -583,6 +637,21 @@ impl Refusal {
         } else {
             None
         }
+    }
+
+    /// Returns the kind of an error that is about the pictures of the request; `None` for any other error.
+    pub(super) fn about_pictures(&self) -> Option<PictureRefusal> {
+        if self.overflow().is_some() {
+            return Some(PictureRefusal::TooLarge);
+        }
+        self.may_be_about_pictures()
+            .then(|| self.complaint.about_pictures())
+            .flatten()
+    }
+
+    /// Checks whether the server may accept the same request without pictures.
+    pub(super) fn may_be_about_pictures(&self) -> bool {
+        matches!(self.status, 400 | 404 | 405 | 406 | 415 | 422 | 500 | 501)
     }
 
     /// Checks whether the error means that the model does not support tools. An error about a function or its schema does not.

@@ -21,6 +21,7 @@ use super::{
         },
         table::{Model, TokenLimitField},
     },
+    pictures::has_user_message,
     schema,
 };
 
@@ -289,6 +290,7 @@ fn add_members(to: &mut Value, members: &Map<String, Value>) {
 
 /// Converts a turn to messages: one per tool result, followed by the user's text.
 fn messages(turn: ChatMessage) -> Vec<ChatCompletionRequestMessage> {
+    let has_user_message = has_user_message(&turn);
     let has_words = !turn.content.is_empty();
     if turn.role == Role::Assistant {
         let has_calls = !turn.calls.is_empty();
@@ -299,8 +301,8 @@ fn messages(turn: ChatMessage) -> Vec<ChatCompletionRequestMessage> {
         };
         return vec![message.into()];
     }
-    let said = (has_words || turn.results.is_empty())
-        .then(|| ChatCompletionRequestUserMessage::from(turn.content).into());
+    let said =
+        has_user_message.then(|| ChatCompletionRequestUserMessage::from(turn.content).into());
     turn.results.into_iter().map(result).chain(said).collect()
 }
 

@@ -2,6 +2,7 @@
 
 mod corpus;
 mod dialects;
+mod pictures;
 mod required;
 mod servers;
 mod tools;
