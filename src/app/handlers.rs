@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     config::Config,
-    files::Blobs,
+    files::{Blobs, pictures::PictureReader},
     forks::{collaborator::Collaborator, resolver::Resolver},
     providers::{PerWorkspace, Providers},
     realtime::Hub,
@@ -31,6 +31,7 @@ pub(super) struct HandlerParts<'a> {
     pub(super) hub: &'a Arc<Hub>,
     pub(super) providers: &'a Arc<Providers>,
     pub(super) blobs: &'a Blobs,
+    pub(super) pictures: &'a PictureReader,
     pub(super) calls: &'a CallLog,
     pub(super) keyring: &'a Arc<Keyring>,
     pub(super) tools: &'a Toolbox,
@@ -93,6 +94,7 @@ impl HandlerParts<'_> {
             hub: Arc::clone(self.hub),
             provider: self.providers.fallback(),
             blobs: self.blobs.clone(),
+            pictures: self.pictures.clone(),
             calls: self.calls.clone(),
             tools: self.tools.clone(),
             policy: self.retry_policy(),

@@ -67,6 +67,7 @@ fn worker(state: &State, draining: CancellationToken) -> Worker {
         hub: &state.hub,
         providers: &state.providers,
         blobs: &state.blobs,
+        pictures: &state.pictures,
         calls: &state.calls,
         keyring: &state.keyring,
         tools: &state.tools,

@@ -15,7 +15,7 @@ use crate::{
     config::Config,
     db::{DatabaseUrl, Db},
     disk::DiskSpace,
-    files::{Blobs, documents::DocumentReader},
+    files::{Blobs, documents::DocumentReader, pictures::PictureReader},
     mail::{Mailer, Sending},
     mcp::Servers,
     memory, model,
@@ -258,6 +258,7 @@ pub(super) async fn state(
         .await
         .context("could not read the files of agents")?;
     let blobs = Blobs::open(&db, config.blob_settings(), tracker.clone()).await?;
+    let pictures = PictureReader::new(blobs.clone(), config.program.clone());
     let limits = Limits::new(
         config.rate_limits,
         config.sockets_max,
@@ -292,6 +293,7 @@ pub(super) async fn state(
         registry,
         disk: DiskSpace::new(data_directories(&config)),
         documents: DocumentReader::new(db.clone(), blobs.clone(), config.program.clone()),
+        pictures,
         blobs,
         hasher: Hasher::new(config.password_cost.clone()),
         catch_ups: SharedTurns::new(CATCH_UPS_AT_ONCE, CATCH_UPS_WAITING_MAX),

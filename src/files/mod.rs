@@ -15,6 +15,7 @@ mod error;
 mod kind;
 mod name;
 mod permit;
+pub mod pictures;
 mod receive;
 mod rows;
 

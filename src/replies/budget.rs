@@ -138,6 +138,20 @@ fn leave_out_rest(context: &mut Context) -> bool {
         || !std::mem::take(&mut context.old_messages).is_empty()
         || !std::mem::take(&mut context.knowledge).is_empty()
         || !std::mem::take(&mut context.ask.files).is_empty()
+        || leave_out_picture(context, |_, _| true)
+}
+
+/// Leaves out the last picture that satisfies `is_wanted`; its line stays. `is_wanted` receives the messages of the picture and of the
+/// trigger. Returns false if there is none.
+fn leave_out_picture(
+    context: &mut Context,
+    is_wanted: impl Fn(MessageId, MessageId) -> bool,
+) -> bool {
+    let trigger = context.ask.message_id;
+    let mut pictures = context.pictures.iter_mut().rev();
+    let last = pictures
+        .find(|picture| picture.picture.is_some() && is_wanted(picture.message_id, trigger));
+    last.is_some_and(|last| last.picture.take().is_some())
 }
 
 /// Renders the context within the budget.
@@ -170,6 +184,9 @@ pub fn fit(context: &Context, budget: &Budget) -> Result<Fit, TooLarge> {
         let left = context.background.len() + context.history.len();
         if instructions + message > room {
             return Err(too_large);
+        }
+        if leave_out_picture(&mut context, |of, trigger| of != trigger) {
+            continue;
         }
         let kept = MESSAGES_KEPT.into_iter().find(|kept| left > *kept);
         if kept != Some(MESSAGES_KEPT[0]) && cut_surroundings(&mut context, &window) {

@@ -42,6 +42,7 @@ use crate::{
         history::{self, Row, SeqRange, author, before, row_sql, said, told},
         knowledge,
         manifest::{LEFT_OUT_IDS_MAX, LeftOut, LeftOutReason},
+        pictures::{self, PictureFile},
         preset::ReplyPreset,
         prompt::{
             About, Ask, AskedTurn, Author, BriefSender, Context, Delegated, ForkHeader, Gap,
@@ -67,6 +68,8 @@ pub struct Loaded {
     pub context: Context,
     /// Files of the trigger message whose text is in the context.
     pub readable: Vec<ReadableFile>,
+    /// Pictures that the context can contain.
+    pub pictures: Vec<PictureFile>,
     pub left_out: Vec<LeftOut>,
     pub memories: Recalled,
     pub strategy: Strategy,
@@ -413,6 +416,7 @@ async fn load_alone(
     Ok(Loaded {
         context,
         readable: Vec::new(),
+        pictures: Vec::new(),
         left_out: Vec::new(),
         memories: Recalled::default(),
         strategy: Strategy(Compaction::Off),
@@ -802,11 +806,14 @@ async fn load_before(
         memories: recalled.used.iter().map(remembered).collect(),
         old_messages,
         knowledge: around.knowledge,
+        pictures: Vec::new(),
         ask: ask_of(trigger, order, requester),
     };
+    let pictures = pictures::find_pictures(c, &context).await?;
     Ok(Loaded {
         context,
         readable,
+        pictures,
         left_out: sent.left_out,
         memories: recalled,
         strategy,

@@ -64,7 +64,9 @@ fn shortened(loaded: &Context, limited: &Context, sent: &Context) -> Vec<SourceN
         (SourceName::Memories, recalled(sent) != recalled(limited)),
         (
             SourceName::Files,
-            sent.ask.files != loaded.ask.files || sent.knowledge != loaded.knowledge,
+            sent.ask.files != loaded.ask.files
+                || sent.knowledge != loaded.knowledge
+                || sent.pictures != loaded.pictures,
         ),
     ];
     let parts = parts.into_iter().filter(|(_, is_shortened)| *is_shortened);

@@ -472,7 +472,9 @@ fn place_of(source: &Source, requester: UserId) -> (Block, Option<SourceId>) {
         Source::ForkHeader { message_id } => (Block::ForkHeader, message_id.map(SourceId::Message)),
         Source::Conversation { .. } => (Block::Conversation, None),
         Source::Date => (Block::Messages, None),
-        Source::File { message_id } => (Block::Files, message(message_id)),
+        Source::File { message_id } | Source::Picture { message_id, .. } => {
+            (Block::Files, message(message_id))
+        }
         Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
         Source::Brief { message_id, .. } => (Block::Brief, message(message_id)),
         Source::Summary { .. } => (Block::Summary, None),
@@ -504,6 +506,7 @@ fn cites_of(
         Source::Workspace { cites: named } | Source::Knowledge { cites: named, .. } => {
             cites.extend(named);
         }
+        Source::Picture { file_id, .. } => cites.push(SourceId::File(*file_id)),
         Source::About { .. } => cites.push(SourceId::UserFile(requester)),
         Source::Memory { person_id, .. } => cites.extend(person_id.map(SourceId::User)),
         Source::Requester => cites.extend(people),

@@ -20,6 +20,7 @@ pub mod lines;
 pub mod manifest;
 mod offline;
 pub mod persona;
+pub mod pictures;
 pub mod preset;
 pub mod prompt;
 pub mod replay;

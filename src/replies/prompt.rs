@@ -16,9 +16,10 @@ use uuid::Uuid;
 use crate::{
     agents::{derived::SourceId, system::System},
     chat::collaboration::Turn,
+    files::pictures::Picture,
     ids::{AgentId, FileId, MemoryId, MessageId, UserId},
     memory::recall::USED_MAX,
-    model::{ChatMessage, Role, estimate_tokens},
+    model::{ChatMessage, Role, TurnPicture, estimate_tokens, picture_tokens},
     replies::compaction::render::{SegmentState, Summarized, Summary},
     replies::lines::{
         AI_SUFFIX, ATTACHED, CONSTRAINTS, DATA, FACTS, FORK, FORK_DESCRIPTION, LEFT_OUT, MEMORIES,
@@ -291,7 +292,61 @@ pub struct Context {
     pub old_messages: Vec<OldMessage>,
     /// Passages of attached vector stores that match the question, best match first.
     pub knowledge: Vec<KnowledgePassage>,
+    /// Pictures of the trigger message in order, then those of other messages, newest message first.
+    pub pictures: Vec<PromptPicture>,
     pub ask: Ask,
+}
+
+/// A picture of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptPicture {
+    pub message_id: MessageId,
+    pub file_id: FileId,
+    /// Name of the file.
+    pub name: String,
+    /// The uploader's description.
+    pub alt: Option<String>,
+    /// Width and height of the file in pixels, if they are known.
+    pub size: Option<(i64, i64)>,
+    /// The scaled picture; `None` if only its line is sent.
+    pub picture: Option<Picture>,
+}
+
+impl PromptPicture {
+    /// Part of the line that is added if the picture is not sent.
+    fn unsent(&self) -> String {
+        let alt = self.alt.as_deref().map(visible_line).unwrap_or_default();
+        let alt = without_control_tokens(&alt);
+        if alt.is_empty() {
+            ", not shown".to_owned()
+        } else {
+            format!(": {alt}, not shown")
+        }
+    }
+
+    /// The line that names the picture.
+    fn line(&self) -> String {
+        let size = match &self.picture {
+            Some(picture) => Some((i64::from(picture.width), i64::from(picture.height))),
+            None => self.size,
+        };
+        let size = size.map_or_else(String::new, |(width, height)| {
+            format!(", {width} × {height}")
+        });
+        let unsent = match self.picture {
+            Some(_) => String::new(),
+            None => self.unsent(),
+        };
+        format!("(picture {}{size}{unsent})", file_name(&self.name))
+    }
+}
+
+/// A picture that is sent with a part.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SentPicture {
+    picture: Option<Picture>,
+    /// Text that replaces it for a server that rejects pictures.
+    unsent: String,
 }
 
 /// A passage of a file in a vector store that is attached to the agent.
@@ -370,6 +425,7 @@ impl Context {
             memories: Vec::new(),
             old_messages: Vec::new(),
             knowledge: Vec::new(),
+            pictures: Vec::new(),
             ask,
         }
     }
@@ -454,6 +510,13 @@ pub enum Source {
     Date,
     /// A text file of the trigger message.
     File { message_id: MessageId },
+    /// The line of a picture, and the picture.
+    Picture {
+        message_id: MessageId,
+        file_id: FileId,
+        #[serde(skip)]
+        sent: SentPicture,
+    },
     /// The lines with the time and the requester.
     Requester,
     /// A brief from another agent or a run; always the last part.
@@ -528,7 +591,37 @@ pub struct Prompt {
 impl Prompt {
     /// Returns the turns in the form in which they are sent: adjacent parts with the same role are joined by a blank line.
     pub fn turns(&self) -> Vec<ChatMessage> {
-        joined(self.parts.iter().map(|part| (part.role, &*part.text)))
+        let mut turns = Vec::new();
+        for part in &self.parts {
+            let content = join(&mut turns, part.role, &part.text);
+            if let Source::Picture { sent, .. } = &part.source
+                && let Some(picture) = &sent.picture
+            {
+                let at = content.content.len();
+                content.pictures.push(TurnPicture {
+                    at,
+                    url: picture.url.clone(),
+                    tokens: picture_tokens(picture.width, picture.height),
+                    unsent: sent.unsent.clone(),
+                    // Before the closing parenthesis of the line.
+                    unsent_at: at.saturating_sub(1),
+                });
+            }
+        }
+        turns
+    }
+
+    /// Checks whether the prompt contains lines of pictures.
+    pub fn names_pictures(&self) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|part| matches!(part.source, Source::Picture { .. }))
+    }
+
+    /// Checks whether the prompt contains pictures, not only their lines.
+    pub fn has_pictures(&self) -> bool {
+        self.parts.iter().any(
+            |part| matches!(&part.source, Source::Picture { sent, .. } if sent.picture.is_some()),
+        )
     }
 
     /// Returns the names of the agents whose messages are in the prompt.
@@ -557,15 +650,21 @@ impl Prompt {
 pub fn joined<'a>(texts: impl Iterator<Item = (Role, &'a str)>) -> Vec<ChatMessage> {
     let mut turns: Vec<ChatMessage> = Vec::new();
     for (role, text) in texts {
-        match turns.last_mut() {
-            Some(turn) if turn.role == role => {
-                turn.content.push_str("\n\n");
-                turn.content.push_str(text);
-            }
-            _ => turns.push(ChatMessage::new(role, text.to_owned())),
-        }
+        join(&mut turns, role, text);
     }
     turns
+}
+
+/// Appends a text to the last turn if it has the same role, or else to a new turn. Returns the turn.
+fn join<'a>(turns: &'a mut Vec<ChatMessage>, role: Role, text: &str) -> &'a mut ChatMessage {
+    if turns.last().is_none_or(|turn| turn.role != role) {
+        turns.push(ChatMessage::new(role, text));
+    } else if let Some(turn) = turns.last_mut() {
+        turn.content.push_str("\n\n");
+        turn.content.push_str(text);
+    }
+    let last = turns.len() - 1;
+    &mut turns[last]
 }
 
 /// Renders the prompt for one reply. User and assistant turns alternate; the first and the last turn are user turns. Nothing before
@@ -577,6 +676,7 @@ pub fn render(context: &Context) -> Prompt {
         agent: context.agent_id,
         parts: Vec::with_capacity(context.history.len() + context.background.len() + 8),
         day: None,
+        pictures: context.pictures.iter().collect(),
     };
     let delegated = context.ask.delegated.as_ref();
     if delegated.is_none_or(|delegated| delegated.context == BriefContext::Conversation) {
@@ -647,6 +747,8 @@ struct Blocks<'a> {
     parts: Vec<Part>,
     /// Day of the last message.
     day: Option<chrono::NaiveDate>,
+    /// Pictures whose messages have not been rendered yet.
+    pictures: Vec<&'a PromptPicture>,
 }
 
 impl Blocks<'_> {
@@ -693,6 +795,29 @@ impl Blocks<'_> {
         self.date(message.posted_at);
         let text = self.labels.text(message, chars_max);
         self.ours(source_of(message), &text);
+        self.pictures_of(message.message_id);
+    }
+
+    /// Adds the pictures of a message after it, each with its line.
+    fn pictures_of(&mut self, message: MessageId) {
+        let (of_message, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pictures)
+            .into_iter()
+            .partition(|picture| picture.message_id == message);
+        self.pictures = others;
+        for picture in of_message {
+            let source = Source::Picture {
+                message_id: message,
+                file_id: picture.file_id,
+                sent: SentPicture {
+                    picture: picture.picture.clone(),
+                    unsent: picture.unsent(),
+                },
+            };
+            let mut part = part(source, Role::User, &picture.line());
+            let sent = picture.picture.as_ref();
+            part.tokens += sent.map_or(0, |sent| picture_tokens(sent.width, sent.height));
+            self.parts.push(part);
+        }
     }
 
     fn messages(&mut self, messages: &[HistoryMessage]) {
@@ -710,6 +835,7 @@ impl Blocks<'_> {
                 self.ours(Source::LeftOut, LEFT_OUT);
             }
             self.push(source_of(message), Role::Assistant, &text);
+            self.pictures_of(message.message_id);
         }
     }
 
@@ -798,6 +924,7 @@ impl Blocks<'_> {
 
     fn ask(&mut self, ask: &Ask) {
         self.files(ask);
+        self.pictures_of(ask.message_id);
         let author = Author::Human {
             id: ask.requester.id,
             name: ask.requester.name.clone(),
@@ -1800,7 +1927,8 @@ mod tests {
                     | Source::Memory { .. }
                     | Source::OldMessage { .. }
                     | Source::Knowledge { .. }
-                    | Source::File { .. } => continue,
+                    | Source::File { .. }
+                    | Source::Picture { .. } => continue,
                 };
                 for line in theirs.split(['\n', '\r', '\u{2028}', '\u{85}']) {
                     prop_assert!(!ours.is_match(line), "{line:?}");

@@ -94,6 +94,8 @@ pub struct RetryCounts {
     pub thought_only: bool,
     /// Functions that requests of the task still offer; fewer after the server has rejected some.
     pub offered: Offered,
+    /// True if requests no longer contain pictures, because all attempts with them have failed.
+    pub pictures_left_out: bool,
     /// Agent to which the reply announced a delegation without making one.
     pub announced: Option<AgentId>,
 }
@@ -140,6 +142,8 @@ pub struct Attempt {
     pub can_summarise: bool,
     /// Smaller set of functions to offer, if the failed request offered any.
     pub fewer_functions: Option<Offered>,
+    /// True if the failed request contained pictures.
+    pub has_pictures: bool,
 }
 
 /// Adds up to a quarter to a delay.
@@ -226,6 +230,8 @@ pub enum Step {
     Summarise,
     /// Repeats the call with fewer functions.
     OfferLess,
+    /// Repeats the call without pictures.
+    LeaveOutPictures,
     /// Repeats the call with twice the output limit.
     ThinkLonger,
     Fail {
@@ -251,7 +257,7 @@ pub fn next_step(
     let fail = |code| (Step::Fail { code }, counts);
     match failure {
         Failure::Model(ModelError::Unavailable(_) | ModelError::Broken(_)) => {
-            unavailable(counts, policy)
+            unavailable(counts, policy, attempt)
         }
         Failure::Model(ModelError::RateLimited { retry_after }) => {
             rate_limited(counts, policy, *retry_after)
@@ -321,12 +327,20 @@ fn wait(delay: Duration, reason: WaitReason) -> Step {
     }
 }
 
-fn unavailable(counts: RetryCounts, policy: &RetryPolicy) -> (Step, RetryCounts) {
+fn unavailable(counts: RetryCounts, policy: &RetryPolicy, attempt: Attempt) -> (Step, RetryCounts) {
     match policy.delays.get(counts.unavailable as usize) {
         Some(delay) => (
             wait(*delay, WaitReason::Unavailable),
             RetryCounts {
                 unavailable: counts.unavailable + 1,
+                ..counts
+            },
+        ),
+        // The model may have failed because of the pictures.
+        None if attempt.has_pictures && !counts.pictures_left_out => (
+            Step::LeaveOutPictures,
+            RetryCounts {
+                pictures_left_out: true,
                 ..counts
             },
         ),
@@ -411,6 +425,7 @@ mod tests {
         can_shrink: true,
         can_summarise: true,
         fewer_functions: None,
+        has_pictures: false,
     };
     const SHORT: Attempt = LONG;
 
@@ -524,6 +539,21 @@ mod tests {
                 model(ModelError::Empty),
                 SHORT,
                 vec![fail(FailCode::BadResponse)],
+            ),
+            (
+                model(ModelError::Broken(text())),
+                Attempt {
+                    has_pictures: true,
+                    ..SHORT
+                },
+                [
+                    unavailable.to_vec(),
+                    vec![
+                        "LeaveOutPictures".to_owned(),
+                        fail(FailCode::ModelUnavailable),
+                    ],
+                ]
+                .concat(),
             ),
             (
                 model(ModelError::ContextTooLarge),

@@ -51,7 +51,7 @@ impl Found {
                 | Source::Brief { message_id, .. } => {
                     found.messages.push(*message_id);
                 }
-                Source::File { message_id } => {
+                Source::File { message_id } | Source::Picture { message_id, .. } => {
                     found.messages.push(*message_id);
                     found.files.push(*message_id);
                 }

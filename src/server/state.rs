@@ -11,7 +11,7 @@ use crate::{
     config::Config,
     db::{Db, DbError},
     disk::DiskSpace,
-    files::{Blobs, documents::DocumentReader},
+    files::{Blobs, documents::DocumentReader, pictures::PictureReader},
     ids::{UserId, WorkspaceId},
     mail::Mailer,
     nodes::Links,
@@ -66,6 +66,8 @@ pub struct Inner {
     pub blobs: Blobs,
     /// Reads the text of files.
     pub documents: DocumentReader,
+    /// Scales pictures for models.
+    pub pictures: PictureReader,
     pub hasher: Hasher,
     /// Turns for catch-ups without a model.
     pub catch_ups: SharedTurns<UserId>,

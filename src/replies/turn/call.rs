@@ -10,8 +10,8 @@ use crate::{
     failpoint,
     ids::UserId,
     model::{
-        ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, Place, StopReason,
-        ToolCall, ToolCallPiece, ToolChoice, VendorMembers,
+        ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, PictureUse, Place,
+        StopReason, ToolCall, ToolCallPiece, ToolChoice, VendorMembers,
     },
     replies::{
         delegation::options::DelegateOptions,
@@ -104,6 +104,7 @@ pub(super) struct PreparedCall<'a> {
     pub(super) manifest: &'a Manifest,
     pub(super) extras: &'a Extras,
     pub(super) output_limit: u32,
+    pub(super) pictures: PictureUse,
     /// Text of the reply, if the built-in responder wrote it.
     pub(super) ready: Option<&'a str>,
 }
@@ -127,6 +128,7 @@ impl PreparedCall<'_> {
             max_output_tokens: Some(self.output_limit),
             temperature: agent.profile.temperature,
             top_p: agent.profile.top_p,
+            pictures: self.pictures,
             ready: self.ready.map(str::to_owned),
             ..ChatRequest::default()
         }

@@ -33,7 +33,7 @@ use crate::{
     tools::guard,
 };
 
-use super::{call::Answer, handler::ReplyHandler, scheduled, told};
+use super::{blind, call::Answer, handler::ReplyHandler, scheduled, told};
 
 /// Maximum size of an answer to another agent in UTF-8 bytes.
 const ANSWER_BYTES_MAX: usize = 32 * 1024;
@@ -52,6 +52,8 @@ pub(super) struct CompleteReply<'a> {
     pub(super) is_done: bool,
     /// Options for a pass after this reply.
     pub(super) options: PassOptions,
+    /// Notice that the model cannot see the pictures of the prompt.
+    pub(super) picture_notice: Option<String>,
 }
 
 /// The writes that end a reply and its task.
@@ -73,6 +75,7 @@ struct Completion {
     strategy: Strategy,
     options: PassOptions,
     noted: Option<NotedQuestion>,
+    picture_notice: Option<String>,
     /// True if no model is connected.
     is_offline: bool,
     compactor: Compactor,
@@ -114,6 +117,9 @@ impl Completion {
         remove_superseded(c, self.retry_of, lease).await?;
         told::announce_changes(c, &task, &lease).await?;
         post::continue_chain(c, &task, lease.audience).await?;
+        if let Some(text) = &self.picture_notice {
+            blind::insert_notice(c, &task, &lease, text).await?;
+        }
         self.count_turn(c, &task).await?;
         schedules::note_completed(c, &task).await?;
         if Turn::of(&task).is_some() && guard::note_turn(c, &task, cited.text.content()).await? {
@@ -275,6 +281,7 @@ impl ReplyHandler {
             strategy: loaded.strategy,
             options: reply.options,
             noted: noted(loaded, task, end),
+            picture_notice: reply.picture_notice,
             is_offline: self.provider.is_offline(),
             compactor: self.compactor.clone(),
             hub: Arc::clone(&self.hub),

@@ -6,7 +6,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     db::Db,
-    files::Blobs,
+    files::{Blobs, pictures::PictureReader},
     model::Provider,
     realtime::Hub,
     replies::{compaction::pass::Compactor, retry::RetryPolicy},
@@ -22,6 +22,8 @@ pub struct ReplyHandler {
     pub compactor: Compactor,
     /// Bytes of attached files.
     pub blobs: Blobs,
+    /// Scales the pictures of messages.
+    pub pictures: PictureReader,
     pub calls: CallLog,
     /// Functions that agents can call.
     pub tools: Toolbox,

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     db::Conn,
-    replies::{adaptation::note::ReplyEnd, attached, offline::Offline},
+    replies::{adaptation::note::ReplyEnd, attached, offline::Offline, pictures},
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskKind, queue,
         worker::{Abort, Handler, Run},
@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod beginning;
+mod blind;
 mod call;
 mod complete;
 mod fail;
@@ -102,9 +103,15 @@ impl ReplyHandler {
             None => None,
         };
         let model = self.provider.choose_model(agent.profile.model.as_deref());
+        let model = model.await;
+        if ready.is_none() {
+            let can_see = self.provider.takes_pictures(&model);
+            let found = pictures::read_pictures(&self.pictures, &loaded.pictures, can_see);
+            loaded.context.pictures = found.await;
+        }
         let reply = LoadedReply {
             handler: self,
-            model: model.await,
+            model,
             task,
             lease,
             stop: &stop,

@@ -11,7 +11,7 @@ use crate::{
     chat::messages::MessageSource,
     db::DbError,
     memory::recall::Recalled,
-    model::{ModelError, Refused, Window},
+    model::{ModelError, PictureUse, Refused, Window},
     replies::{
         budget::{self, Budget, TooLarge},
         citations::Cited,
@@ -33,6 +33,7 @@ use crate::{
 };
 
 use super::{
+    blind,
     call::{Answer, Extras, Failed, PreparedCall},
     complete::CompleteReply,
     handler::ReplyHandler,
@@ -161,8 +162,10 @@ impl LoadedReply<'_> {
         let again = read.await?;
         // If the trigger message has been deleted in the meantime, the task has been canceled.
         let files = std::mem::take(&mut self.loaded.context.ask.files);
+        let pictures = std::mem::take(&mut self.loaded.context.pictures);
         self.loaded = again.ok_or(Abort::Stopped)?;
         self.loaded.context.ask.files = files;
+        self.loaded.context.pictures = pictures;
         Ok(failure.map(|failure| Failure::Summary(Box::new(failure))))
     }
 
@@ -195,6 +198,7 @@ impl LoadedReply<'_> {
                 && loaded.context.history.len()
                     > prompt::kept_after_overflow(&loaded.context, learned.window.tokens),
             fewer_functions: None,
+            has_pictures: false,
         }
     }
 }
@@ -429,6 +433,7 @@ impl<'a> RunningReply<'a> {
             agent,
             ready,
             stop,
+            counts,
             ..
         } = &self.reply;
         if let Some(summary) = &self.done {
@@ -439,6 +444,11 @@ impl<'a> RunningReply<'a> {
             manifest,
             extras,
             output_limit: fitted.fit.output_limit,
+            pictures: if counts.pictures_left_out {
+                PictureUse::LeftOut
+            } else {
+                PictureUse::IfPossible
+            },
             ready: ready.as_ref().map(|ready| ready.text.as_str()),
         };
         tokio::select! {
@@ -567,7 +577,11 @@ impl<'a> RunningReply<'a> {
                 Cited::check(&handler.db, &handler.blobs, task, &answer.text).await?
             }
         };
+        let is_blind = manifest.prompt.names_pictures()
+            && !handler.provider.is_offline()
+            && !handler.provider.takes_pictures(&manifest.model);
         let reply = CompleteReply {
+            picture_notice: is_blind.then(|| blind::notice_text(&manifest.model)),
             agent,
             loaded,
             manifest,
@@ -587,6 +601,10 @@ impl<'a> RunningReply<'a> {
                 ..Attempt::default()
             },
             failure => self.reply.remedies(failure, fitted).await,
+        };
+        let attempt = Attempt {
+            has_pictures: fitted.fit.prompt.has_pictures(),
+            ..attempt
         };
         let LoadedReply { handler, lease, .. } = self.reply;
         let (step, counts) =
@@ -625,7 +643,12 @@ impl<'a> RunningReply<'a> {
                 self.reply.model = other;
                 self.reply.refused.clear();
             }
-            Step::OfferLess | Step::Refit | Step::Shrink | Step::Summarise | Step::ThinkLonger => {}
+            Step::OfferLess
+            | Step::Refit
+            | Step::Shrink
+            | Step::Summarise
+            | Step::ThinkLonger
+            | Step::LeaveOutPictures => {}
         }
         self.reply.task.attempt = handler.next_attempt(lease, counts, failed).await?;
         if matches!(step, Step::ChangeModel | Step::OfferLess) {

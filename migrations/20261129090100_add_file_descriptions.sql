@@ -1,0 +1,2 @@
+-- Description of a picture for people who cannot see it, by its uploader.
+alter table files add column alt text;
