@@ -13,6 +13,7 @@ pub mod channels;
 pub mod checklist;
 pub mod collaboration;
 pub mod custom_emoji;
+pub mod descriptions;
 mod emoji;
 mod error;
 pub mod event;

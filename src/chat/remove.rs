@@ -476,6 +476,9 @@ pub(super) fn blank(frame: &mut serde_json::Value) {
     if let Some(name) = frame.pointer_mut("/data/file/name") {
         *name = "".into();
     }
+    if let Some(alt) = frame.pointer_mut("/data/file/alt") {
+        *alt = serde_json::Value::Null;
+    }
     // A title that a model made from the message.
     if let Some(title) = frame.pointer_mut("/data/thread/title") {
         *title = serde_json::Value::Null;

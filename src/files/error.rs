@@ -16,7 +16,7 @@ pub enum FileError {
     NoSuchPart,
     #[error("the file is already attached to a message or used as an agent's picture")]
     InUse,
-    #[error("only the uploader can delete a file")]
+    #[error("only the uploader can delete or describe a file")]
     NotYours,
     #[error("the file is larger than the limit of {0} bytes: make it smaller")]
     TooLarge(u64),

@@ -47,6 +47,8 @@ pub struct File {
     /// The message to which the file is attached; null if it is not attached.
     pub message_id: Option<MessageId>,
     pub created_at: Timestamp,
+    /// The uploader's description of a picture, for those who cannot see it; at most 1,000 characters.
+    pub alt: Option<String>,
     /// URL of the file's bytes.
     pub url: String,
 }
@@ -64,6 +66,8 @@ pub struct Attachment {
     pub height: Option<i64>,
     pub created_by: UserId,
     pub created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alt: Option<String>,
 }
 
 impl Attachment {
@@ -86,6 +90,7 @@ impl Attachment {
             created_by: self.created_by,
             message_id: message,
             created_at: self.created_at,
+            alt: self.alt,
         }
     }
 }
@@ -115,7 +120,7 @@ impl From<Stored> for File {
 macro_rules! stored_sql {
     ($tail:literal) => {
         concat!(
-            "select f.id, f.name, f.content_type, f.size_bytes, f.width, f.height, f.created_by, f.created_at, f.workspace_id, \
+            "select f.id, f.name, f.content_type, f.size_bytes, f.width, f.height, f.created_by, f.created_at, f.alt, f.workspace_id, \
              b.hash, b.upload_id, b.store, f.message_id, f.is_avatar, f.purpose from files f join blobs b on b.hash = f.hash ",
             $tail
         )
@@ -180,6 +185,7 @@ pub async fn insert(
         height: new.kind.height,
         created_by: actor.user,
         created_at: now(),
+        alt: None,
     };
     let row = FileRow {
         blob: &new.blob,
@@ -262,6 +268,7 @@ pub async fn insert_imported(
         height: new.kind.height,
         created_by: new.created_by,
         created_at: new.created_at,
+        alt: None,
     };
     let row = FileRow {
         blob: &new.blob,
@@ -336,7 +343,7 @@ pub async fn attach(
         let taken: Option<Attachment> = c
             .q("update files set message_id = $4 where id = $1 and workspace_id = $2 and created_by = $3 and message_id is null \
                 and is_avatar = FALSE \
-                returning id, name, content_type, size_bytes, width, height, created_by, created_at")
+                returning id, name, content_type, size_bytes, width, height, created_by, created_at, alt")
             .bind(*file)
             .bind(actor.workspace)
             .bind(actor.user)
@@ -356,6 +363,16 @@ pub async fn attach(
         attached.push(taken);
     }
     Ok(attached)
+}
+
+/// Sets or removes the description of a file.
+pub async fn set_alt(c: &mut Conn, id: FileId, alt: Option<&str>) -> Result<(), DbError> {
+    c.q("update files set alt = $2 where id = $1")
+        .bind(id)
+        .bind(alt.map(str::to_owned))
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// Keeps an upload that is not attached to a message, because something else refers to it.
@@ -382,8 +399,8 @@ pub async fn copy(
     for file in files {
         let copy = FileId::new();
         let size_bytes: Option<(i64,)> = c
-            .q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, is_avatar, created_at) \
-                select $1, f.workspace_id, f.hash, f.name, f.content_type, f.size_bytes, f.width, f.height, f.created_by, FALSE, $5 \
+            .q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, is_avatar, created_at, alt) \
+                select $1, f.workspace_id, f.hash, f.name, f.content_type, f.size_bytes, f.width, f.height, f.created_by, FALSE, $5, f.alt \
                 from files f where f.id = $2 and f.workspace_id = $3 and f.created_by = $4 returning size_bytes")
             .bind(copy)
             .bind(*file)

@@ -247,6 +247,8 @@ struct Upload {
     size_bytes: i64,
     message_id: Option<MessageId>,
     created_at: Timestamp,
+    /// The description of a picture.
+    alt: Option<String>,
 }
 
 #[derive(Serialize, sqlx::FromRow)]
@@ -566,7 +568,7 @@ async fn account(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     part(db, out, who, &inbox).await?;
     let files = Part::<Upload> {
         name: "files",
-        sql: "select id, name, content_type, size_bytes, message_id, created_at from files \
+        sql: "select id, name, content_type, size_bytes, message_id, created_at, alt from files \
               where workspace_id = $1 and created_by = $2 and id > $3 order by id limit $4",
         key: |row| row.id.0,
     };

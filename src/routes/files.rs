@@ -2,7 +2,6 @@
 
 use axum::{
     Extension, Json,
-    body::Body,
     extract::Request,
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -14,7 +13,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     agents::derived::{self, Change, SourceId},
     auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller, quota},
-    chat::{ChatError, access, post},
+    chat::{ChatError, access, descriptions, post},
     collections,
     db::{Conn, DbError},
     failpoint,
@@ -27,7 +26,7 @@ use crate::{
         ApiError,
         bodies::UploadPace,
         error::ErrorCode,
-        extract::{Path, Query},
+        extract::{Body, Path, Query},
         page::{LIMIT_MAX, Limit, List, Page},
     },
     ids::{FileId, WorkspaceId},
@@ -52,7 +51,7 @@ const PLACE: &str = "files";
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(list_kept_files, upload))
-        .routes(routes!(serve, remove))
+        .routes(routes!(serve, describe_file, remove))
         .routes(routes!(file_content))
         .routes(routes!(metadata))
         .routes(routes!(file_text))
@@ -540,6 +539,40 @@ async fn find_in(c: &mut Conn, hash: &str, q: &str) -> Result<Vec<TextMatch>, Ap
     }
 }
 
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct FileDescription {
+    /// Description of a picture for those who cannot see it; at most 1,000 characters. Null or blank to remove it.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required)]
+    alt: Option<String>,
+}
+
+/// Describe your own file
+///
+/// Agents whose models cannot see pictures, screen readers, and search use the description. Only the uploader can change it.
+#[utoipa::path(patch, path = "/v1/files/{id}", tag = "files",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = FileId, Path)),
+    request_body(content = FileDescription, example = json!({"alt": "Two people at a whiteboard"})),
+    responses((status = 200, body = File)))]
+async fn describe_file(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<FileId>,
+    Body(body): Body<FileDescription>,
+) -> Result<Json<File>, ApiError> {
+    let alt = descriptions::parse_alt(body.alt.as_deref())?;
+    let workspace = files::find(&mut state.db.read().await?, id)
+        .await?
+        .ok_or(FileError::NotFound)?
+        .workspace_id;
+    let change =
+        async move |c: &mut Conn| descriptions::describe(c, &caller, id, alt.as_deref()).await;
+    let stored = state.db.write(workspace.0, change).await?;
+    Ok(Json(stored.into()))
+}
+
 /// Confirms that a file was deleted, as in the `OpenAI` API.
 #[derive(Serialize, utoipa::ToSchema)]
 struct DeletedFile {
@@ -724,7 +757,7 @@ async fn bytes_of(
         return Ok(response);
     };
     let bytes = state.blobs.read(&stored.blob, from, len).await?;
-    let mut response = (status, Body::from_stream(bytes)).into_response();
+    let mut response = (status, axum::body::Body::from_stream(bytes)).into_response();
     if status == StatusCode::PARTIAL_CONTENT {
         let range = format!("bytes {from}-{}/{size}", from + len - 1);
         set(&mut response, header::CONTENT_RANGE, &range);

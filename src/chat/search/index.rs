@@ -151,6 +151,7 @@ fn document(message: &Message, text: &SearchDocument, root: ThreadRoot<'_>) -> S
     for file in &message.attachments {
         push("=");
         push(&folded(&file.name));
+        push(&folded(file.alt.as_deref().unwrap_or_default()));
     }
     push("=");
     if let Some(author) = &message.author.id {

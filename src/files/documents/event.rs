@@ -98,6 +98,7 @@ async fn append(
     if message.is_none() {
         // Deletions of messages do not find the event, so they would not remove the name from it.
         file.file.name.clear();
+        file.file.alt = None;
     }
     let data = FileEvent { file: &file };
     for (audience, only) in readers(c, place, uploader).await? {

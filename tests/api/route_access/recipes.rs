@@ -870,6 +870,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             headers: vec![("content-type", MULTIPART.to_owned())],
             ..Call::act(path)
         },
+        ("PATCH /v1/files/{id}", unattached) if !unattached.is_empty() => {
+            let file = id(&by.upload("a.txt", b"x").await);
+            Call::patch(at(&file), json!({"alt": "a cat"}))
+        }
         ("DELETE /v1/files/{id}", unattached) if !unattached.is_empty() => {
             Call::delete(at(&id(&by.upload("a.txt", b"x").await)))
         }
