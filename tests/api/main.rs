@@ -128,6 +128,7 @@ mod outside;
 mod pages;
 mod personal_data;
 mod personas;
+mod pictures;
 mod pins;
 mod post_command;
 mod postgres_faults;

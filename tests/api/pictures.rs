@@ -1,0 +1,256 @@
+//! Pictures that agents see, and their descriptions.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Person, Request, Team, id, list, team, team_with, text, unknown_id};
+
+/// Red, 30 × 20 pixels.
+const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAAB4AAAAUCAIAAAAVyRqTAAAAH0lEQVR42mM4wcBAI8QwavSo0aNGjxo9avSo0UPRaACAGNTQpbL55QAAAABJRU5ErkJggg==";
+
+fn red() -> Vec<u8> {
+    BASE64_STANDARD.decode(RED).unwrap()
+}
+
+async fn post_with(person: &Person, thread: &str, content: &str, files: &[&Value]) -> Value {
+    let files: Vec<String> = files.iter().map(|file| id(file)).collect();
+    let form = json!({"content": content, "attachments": files});
+    let path = format!("/v1/threads/{thread}/messages");
+    person.post(&path, form).await.ok()
+}
+
+/// Posts a question with a picture, and waits for the reply. Returns the ID of the task.
+async fn ask_with(person: &Person, thread: &str, content: &str, file: &Value) -> String {
+    let posted = post_with(person, thread, content, &[file]).await;
+    let task = text(&posted, "/tasks/0/id");
+    person.completed(&task).await;
+    task
+}
+
+/// Parts of the last message of a request.
+fn parts(request: &Request) -> Vec<Value> {
+    let messages = request.body["messages"].as_array().unwrap();
+    let content = &messages.last().unwrap()["content"];
+    content.as_array().cloned().unwrap_or_default()
+}
+
+/// Number of pictures in a request.
+fn count(request: &Request) -> usize {
+    request.all().matches("data:image/jpeg;base64,").count()
+}
+
+/// Texts of the notices in a thread.
+async fn notices(person: &Person, thread: &str) -> Vec<String> {
+    let messages = person.messages(thread).await;
+    let notices = messages.iter().filter(|m| m["kind"] == "notice");
+    notices.map(|m| text(m, "/content")).collect()
+}
+
+#[tokio::test]
+async fn an_agent_sees_the_pictures_of_the_question_and_of_earlier_messages() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let earlier = t.bo.upload("sketch.png", &red()).await;
+    post_with(&t.bo, &thread, "My sketch", &[&earlier]).await;
+    let asked = t.ada.upload("photo.png", &red()).await;
+    let task = ask_with(&t.ada, &thread, "@vibe compare them", &asked).await;
+    let request = t.model().asked_once("vibe").await;
+    assert_eq!(count(&request), 2);
+    let parts = parts(&request);
+    let kinds: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| part["type"].as_str())
+        .collect();
+    assert_eq!(kinds, ["text", "image_url", "text", "image_url", "text"]);
+    let said = |n: usize| text(&parts[n], "/text");
+    assert!(
+        said(0).ends_with("(picture sketch.png, 30 × 20)"),
+        "{}",
+        said(0)
+    );
+    assert!(
+        said(2).ends_with("(picture photo.png, 30 × 20)"),
+        "{}",
+        said(2)
+    );
+    assert!(said(4).contains("@vibe compare them"), "{}", said(4));
+    // The record names the pictures, and contains no bytes.
+    let seen = t.ada.task_context(&task).await.to_string();
+    assert!(seen.contains("(picture photo.png, 30 × 20)"));
+    assert!(!seen.contains("data:image"));
+    assert!(notices(&t.ada, &thread).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_deleted_picture_is_not_sent() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let file = t.bo.upload("sketch.png", &red()).await;
+    let posted = post_with(&t.bo, &thread, "My sketch", &[&file]).await;
+    let path = format!("/v1/messages/{}", text(&posted, "/message/id"));
+    t.bo.delete(&path).await.ok();
+    let task = t.ada.ask(&thread, "@vibe look").await;
+    t.ada.completed(&task).await;
+    let request = t.model().asked_once("vibe").await;
+    assert_eq!(count(&request), 0);
+    assert!(!request.all().contains("sketch.png"));
+}
+
+#[tokio::test]
+async fn only_the_newest_pictures_of_earlier_messages_are_sent() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    for n in 1..=6 {
+        let file = t.bo.upload(&format!("p{n}.png"), &red()).await;
+        post_with(&t.bo, &thread, "Look", &[&file]).await;
+    }
+    let task = t.ada.ask(&thread, "@vibe look").await;
+    t.ada.completed(&task).await;
+    let request = t.model().asked_once("vibe").await;
+    let sent = request.all();
+    assert_eq!(count(&request), 4);
+    for n in 1..=6 {
+        let line = format!("(picture p{n}.png, 30 × 20)");
+        assert_eq!(sent.contains(&line), n > 2, "{n}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_decoded_is_only_named() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let bytes = red();
+    let broken = t.ada.upload("cut.png", &bytes[..45]).await;
+    ask_with(&t.ada, &thread, "@vibe look", &broken).await;
+    let request = t.model().asked_once("vibe").await;
+    assert_eq!(count(&request), 0);
+    let line = "(picture cut.png, 30 × 20, not shown)";
+    assert!(request.all().contains(line), "{}", request.all());
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_see_gets_descriptions_and_the_conversation_says_so_once() {
+    let t = team().await;
+    let refusal = r#"{"error":{"message":"this model does not support image input"}}"#;
+    t.model().script(
+        "vibe",
+        [
+            Answer::status(400, refusal),
+            Answer::text("I cannot see it."),
+            Answer::text("Still not."),
+        ],
+    );
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let file = t.ada.upload("photo.png", &red()).await;
+    let path = format!("/v1/files/{}", id(&file));
+    let described = t
+        .ada
+        .patch(&path, json!({"alt": " A red\nfield "}))
+        .await
+        .ok();
+    assert_eq!(described["alt"], "A red\nfield");
+    let task = ask_with(&t.ada, &thread, "@vibe what is it?", &file).await;
+    let task = t.ada.get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_eq!(task["attempt"], 1, "the repeat is not an attempt");
+    let requests = t.model().asked("vibe", 2).await;
+    assert_eq!(requests.iter().map(count).collect::<Vec<_>>(), [1, 0]);
+    let line = "(picture photo.png, 30 × 20: A red field, not shown)";
+    assert!(requests[1].all().contains(line), "{}", requests[1].all());
+    let second = t.ada.ask(&thread, "@vibe and now?").await;
+    t.ada.completed(&second).await;
+    let requests = t.model().asked("vibe", 3).await;
+    assert_eq!(count(&requests[2]), 0, "it is not tried again");
+    let notices = notices(&t.ada, &thread).await;
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    let wanted = "cannot see pictures. An admin can choose a model that can.";
+    assert!(notices[0].ends_with(wanted), "{notices:?}");
+}
+
+#[tokio::test]
+async fn a_model_that_crashes_on_pictures_replies_without_them() {
+    let t = team_with(&[("RETRY_DELAYS", "10ms")]).await;
+    let died = r#"{"error":{"message":"the worker died"}}"#;
+    t.model().script(
+        "vibe",
+        [
+            Answer::status(503, died),
+            Answer::status(503, died),
+            Answer::text("I am back."),
+        ],
+    );
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let file = t.ada.upload("photo.png", &red()).await;
+    ask_with(&t.ada, &thread, "@vibe what is it?", &file).await;
+    let requests = t.model().asked("vibe", 3).await;
+    assert_eq!(requests.iter().map(count).collect::<Vec<_>>(), [1, 1, 0]);
+    assert!(
+        notices(&t.ada, &thread).await.is_empty(),
+        "once is not enough"
+    );
+}
+
+/// The attachment of a message, as a reader gets it.
+async fn attached(person: &Person, message: &str) -> Value {
+    let message = person.get(&format!("/v1/messages/{message}")).await.ok();
+    message["attachments"][0].clone()
+}
+
+async fn hits(person: &Person, query: &str) -> usize {
+    let found = person.get(&format!("/v1/search?q={query}")).await.ok();
+    list(&found, "/data").len()
+}
+
+/// A message of Ada's with a picture. Returns the thread, the message, and the path of the file.
+async fn posted_picture(t: &Team) -> (String, String, String) {
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let file = t.ada.upload("photo.png", &red()).await;
+    let posted = post_with(&t.ada, &thread, "Look", &[&file]).await;
+    let message = text(&posted, "/message/id");
+    (thread, message, format!("/v1/files/{}", id(&file)))
+}
+
+#[tokio::test]
+async fn a_description_is_shown_to_readers_and_found() {
+    let t = team().await;
+    let (_, message, path) = posted_picture(&t).await;
+    assert_eq!(attached(&t.bo, &message).await["alt"], Value::Null);
+    let described = t.ada.patch(&path, json!({"alt": "A zeppelin"})).await.ok();
+    assert_eq!(described["alt"], "A zeppelin");
+    t.bo.event_where("the description", |e| {
+        e["type"] == "message.updated"
+            && e["data"]["message"]["attachments"][0]["alt"] == "A zeppelin"
+    })
+    .await;
+    assert_eq!(attached(&t.bo, &message).await["alt"], "A zeppelin");
+    assert_eq!(hits(&t.bo, "zeppelin").await, 1);
+    let metadata = t.bo.get(&format!("{path}/metadata")).await.ok();
+    assert_eq!(metadata["alt"], "A zeppelin");
+    t.ada.patch(&path, json!({"alt": null})).await.ok();
+    assert_eq!(attached(&t.bo, &message).await["alt"], Value::Null);
+    assert_eq!(hits(&t.bo, "zeppelin").await, 0);
+}
+
+#[tokio::test]
+async fn only_the_uploader_describes_a_file() {
+    let t = team().await;
+    let (_, message, path) = posted_picture(&t).await;
+    let alt = json!({"alt": "x"});
+    assert_eq!(
+        t.bo.patch(&path, alt.clone()).await.refused(403),
+        "not_yours"
+    );
+    let loose = t.ada.upload("loose.png", &red()).await;
+    let loose = format!("/v1/files/{}", id(&loose));
+    let refused = t.bo.patch(&loose, alt.clone()).await;
+    assert_eq!(refused.refused(404), "file_not_found");
+    t.ada.patch(&loose, alt.clone()).await.ok();
+    let unknown = format!("/v1/files/{}", unknown_id("file"));
+    let refused = t.ada.patch(&unknown, alt.clone()).await;
+    assert_eq!(refused.refused(404), "file_not_found");
+    let long = json!({"alt": "x".repeat(1_001)});
+    assert_eq!(t.ada.patch(&path, long).await.refused(422), "invalid_value");
+    assert!(t.ada.patch(&path, json!({})).await.status >= 400);
+    t.ada.delete(&format!("/v1/messages/{message}")).await.ok();
+    let refused = t.ada.patch(&path, alt).await;
+    assert_eq!(refused.refused(404), "file_not_found");
+}
