@@ -3,13 +3,17 @@
 //! Every address, including that of a redirect, is checked when its name is resolved (see `outbound`). Nothing
 //! identifies the workspace to the web server: requests have no cookies, credentials, or referrer, and use no proxy.
 
+mod download;
+
 use std::{sync::Arc, time::Duration};
 
 use reqwest::{
     Response, StatusCode, Url,
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION},
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
 };
 use tokio::sync::Semaphore;
+
+pub use download::{Download, PageVersion};
 
 use crate::{
     blocking::blocking,
@@ -27,6 +31,9 @@ const PAGE_BYTES_MAX: usize = 2 << 20;
 const FETCH_WITHIN: Duration = Duration::from_secs(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const REDIRECTS_MAX: usize = 3;
+/// Formats that are read as text.
+const ACCEPTED: &str =
+    "text/html, text/plain, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.9";
 const PORTS: &[u16] = &[80, 443];
 /// Maximum number of concurrent conversions of HTML.
 const CONVERSIONS_MAX: usize = 1;
@@ -114,14 +121,27 @@ impl Fetcher {
 
     async fn follow(
         &self,
-        mut url: Url,
+        url: Url,
         permits: impl Fn(&str) -> bool + Send + Sync,
     ) -> Result<Fetched, ToolFault> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
+        let (url, response) = self.respond(url, &headers, permits).await?;
+        read(url, response).await
+    }
+
+    /// Follows redirects, and returns the response with its address.
+    async fn respond(
+        &self,
+        mut url: Url,
+        headers: &HeaderMap,
+        permits: impl Fn(&str) -> bool + Send + Sync,
+    ) -> Result<(Url, Response), ToolFault> {
         for _ in 0..=REDIRECTS_MAX {
-            let response = self.get(&url, &permits).await?;
+            let response = self.get(&url, headers, &permits).await?;
             let status = response.status();
             let Some(next) = redirect_of(status, response.headers()) else {
-                return read(url, response).await;
+                return Ok((url, response));
             };
             let next = url.join(&next).ok().and_then(|next| checked(next).ok());
             let next = next.ok_or_else(|| failed(&url, "redirects to an invalid address"))?;
@@ -145,6 +165,7 @@ impl Fetcher {
     async fn get(
         &self,
         url: &Url,
+        headers: &HeaderMap,
         permits: &(impl Fn(&str) -> bool + Send + Sync),
     ) -> Result<Response, ToolFault> {
         let host = shown(url);
@@ -164,9 +185,7 @@ impl Fetcher {
             tracing::error!(error = %e, "a client for web pages could not be created");
             failed(url, "cannot be read by this server")
         })?;
-        let accepted =
-            "text/html, text/plain, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.9";
-        let sent = client.get(url.clone()).header(ACCEPT, accepted).send();
+        let sent = client.get(url.clone()).headers(headers.clone()).send();
         sent.await.map_err(|_| unreachable(url))
     }
 
