@@ -41,6 +41,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::chat::router())
         .merge(routes::files::router())
         .merge(routes::vector_stores::router())
+        .merge(routes::collections::router())
         .merge(routes::forks::router())
         .merge(routes::agents::router())
         .merge(routes::memory::router())

@@ -12,6 +12,7 @@ use crate::{
         post,
         search::{backlog, passages, rebuild},
     },
+    collections,
     db::{Conn, now},
     exports::{self, ExportErrors, Exporter},
     files::{self, CleanupScope},
@@ -252,7 +253,11 @@ fn jobs(state: &State) -> Vec<Job> {
         Job::new("index the text of a file", PASSAGES_EVERY, |state| {
             Box::pin(async move {
                 let has_indexed = passages::index::index_next(&state.db).await?;
-                if !passages::index::remove_next(&state.db).await? && !has_indexed {
+                // Files can replace others in vector stores once they are indexed.
+                let has_settled = collections::settle_next(&state.db).await?;
+                let has_purged = collections::purge_next(&state.db).await?;
+                let has_removed = passages::index::remove_next(&state.db).await?;
+                if !(has_indexed || has_settled || has_purged || has_removed) {
                     let waited = state.documents.wait_for_text(PASSAGES_EVERY);
                     state.shutdown.run_until_cancelled(waited).await;
                 }
@@ -548,6 +553,7 @@ async fn remove_expired(state: &State) -> anyhow::Result<()> {
     mail::queue::delete_old(&state.db).await?;
     Importer::delete_old(&state.db).await?;
     exports::delete_old(&state.db).await?;
+    collections::delete_old(&state.db).await?;
     push::queue::delete_old(&state.db).await?;
     outgoing::delete_old(&state.db).await?;
     outgoing::delete_old_sockets(&state.db).await?;

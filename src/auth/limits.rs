@@ -39,6 +39,8 @@ const READ_BYTES: u64 = 64 * 1024;
 const STREAM_BYTES: u64 = 1024 * 1024;
 /// Limit of uploads by one person.
 const UPLOADS: Rate = Rate::new(SECOND, 60);
+/// Limit of files that one person puts into vector stores: 600 per hour.
+const COLLECTED_FILES: Rate = Rate::new(Duration::from_secs(6), 600);
 /// Limit of agents that a model drafts for one person: 10 per hour.
 const AGENT_DRAFTS: Rate = Rate::new(Duration::from_mins(6), 10);
 /// Per-person catch-up limits: without a model (each reads up to 500 messages), and written by a model (20 per hour).
@@ -76,6 +78,7 @@ pub struct Limits {
     reads: Buckets<UserId>,
     writes: Buckets<UserId>,
     uploads: Buckets<UserId>,
+    collected_files: Buckets<UserId>,
     agent_drafts: Buckets<UserId>,
     catch_ups: Buckets<UserId>,
     written_catch_ups: Buckets<UserId>,
@@ -137,6 +140,7 @@ impl Limits {
             reads: Buckets::of(READS),
             writes: Buckets::of(WRITES),
             uploads: Buckets::of(UPLOADS),
+            collected_files: Buckets::of(COLLECTED_FILES),
             agent_drafts: Buckets::of(AGENT_DRAFTS),
             catch_ups: Buckets::of(CATCH_UPS),
             written_catch_ups: Buckets::of(WRITTEN_CATCH_UPS),
@@ -252,6 +256,17 @@ impl Limits {
     /// `RateLimited`.
     pub fn draft_agent(&self, user: UserId) -> Result<(), AuthError> {
         self.count(&self.agent_drafts, user, "agent_drafts")
+    }
+
+    /// Counts files that a person puts into a vector store.
+    ///
+    /// # Errors
+    /// `RateLimited`.
+    pub fn collect_files(&self, user: UserId, files: usize) -> Result<(), AuthError> {
+        for _ in 0..files {
+            self.count(&self.collected_files, user, "collected_files")?;
+        }
+        Ok(())
     }
 
     /// Counts a message of an incoming webhook.
@@ -416,6 +431,7 @@ impl Limits {
         self.reads.cleanup(now);
         self.writes.cleanup(now);
         self.uploads.cleanup(now);
+        self.collected_files.cleanup(now);
         self.agent_drafts.cleanup(now);
         self.hooks.cleanup(now);
         self.scim.cleanup(now);
@@ -576,6 +592,15 @@ mod tests {
         assert_eq!(n, 10);
         assert!((359..=360).contains(&wait), "{wait}");
         limits.draft_agent(UserId::new()).unwrap();
+    }
+
+    #[test]
+    fn six_hundred_files_an_hour_are_put_into_vector_stores_by_a_person() {
+        let (limits, ada) = (limits(), UserId::new());
+        let (n, wait) = granted(|| limits.collect_files(ada, 1));
+        assert_eq!((n, wait), (600, 6));
+        assert!(limits.collect_files(ada, 500).is_err());
+        limits.collect_files(UserId::new(), 500).unwrap();
     }
 
     #[test]

@@ -5,21 +5,26 @@ use utoipa::ToSchema;
 
 use super::{
     CollectionError,
-    contents::{Attributes, FileCounts, add_files, count_batch},
+    contents::{Attributes, FileCounts, NewStoreFile, add_files, count_batch},
+    event,
     files::{StoreFile, StoreFileForm, list_of_batch},
     stores::{StoreRef, find, find_to_change},
+    versions,
 };
 use crate::{
     auth::Actor,
     db::{Conn, now},
+    files::documents::DocumentState,
     ids::{FileId, StoreBatchId, VectorStoreId},
+    realtime::EventType,
     text_enum::{constant, text_enum},
     time::Timestamp,
 };
 
 constant! { pub FileBatchObject = "vector_store.files_batch" }
 
-const FILES_MAX: usize = 500;
+/// Maximum number of files of a batch.
+pub const BATCH_FILES_MAX: usize = 500;
 
 text_enum! {
     /// Status of a batch.
@@ -62,20 +67,28 @@ pub struct BatchForm {
 }
 
 impl BatchForm {
-    fn files(&self) -> Result<Vec<(FileId, Attributes)>, CollectionError> {
+    /// Number of files.
+    pub fn count(&self) -> usize {
+        let ids = self.file_ids.as_ref().map_or(0, Vec::len);
+        ids + self.files.as_ref().map_or(0, Vec::len)
+    }
+
+    fn files(&self) -> Result<Vec<NewStoreFile>, CollectionError> {
         let invalid = |text: &str, param| Err(CollectionError::Invalid(text.to_owned(), param));
-        let all: Vec<(FileId, Attributes)> = match (&self.file_ids, &self.files) {
+        let all: Vec<NewStoreFile> = match (&self.file_ids, &self.files) {
             (Some(ids), None) => {
-                let attributes = self.attributes.clone().unwrap_or_default();
-                ids.iter().map(|id| (*id, attributes.clone())).collect()
+                let ids = ids.iter();
+                let new = ids.map(|id| NewStoreFile {
+                    file: *id,
+                    path: None,
+                    attributes: self.attributes.clone(),
+                });
+                new.collect()
             }
-            (None, Some(files)) => files
-                .iter()
-                .map(|form| (form.file_id, form.attributes.clone().unwrap_or_default()))
-                .collect(),
+            (None, Some(files)) => files.iter().map(StoreFileForm::new_file).collect(),
             _ => return invalid("send either file_ids or files", "file_ids"),
         };
-        if all.is_empty() || all.len() > FILES_MAX {
+        if all.is_empty() || all.len() > BATCH_FILES_MAX {
             return invalid("a batch must have 1 to 500 files", "file_ids");
         }
         Ok(all)
@@ -175,11 +188,20 @@ pub async fn cancel_batch(
             .bind(id)
             .run()
             .await?;
-        c.q("delete from vector_store_files where batch_id = $1 and file_id in (select f.id from files f \
-             join documents d on d.hash = f.hash where d.state = 'waiting')")
+        versions::lock(c, store).await?;
+        let waiting: Vec<(FileId,)> = c
+            .q("select vf.file_id from vector_store_files vf join files f on f.id = vf.file_id join documents d on d.hash = f.hash \
+                where vf.batch_id = $1 and d.state = $2 union all \
+                select vf.file_id from vector_store_versions vf join files f on f.id = vf.file_id join documents d on d.hash = f.hash \
+                where vf.batch_id = $1 and vf.replaced_at is null and d.state = $2 order by file_id")
             .bind(id)
-            .run()
+            .bind(DocumentState::Waiting)
+            .all()
             .await?;
+        for (file,) in waiting {
+            versions::remove(c, store, file).await?;
+        }
+        event::announce(c, store, EventType::VectorStoreUpdated).await?;
         row.is_cancelled = true;
     }
     object(c, row).await

@@ -6,17 +6,20 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::CollectionError;
+use super::{
+    CollectionError,
+    paths::StorePath,
+    versions::{self, NewVersion},
+};
 use crate::{
     agents::derived::{self, Change, SourceId},
     auth::Actor,
-    db::{Conn, DbError, now},
+    db::{Conn, DbError},
     files::{self, FileError, documents::DocumentState},
     ids::{FileId, VectorStoreId, WorkspaceId},
     text_enum::text_enum,
 };
 
-const FILES_MAX: i64 = 10_000;
 const ATTRIBUTES_MAX: usize = 16;
 const ATTRIBUTE_KEY_CHARS_MAX: usize = 64;
 const ATTRIBUTE_VALUE_CHARS_MAX: usize = 512;
@@ -76,11 +79,12 @@ struct CountRow {
 }
 
 macro_rules! counts_sql {
-    ($condition:literal) => {
+    ($table:literal, $condition:literal) => {
         concat!(
             "select vf.store_id, d.state, coalesce(s.is_complete, FALSE) as is_indexed, count(*) as files, \
-             cast(coalesce(sum(d.chars), 0) as bigint) as chars from vector_store_files vf \
-             join files f on f.id = vf.file_id left join documents d on d.hash = f.hash \
+             cast(coalesce(sum(d.chars), 0) as bigint) as chars from ",
+            $table,
+            " vf join files f on f.id = vf.file_id left join documents d on d.hash = f.hash \
              left join passage_sets s on s.file_id = f.id where ",
             $condition,
             " group by vf.store_id, d.state, coalesce(s.is_complete, FALSE)"
@@ -112,7 +116,7 @@ impl Counts {
 
 pub(super) async fn count(c: &mut Conn, store: VectorStoreId) -> Result<Counts, DbError> {
     let rows: Vec<CountRow> = c
-        .q(counts_sql!("vf.store_id = $1"))
+        .q(counts_sql!("vector_store_files", "vf.store_id = $1"))
         .bind(store)
         .all()
         .await?;
@@ -126,6 +130,7 @@ pub(super) async fn count_all(
 ) -> Result<HashMap<VectorStoreId, Counts>, DbError> {
     let rows: Vec<CountRow> = c
         .q(counts_sql!(
+            "vector_store_files",
             "vf.store_id in (select v.id from vector_stores v where v.workspace_id = $1)"
         ))
         .bind(workspace)
@@ -139,11 +144,20 @@ pub(super) async fn count_all(
 }
 
 pub(super) async fn count_batch(c: &mut Conn, batch: Uuid) -> Result<FileCounts, DbError> {
-    let rows: Vec<CountRow> = c
-        .q(counts_sql!("vf.batch_id = $1"))
+    let mut rows: Vec<CountRow> = c
+        .q(counts_sql!("vector_store_files", "vf.batch_id = $1"))
         .bind(batch)
         .all()
         .await?;
+    let next: Vec<CountRow> = c
+        .q(counts_sql!(
+            "vector_store_versions",
+            "vf.batch_id = $1 and vf.replaced_at is null"
+        ))
+        .bind(batch)
+        .all()
+        .await?;
+    rows.extend(next);
     Ok(Counts::of(&rows).files)
 }
 
@@ -169,17 +183,13 @@ pub(super) fn check_attributes(attributes: &Attributes) -> Result<(), Collection
     Ok(())
 }
 
-/// Deletes stored quotations of a vector store's files, or of one of them, before they leave the store.
-pub(super) async fn forget_texts(
-    c: &mut Conn,
-    store: VectorStoreId,
-    file: Option<FileId>,
-) -> Result<(), DbError> {
+/// Deletes stored quotations of a vector store's files, before the store is deleted.
+pub(super) async fn forget_texts(c: &mut Conn, store: VectorStoreId) -> Result<(), DbError> {
     let cited: Vec<(FileId,)> = c
-        .q("select distinct vf.file_id from vector_store_files vf join citations ci on ci.source_type = 'file' and ci.source_id = vf.file_id \
-            where vf.store_id = $1 and (vf.file_id = $2 or $2 is null) order by vf.file_id")
+        .q("select distinct vf.file_id from (select file_id from vector_store_files where store_id = $1 union \
+            select file_id from vector_store_versions where store_id = $1) vf \
+            join citations ci on ci.source_type = 'file' and ci.source_id = vf.file_id order by vf.file_id")
         .bind(store)
-        .bind(file)
         .all()
         .await?;
     for (file,) in cited {
@@ -188,7 +198,18 @@ pub(super) async fn forget_texts(
     Ok(())
 }
 
-/// Adds files to a vector store that the person can change. The person must have uploaded them, and they must not be in a message.
+/// A file that is added to a vector store.
+#[derive(Debug, Clone)]
+pub(super) struct NewStoreFile {
+    pub(super) file: FileId,
+    /// Its name by default.
+    pub(super) path: Option<String>,
+    /// By default, those of the file that it replaces.
+    pub(super) attributes: Option<Attributes>,
+}
+
+/// Adds files to a vector store that the person can change, where each replaces the one at its path. The person must have uploaded them,
+/// and they must not be in a message.
 ///
 /// # Errors
 /// `Invalid`, `TooManyFiles`; `FileError::NotFound` for files of others.
@@ -196,41 +217,30 @@ pub(super) async fn add_files(
     c: &mut Conn,
     actor: &Actor<'_>,
     store: VectorStoreId,
-    new: Vec<(FileId, Attributes)>,
+    new: Vec<NewStoreFile>,
     batch: Option<Uuid>,
 ) -> Result<(), CollectionError> {
-    if new.is_empty() {
-        return Ok(());
-    }
-    let known: i64 = c
-        .q("select count(*) from vector_store_files where store_id = $1")
-        .bind(store)
-        .value()
-        .await?;
-    if known.saturating_add(i64::try_from(new.len()).unwrap_or(i64::MAX)) > FILES_MAX {
-        return Err(CollectionError::TooManyFiles(FILES_MAX));
-    }
-    for (file, attributes) in new {
-        check_attributes(&attributes)?;
-        let stored = files::find(c, file).await?.filter(|stored| {
+    for new in new {
+        if let Some(attributes) = &new.attributes {
+            check_attributes(attributes)?;
+        }
+        let stored = files::find(c, new.file).await?.filter(|stored| {
             stored.workspace_id == actor.workspace
                 && stored.about.created_by == actor.user
                 && stored.message_id.is_none()
                 && !stored.is_avatar
         });
-        if stored.is_none() {
-            return Err(FileError::NotFound.into());
-        }
-        files::keep(c, file).await?;
-        c.q("insert into vector_store_files (store_id, file_id, attributes, batch_id, created_at) values ($1, $2, $3, $4, $5) \
-             on conflict (store_id, file_id) do update set attributes = excluded.attributes, batch_id = excluded.batch_id")
-            .bind(store)
-            .bind(file)
-            .bind(json_text(&attributes))
-            .bind(batch)
-            .bind(now())
-            .run()
-            .await?;
+        let stored = stored.ok_or(FileError::NotFound)?;
+        let path = match &new.path {
+            Some(path) => StorePath::parse(path)?,
+            None => StorePath::of_name(&stored.about.name),
+        };
+        let version = NewVersion {
+            path,
+            attributes: new.attributes.as_ref().map(json_text),
+            batch,
+        };
+        versions::put(c, store, &stored, &version).await?;
     }
     Ok(())
 }

@@ -24,6 +24,8 @@ pub enum CollectionError {
     TooMany(i64),
     #[error("a vector store can have at most {0} files: remove some first")]
     TooManyFiles(i64),
+    #[error("{0} files are missing: send them, and repeat the request")]
+    SyncIncomplete(usize),
     #[error("{0}")]
     Invalid(String, &'static str),
     #[error(transparent)]
@@ -49,6 +51,7 @@ impl From<CollectionError> for ApiError {
             E::HandleTaken(_) => make(StatusCode::CONFLICT, ErrorCode::HandleTaken).param("handle"),
             E::TooMany(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyCollections),
             E::TooManyFiles(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyFiles),
+            E::SyncIncomplete(_) => make(StatusCode::CONFLICT, ErrorCode::SyncIncomplete),
             E::Invalid(_, param) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }

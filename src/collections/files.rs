@@ -7,16 +7,19 @@ use uuid::Uuid;
 use super::{
     CollectionError,
     contents::{
-        Attributes, StoreFileState, add_files, check_attributes, forget_texts, json_text, state,
+        Attributes, NewStoreFile, StoreFileState, add_files, check_attributes, json_text, state,
     },
+    event,
     stores::{StoreRef, find, find_to_change},
+    versions,
 };
 use crate::{
     auth::{Actor, AuthError, Caller},
     chat::search::passages::find::FileReader,
     db::{Conn, DbError, is_readable_store},
-    files::documents::{DocumentReason, DocumentState},
+    files::documents::{DocumentReason, DocumentState, DocumentStatus},
     ids::{FileId, VectorStoreId, WorkspaceId},
+    realtime::EventType,
     text_enum::{constant, text_enum},
     time::Timestamp,
 };
@@ -47,6 +50,14 @@ pub struct ChunkingStrategy {
     pub r#type: OtherStrategy,
 }
 
+/// A file that replaces another one at its path when its text was read, or whose text could not be read.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct StoreReplacement {
+    pub file_id: FileId,
+    pub status: StoreFileState,
+    pub last_error: Option<StoreFileError>,
+}
+
 /// A file of a vector store.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct StoreFile {
@@ -64,6 +75,14 @@ pub struct StoreFile {
     pub attributes: Attributes,
     pub chunking_strategy: ChunkingStrategy,
     pub filename: String,
+    /// Name of the file in the vector store, such as `rules/travel.md`. A new file with the same path replaces it.
+    pub path: String,
+    #[schema(inline)]
+    pub document: DocumentStatus,
+    /// The file that will replace this one, or failed to.
+    pub replacement: Option<StoreReplacement>,
+    /// Time at which another file replaced this one, which is no longer found, and can be read for another 90 days.
+    pub replaced_at: Option<i64>,
 }
 
 /// Form that adds a file.
@@ -71,6 +90,9 @@ pub struct StoreFile {
 #[serde(deny_unknown_fields)]
 pub struct StoreFileForm {
     pub file_id: FileId,
+    /// At most 512 characters; the file's name by default. The file replaces the one with the same path when its text was read.
+    #[serde(default)]
+    pub path: Option<String>,
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub attributes: Option<Attributes>,
@@ -78,6 +100,16 @@ pub struct StoreFileForm {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub chunking_strategy: Option<serde_json::Value>,
+}
+
+impl StoreFileForm {
+    pub(super) fn new_file(&self) -> NewStoreFile {
+        NewStoreFile {
+            file: self.file_id,
+            path: self.path.clone(),
+            attributes: self.attributes.clone(),
+        }
+    }
 }
 
 #[derive(sqlx::FromRow)]
@@ -90,17 +122,44 @@ struct StoreFileRow {
     state: Option<DocumentState>,
     reason: Option<DocumentReason>,
     chars: Option<i64>,
+    parts: Option<i64>,
     is_indexed: bool,
+    path: String,
+    next_id: Option<FileId>,
+    next_state: Option<DocumentState>,
+    next_reason: Option<DocumentReason>,
+    replaced_at: Option<Timestamp>,
 }
 
 macro_rules! store_file_sql {
-    ($tail:literal) => {
+    ($table:literal, $replaced_at:literal, $tail:literal) => {
         concat!(
-            "select vf.file_id, vf.store_id, vf.attributes, vf.created_at, f.name, d.state, d.reason, d.chars, \
-             coalesce(s.is_complete, FALSE) as is_indexed from vector_store_files vf join files f on f.id = vf.file_id \
-             left join documents d on d.hash = f.hash left join passage_sets s on s.file_id = f.id ",
+            "select vf.file_id, vf.store_id, vf.attributes, vf.created_at, f.name, d.state, d.reason, d.chars, d.parts, \
+             coalesce(s.is_complete, FALSE) as is_indexed, coalesce(vf.path, f.name) as path, r.file_id as next_id, \
+             nd.state as next_state, nd.reason as next_reason, ",
+            $replaced_at,
+            " as replaced_at from ",
+            $table,
+            " vf join files f on f.id = vf.file_id left join documents d on d.hash = f.hash \
+             left join passage_sets s on s.file_id = f.id \
+             left join vector_store_versions r on r.store_id = vf.store_id and r.path = vf.path and r.replaced_at is null \
+             and r.file_id <> vf.file_id left join files nf on nf.id = r.file_id left join documents nd on nd.hash = nf.hash ",
             $tail
         )
+    };
+}
+
+/// Statement for files that are in the vector store. `r` is the version that waits at the path.
+macro_rules! current_sql {
+    ($tail:literal) => {
+        store_file_sql!("vector_store_files", "cast(null as timestamptz)", $tail)
+    };
+}
+
+/// Statement for versions that wait, or were replaced.
+macro_rules! version_sql {
+    ($tail:literal) => {
+        store_file_sql!("vector_store_versions", "vf.replaced_at", $tail)
     };
 }
 
@@ -140,12 +199,31 @@ fn last_error(
 
 impl From<StoreFileRow> for StoreFile {
     fn from(row: StoreFileRow) -> Self {
+        let status = match row.replaced_at {
+            // Its text is no longer in the index.
+            Some(_) => StoreFileState::Completed,
+            None => state(row.state, row.is_indexed),
+        };
+        let replacement = row.next_id.map(|file_id| StoreReplacement {
+            file_id,
+            // Once its text is in the index, the file is not a replacement anymore.
+            status: state(row.next_state, false),
+            last_error: last_error(row.next_state, row.next_reason),
+        });
         Self {
+            path: row.path,
+            document: DocumentStatus {
+                state: row.state.unwrap_or(DocumentState::None),
+                reason: row.reason,
+                parts: row.parts.unwrap_or(0),
+            },
+            replacement,
+            replaced_at: row.replaced_at.map(Timestamp::unix_s),
             id: row.file_id,
             object: StoreFileObject,
             vector_store_id: row.store_id,
             created_at: row.created_at.unix_s(),
-            status: state(row.state, row.is_indexed),
+            status,
             last_error: last_error(row.state, row.reason),
             usage_bytes: row.chars.unwrap_or(0),
             attributes: serde_json::from_str(&row.attributes).unwrap_or_default(),
@@ -166,8 +244,7 @@ pub async fn add_file(
     form: &StoreFileForm,
 ) -> Result<StoreFile, CollectionError> {
     let store = find_to_change(c, actor, named).await?.id;
-    let new = vec![(form.file_id, form.attributes.clone().unwrap_or_default())];
-    add_files(c, actor, store, new, None).await?;
+    add_files(c, actor, store, vec![form.new_file()], None).await?;
     find_in(c, store, form.file_id).await
 }
 
@@ -176,16 +253,16 @@ pub(super) async fn find_in(
     store: VectorStoreId,
     file: FileId,
 ) -> Result<StoreFile, CollectionError> {
-    let row: Option<StoreFileRow> = c
-        .q(store_file_sql!(
-            "where vf.store_id = $1 and vf.file_id = $2"
-        ))
-        .bind(store)
-        .bind(file)
-        .opt()
-        .await?;
-    row.map(StoreFile::from)
-        .ok_or(CollectionError::FileNotFound)
+    for sql in [
+        current_sql!("where vf.store_id = $1 and vf.file_id = $2"),
+        version_sql!("where vf.store_id = $1 and vf.file_id = $2"),
+    ] {
+        let row: Option<StoreFileRow> = c.q(sql).bind(store).bind(file).opt().await?;
+        if let Some(row) = row {
+            return Ok(row.into());
+        }
+    }
+    Err(CollectionError::FileNotFound)
 }
 
 /// # Errors
@@ -211,7 +288,7 @@ pub async fn list_files(
 ) -> Result<Vec<StoreFile>, CollectionError> {
     let store = find(c, actor, named).await?.id;
     let rows: Vec<StoreFileRow> = c
-        .q(store_file_sql!(
+        .q(current_sql!(
             "where vf.store_id = $1 order by vf.created_at, vf.file_id"
         ))
         .bind(store)
@@ -221,13 +298,21 @@ pub async fn list_files(
 }
 
 pub(super) async fn list_of_batch(c: &mut Conn, batch: Uuid) -> Result<Vec<StoreFile>, DbError> {
-    let rows: Vec<StoreFileRow> = c
-        .q(store_file_sql!(
+    let mut rows: Vec<StoreFileRow> = c
+        .q(current_sql!(
             "where vf.batch_id = $1 order by vf.created_at, vf.file_id"
         ))
         .bind(batch)
         .all()
         .await?;
+    let waiting: Vec<StoreFileRow> = c
+        .q(version_sql!(
+            "where vf.batch_id = $1 and vf.replaced_at is null order by vf.created_at, vf.file_id"
+        ))
+        .bind(batch)
+        .all()
+        .await?;
+    rows.extend(waiting);
     Ok(rows.into_iter().map(StoreFile::from).collect())
 }
 
@@ -242,16 +327,21 @@ pub async fn set_attributes(
 ) -> Result<StoreFile, CollectionError> {
     check_attributes(attributes)?;
     let store = find_to_change(c, actor, named).await?.id;
-    c.q("update vector_store_files set attributes = $3 where store_id = $1 and file_id = $2")
-        .bind(store)
-        .bind(file)
-        .bind(json_text(attributes))
-        .run()
-        .await?;
+    for sql in [
+        "update vector_store_files set attributes = $3 where store_id = $1 and file_id = $2",
+        "update vector_store_versions set attributes = $3 where store_id = $1 and file_id = $2",
+    ] {
+        c.q(sql)
+            .bind(store)
+            .bind(file)
+            .bind(json_text(attributes))
+            .run()
+            .await?;
+    }
     find_in(c, store, file).await
 }
 
-/// Removes a file from a vector store; the file stays.
+/// Removes a file from a vector store. The file stays if it was uploaded with a purpose.
 ///
 /// # Errors
 /// `NotFound`, `NotEditor`, `FileNotFound`.
@@ -262,16 +352,11 @@ pub async fn remove_file(
     file: FileId,
 ) -> Result<(), CollectionError> {
     let store = find_to_change(c, actor, named).await?.id;
-    forget_texts(c, store, Some(file)).await?;
-    let removed = c
-        .q("delete from vector_store_files where store_id = $1 and file_id = $2")
-        .bind(store)
-        .bind(file)
-        .run()
-        .await?;
-    if removed == 0 {
+    versions::lock(c, store).await?;
+    if !versions::remove(c, store, file).await? {
         return Err(CollectionError::FileNotFound);
     }
+    event::announce(c, store, EventType::VectorStoreUpdated).await?;
     Ok(())
 }
 
@@ -297,7 +382,7 @@ pub async fn find_reader<'a>(
     Ok(can_read_file(c, reader, file).await?.then_some(actor))
 }
 
-/// Checks whether a file is in a vector store that the reader can read.
+/// Checks whether a file is in a vector store that the reader can read, or was until another one replaced it.
 ///
 /// # Errors
 /// Only database errors.
@@ -308,8 +393,8 @@ pub async fn can_read_file(
 ) -> Result<bool, DbError> {
     let found: Option<(VectorStoreId,)> = c
         .q(concat!(
-            "select v.id from vector_store_files vf join vector_stores v on v.id = vf.store_id \
-             where vf.file_id = $1 and v.workspace_id = $4 and ",
+            "select v.id from vector_stores v where v.id in (select store_id from vector_store_files where file_id = $1 \
+             union select store_id from vector_store_versions where file_id = $1) and v.workspace_id = $4 and ",
             is_readable_store!("$2", "$3"),
             " limit 1"
         ))

@@ -7,20 +7,33 @@
 mod batches;
 mod contents;
 mod error;
+mod event;
 mod files;
 mod filters;
+mod paths;
 mod search;
 mod stores;
+mod sync;
+mod versions;
 
-pub use batches::{BatchForm, FileBatch, cancel_batch, create_batch, find_batch, list_batch_files};
+pub use batches::{
+    BATCH_FILES_MAX, BatchForm, FileBatch, cancel_batch, create_batch, find_batch, list_batch_files,
+};
 pub use contents::{Attributes, FileCounts, StoreFileState};
 pub use error::CollectionError;
+pub use event::StoreEvent;
 pub use files::{
     StoreFile, StoreFileForm, add_file, can_read_file, find_file, find_reader, list_files,
     remove_file, set_attributes,
 };
+pub use paths::StorePath;
 pub use search::{StoreHit, StoreHits, StoreSearch, StoreUse, note_use, search};
 pub use stores::{
     SearchedFiles, StoreEditors, StoreForm, StorePatch, StoreRef, VectorStore, create, delete,
     find_for, get, list, update,
 };
+pub use sync::{
+    Comparison, PutFile, REMOVED_AT_ONCE, SyncForm, SyncResult, check_put, compare, put_path,
+    remove_path, remove_surplus,
+};
+pub use versions::{delete_old, purge_next, settle_next};

@@ -7,7 +7,8 @@ use utoipa::ToSchema;
 
 use super::{
     CollectionError,
-    contents::{self, Counts, FileCounts, add_files, json_text},
+    contents::{self, Counts, FileCounts, NewStoreFile, add_files, json_text},
+    event,
 };
 use crate::{
     auth::{Actor, AuditAction, Caller, Role, Scope, record_audit},
@@ -17,6 +18,7 @@ use crate::{
     },
     db::{Conn, DbError, is_readable_store, is_shared_channel, now},
     ids::{ChannelId, FileId, UserId, VectorStoreId},
+    realtime::EventType,
     text_enum::{constant, text_enum},
     time::Timestamp,
 };
@@ -486,7 +488,7 @@ pub async fn create(
         }
     }
     let count: i64 = c
-        .q("select count(*) from vector_stores where workspace_id = $1")
+        .q("select count(*) from vector_stores where workspace_id = $1 and deleted_at is null")
         .bind(actor.workspace)
         .value()
         .await?;
@@ -521,8 +523,13 @@ pub async fn create(
     )
     .await?;
     let named = StoreRef::Id(id);
+    event::announce(c, id, EventType::VectorStoreUpdated).await?;
     let files = form.file_ids.clone().unwrap_or_default();
-    let files = files.into_iter().map(|file| (file, BTreeMap::new()));
+    let files = files.into_iter().map(|file| NewStoreFile {
+        file,
+        path: None,
+        attributes: None,
+    });
     add_files(c, actor, id, files.collect(), None).await?;
     get(c, actor, &named).await
 }
@@ -618,10 +625,11 @@ pub async fn update(
         let id = row.id.to_string();
         record_audit(c, actor, AuditAction::VectorStoreUpdated, id, data).await?;
     }
+    event::announce(c, row.id, EventType::VectorStoreUpdated).await?;
     get(c, actor, &StoreRef::Id(row.id)).await
 }
 
-/// Deletes a vector store; its files stay.
+/// Deletes a vector store. Files that were uploaded with a purpose stay. The rows are removed later, because there can be very many.
 ///
 /// # Errors
 /// `NotFound`, `NotEditor`.
@@ -631,11 +639,13 @@ pub async fn delete(
     named: &StoreRef,
 ) -> Result<VectorStoreId, CollectionError> {
     let row = find_to_change(c, actor, named).await?;
-    contents::forget_texts(c, row.id, None).await?;
-    c.q("delete from vector_stores where id = $1")
+    contents::forget_texts(c, row.id).await?;
+    c.q("update vector_stores set deleted_at = $2, handle = null, version = version + 1 where id = $1")
         .bind(row.id)
+        .bind(now())
         .run()
         .await?;
+    event::announce(c, row.id, EventType::VectorStoreDeleted).await?;
     let data = serde_json::json!({"name": row.name});
     let id = row.id.to_string();
     record_audit(c, actor, AuditAction::VectorStoreDeleted, id, data).await?;

@@ -123,6 +123,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_080_500, "add_hook_creators"),
     common!(20_261_129_080_600, "add_import_path"),
     common!(20_261_129_090_100, "create_emoji"),
+    common!(20_261_129_090_700, "add_collection_versions"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

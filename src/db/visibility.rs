@@ -153,13 +153,13 @@ pub(crate) use is_shared_channel;
 macro_rules! is_readable_store {
     ($user:literal, $shared:literal) => {
         concat!(
-            "((v.channel_id is null and not exists (select 1 from members sg where sg.workspace_id = v.workspace_id and sg.user_id = ",
+            "(v.deleted_at is null and ((v.channel_id is null and not exists (select 1 from members sg where sg.workspace_id = v.workspace_id and sg.user_id = ",
             $user,
             " and sg.role = 'guest') and not ",
             $crate::db::has_guests!("v.workspace_id", $shared),
             ") or ",
             $crate::db::is_shared_channel!("v.channel_id", $user, $shared),
-            ")"
+            "))"
         )
     };
 }
@@ -171,7 +171,7 @@ macro_rules! is_trusted_file {
         concat!(
             "exists (select 1 from vector_store_files tf join vector_stores tv on tv.id = tf.store_id where tf.file_id = ",
             $file,
-            " and tv.trusted_reads)"
+            " and tv.trusted_reads and tv.deleted_at is null)"
         )
     };
 }

@@ -23,7 +23,7 @@ pub enum CleanupScope {
     Everything,
 }
 
-/// Removes uploads older than `orphan_after` that are neither attached to a message nor an agent's picture, and then unreferenced
+/// Removes uploads older than `orphan_after` that are neither attached to a message, nor in a vector store, nor an agent's picture, and then unreferenced
 /// bytes.
 ///
 /// # Errors
@@ -40,7 +40,8 @@ pub async fn cleanup(
         .read()
         .await?
         .q("select id, workspace_id from files where message_id is null and is_avatar = FALSE and purpose is null and created_at < $1 \
-            order by created_at limit $2")
+            and not exists (select 1 from vector_store_files vf where vf.file_id = files.id) \
+            and not exists (select 1 from vector_store_versions vv where vv.file_id = files.id) order by created_at limit $2")
         .bind(before)
         .bind(AT_ONCE)
         .all()

@@ -32,5 +32,5 @@ pub use receive::{Bounds, Received, receive, receive_named};
 pub use rows::{
     Attachment, File, FileObject, FilePurpose, ImportedFile, KeptFile, NewFile, Stored, attach,
     copy, count_of_person, delete_loose, erase_unattached, find, insert, insert_imported,
-    insert_picture, keep, keep_picture, list_kept, remove_of_message, set_alt, share_avatar,
+    insert_picture, keep_picture, list_kept, remove_of_message, set_alt, share_avatar,
 };

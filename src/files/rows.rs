@@ -375,16 +375,6 @@ pub async fn set_alt(c: &mut Conn, id: FileId, alt: Option<&str>) -> Result<(), 
     Ok(())
 }
 
-/// Keeps an upload that is not attached to a message, because something else refers to it.
-pub async fn keep(c: &mut Conn, id: FileId) -> Result<(), DbError> {
-    c.q("update files set purpose = $2 where id = $1 and purpose is null")
-        .bind(id)
-        .bind(FilePurpose::Assistants)
-        .run()
-        .await?;
-    Ok(())
-}
-
 /// Copies the actor's files as uploads that are not attached yet, in the given order. The copies use the same bytes. Files that were
 /// deleted are left out.
 ///
@@ -513,7 +503,8 @@ pub async fn erase_unattached(
     let (files, content_bytes): (i64, i64) = c
         .q("select count(*), cast(coalesce(sum(size_bytes), 0) as bigint) from files \
             where workspace_id = $1 and created_by = $2 and message_id is null and is_avatar = FALSE \
-            and not exists (select 1 from vector_store_files vf where vf.file_id = files.id)")
+            and not exists (select 1 from vector_store_files vf where vf.file_id = files.id) \
+            and not exists (select 1 from vector_store_versions vv where vv.file_id = files.id)")
         .bind(workspace)
         .bind(user)
         .one()
@@ -521,7 +512,8 @@ pub async fn erase_unattached(
     let counted_bytes = quota::file_bytes(files, content_bytes);
     quota::count_file_bytes(c, workspace, -counted_bytes).await?;
     c.q("delete from files where workspace_id = $1 and created_by = $2 and message_id is null and is_avatar = FALSE \
-         and not exists (select 1 from vector_store_files vf where vf.file_id = files.id)")
+         and not exists (select 1 from vector_store_files vf where vf.file_id = files.id) \
+         and not exists (select 1 from vector_store_versions vv where vv.file_id = files.id)")
         .bind(workspace)
         .bind(user)
         .run()

@@ -212,6 +212,7 @@ text_enum! {
         SlugTaken = "slug_taken",
         StillRunning = "still_running",
         StoreRequired = "store_required",
+        SyncIncomplete = "sync_incomplete",
         TaskNotFound = "task_not_found",
         TextExpected = "text_expected",
         ThoughtOnly = "thought_only",

@@ -671,7 +671,7 @@ async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let stores = Part::<ExportedVectorStore> {
         name: "vector_stores",
         sql: "select id, name, channel_id, created_at from vector_stores \
-              where workspace_id = $1 and created_by = $2 and id > $3 order by id limit $4",
+              where workspace_id = $1 and created_by = $2 and deleted_at is null and id > $3 order by id limit $4",
         key: |row| row.id.0,
     };
     part(db, out, who, &stores).await?;

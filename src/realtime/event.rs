@@ -63,6 +63,8 @@ crate::text_enum::text_enum! {
         RunUpdated = "run.updated",
         InboxUpdated = "inbox.updated",
         FileUpdated = "file.updated",
+        VectorStoreUpdated = "vector_store.updated",
+        VectorStoreDeleted = "vector_store.deleted",
     }
 }
 

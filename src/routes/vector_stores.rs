@@ -12,8 +12,9 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     auth::{Actor, Scope, WorkspaceCaller},
     collections::{
-        self, Attributes, BatchForm, CollectionError, FileBatch, StoreFile, StoreFileForm,
-        StoreFileState, StoreForm, StoreHit, StorePatch, StoreRef, StoreSearch, VectorStore,
+        self, Attributes, BATCH_FILES_MAX, BatchForm, CollectionError, FileBatch, StoreFile,
+        StoreFileForm, StoreFileState, StoreForm, StoreHit, StorePatch, StoreRef, StoreSearch,
+        VectorStore,
     },
     db::Conn,
     files::documents,
@@ -125,7 +126,7 @@ impl StoreListQuery {
     }
 }
 
-fn named(text: &str) -> Result<StoreRef, CollectionError> {
+pub(super) fn named(text: &str) -> Result<StoreRef, CollectionError> {
     StoreRef::parse(text).ok_or(CollectionError::NotFound)
 }
 
@@ -144,7 +145,10 @@ fn with_ignored(body: &impl Serialize, ignored: &[(&str, bool)]) -> Response {
 }
 
 /// Enters the workspace to read.
-async fn enter<'a>(c: &mut Conn, member: &'a WorkspaceCaller) -> Result<Actor<'a>, ApiError> {
+pub(super) async fn enter<'a>(
+    c: &mut Conn,
+    member: &'a WorkspaceCaller,
+) -> Result<Actor<'a>, ApiError> {
     let actor = member.enter(c).await?;
     actor.require(Scope::ChatRead)?;
     Ok(actor)
@@ -180,6 +184,8 @@ async fn create_store(
 ) -> Result<Response, ApiError> {
     let ignored = [("chunking_strategy", form.chunking_strategy.is_some())];
     let caller = member.caller.clone();
+    let added = form.file_ids.as_ref().map_or(0, Vec::len);
+    state.limits.collect_files(caller.user, added)?;
     let store = member
         .write(&state.db, async move |c, actor| {
             collections::create(c, &caller, actor, &form).await
@@ -254,7 +260,9 @@ struct DeletedStore {
     deleted: bool,
 }
 
-/// Delete a vector store; its files stay
+/// Delete a vector store
+///
+/// Files that were uploaded with a `purpose` stay; the others are deleted.
 #[utoipa::path(delete, path = "/v1/vector_stores/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")), responses((status = 200, body = DeletedStore)))]
@@ -267,8 +275,10 @@ async fn delete_store(
     let deleted = member.write(&state.db, async move |c, actor| {
         collections::delete(c, actor, &named).await
     });
+    let id = deleted.await?;
+    state.documents.wake();
     Ok(Json(DeletedStore {
-        id: deleted.await?,
+        id,
         object: DeletedStoreObject,
         deleted: true,
     }))
@@ -505,6 +515,7 @@ async fn add_store_file(
 ) -> Result<Response, ApiError> {
     let ignored = [("chunking_strategy", form.chunking_strategy.is_some())];
     let named = named(&id)?;
+    state.limits.collect_files(member.caller.user, 1)?;
     let file = member
         .write(&state.db, async move |c, actor| {
             collections::add_file(c, actor, &named, &form).await
@@ -564,7 +575,9 @@ struct RemovedStoreFile {
     deleted: bool,
 }
 
-/// Remove a file from a vector store; the file stays
+/// Remove a file from a vector store
+///
+/// The file stays if it was uploaded with a `purpose`.
 #[utoipa::path(delete, path = "/v1/vector_stores/{id}/files/{file_id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"), ("file_id" = FileId, Path)), responses((status = 200, body = RemovedStoreFile)))]
@@ -636,6 +649,8 @@ async fn create_file_batch(
 ) -> Result<Response, ApiError> {
     let ignored = [("chunking_strategy", form.chunking_strategy.is_some())];
     let named = named(&id)?;
+    let counted = form.count().min(BATCH_FILES_MAX);
+    state.limits.collect_files(member.caller.user, counted)?;
     let batch = member
         .write(&state.db, async move |c, actor| {
             collections::create_batch(c, actor, &named, &form).await

@@ -9,7 +9,7 @@ use axum::{
 use axum_extra::extract::CookieJar;
 use tracing::Instrument;
 
-use super::{State, is_mcp};
+use super::{State, is_collection_upload, is_mcp, is_sync};
 use crate::{
     auth::{
         self, AuthError, Caller, Credential, RateClass, RouteReach, Token, WorkspaceCaller, guests,
@@ -176,6 +176,9 @@ pub(super) fn doing(method: &Method, path: &str) -> RateClass {
     match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => RateClass::Reading,
         Method::POST if path == "/v1/files" => RateClass::Uploading,
+        Method::PUT if is_collection_upload(path) => RateClass::Uploading,
+        // A comparison of long lists. The handler counts deletions as a write.
+        Method::POST if is_sync(path) => RateClass::Reading,
         // Tools that write are counted as writes when they are called.
         Method::POST if is_mcp(path) => RateClass::Reading,
         _ => RateClass::Writing,

@@ -20,7 +20,7 @@ use tracing::Instrument;
 use super::{
     PROBE_PATH, State, UPLOADS_PATH,
     caller::{Unidentified, doing, token_of},
-    is_mcp,
+    is_collection_upload, is_mcp, is_sync,
 };
 use crate::{
     auth::{AnswerSize, AuthError, Caller},
@@ -38,6 +38,8 @@ use crate::{
 /// Time for which a read continues after its client has disconnected. Most reads end within it, so that their answers are counted. The
 /// others are aborted.
 const UNHEARD_WITHIN: Duration = Duration::from_secs(1);
+/// Maximum size of the body of a comparison with a vector store; less than the share of a member.
+const SYNC_BYTES_MAX: usize = 6 * MEMBER_BYTES_MAX;
 /// Assumed size of the answer of an aborted read.
 const ABORTED_BYTES: u64 = 1024 * 1024;
 
@@ -284,13 +286,22 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
+/// Maximum size of the body of a member's request: more for the comparison of 10,000 files with a vector store.
+fn body_bytes_max(path: &str) -> usize {
+    if is_sync(path) {
+        SYNC_BYTES_MAX
+    } else {
+        MEMBER_BYTES_MAX
+    }
+}
+
 /// Checks whether a request is an upload. Uploads are too large for memory, so their handler streams them.
 fn is_upload(request: &Request) -> bool {
     let path = request.uri().path();
     let is_piece = path.starts_with("/v1/imports/") && path.ends_with("/archive");
     match *request.method() {
         Method::POST => path == "/v1/files" || path.starts_with(UPLOADS_PATH),
-        Method::PUT => is_piece,
+        Method::PUT => is_piece || is_collection_upload(path),
         _ => false,
     }
 }
@@ -387,7 +398,8 @@ impl Intake {
             Some(user) => {
                 let room = take(&self.member_bytes, user, 0)?;
                 let within = self.bounds.member_within;
-                let (request, room) = read(request, room, MEMBER_BYTES_MAX, within).await?;
+                let bytes_max = body_bytes_max(request.uri().path());
+                let (request, room) = read(request, room, bytes_max, within).await?;
                 self.state.limits.body(user, doing, room.amount())?;
                 self.handle(user, request, room, next).await
             }

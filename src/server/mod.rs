@@ -29,3 +29,19 @@ pub const UPLOADS_PATH: &str = "/api/upload/";
 pub fn is_mcp(path: &str) -> bool {
     matches!(path, MCP_PATH | MCP_PATH_WITH_SLASH)
 }
+
+/// The part of a path after that of a vector store.
+fn below_store(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix("/v1/vector_stores/")?;
+    rest.split_once('/').map(|(_, rest)| rest)
+}
+
+/// Checks whether a path is that of a file in a vector store, to which its bytes are sent.
+pub fn is_collection_upload(path: &str) -> bool {
+    below_store(path).is_some_and(|rest| rest.starts_with("paths/"))
+}
+
+/// Checks whether a path is that of the comparison of a directory with a vector store.
+pub fn is_sync(path: &str) -> bool {
+    below_store(path) == Some("sync")
+}

@@ -21,6 +21,7 @@ use crate::{
         },
         forks::ForkEvent,
     },
+    collections::StoreEvent,
     files::documents::FileEvent,
     forks::{event::ResolutionEvent, items::ActionItemEvent},
     inbox::InboxEvent,
@@ -72,6 +73,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<RunEvent>(schemas),
         add_schema::<InboxEvent<'_>>(schemas),
         add_schema::<FileEvent<'_>>(schemas),
+        add_schema::<StoreEvent>(schemas),
     ]
 }
 

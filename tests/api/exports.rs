@@ -634,6 +634,8 @@ const LEFT_OUT: [(&str, &[&str]); 11] = [
         &[
             "vector_store_batches",
             "vector_store_files",
+            "vector_store_urls",
+            "vector_store_versions",
             "vector_stores",
         ],
     ),

@@ -291,7 +291,7 @@ pub fn attached_stores(tools: &[Tool]) -> Vec<&str> {
 
 /// Checks whether a workspace has a vector store, or a channel, with this name.
 async fn has_store(c: &mut Conn, workspace: WorkspaceId, name: &str) -> Result<bool, DbError> {
-    c.q("select exists (select 1 from vector_stores v where v.workspace_id = $1 and (v.id = $2 or v.handle = $3)) \
+    c.q("select exists (select 1 from vector_stores v where v.workspace_id = $1 and v.deleted_at is null and (v.id = $2 or v.handle = $3)) \
          or exists (select 1 from channels ch where ch.workspace_id = $1 and ch.id = $4)")
         .bind(workspace)
         .bind(VectorStoreId::parse(name).ok())

@@ -16,5 +16,5 @@ pub use event::{FileEvent, FileWithText};
 pub use reader::{DocumentReader, DocumentTurn};
 pub use rows::{
     DocumentPart, DocumentReason, DocumentRow, DocumentState, DocumentStatus, find_document,
-    find_part, is_any_waiting, is_media, list_parts, queue_document,
+    find_part, is_any_waiting, is_media, list_parts, queue_document, restore_passages,
 };

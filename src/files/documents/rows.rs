@@ -342,11 +342,37 @@ pub(super) async fn finish(
         return Ok(());
     }
     let files: Vec<(FileId, WorkspaceId)> = c
-        .q("select id, workspace_id from files where hash = $1 order by id")
+        .q("select id, workspace_id from files where hash = $1 and (message_id is not null \
+            or exists (select 1 from vector_store_files vf where vf.file_id = files.id) \
+            or not exists (select 1 from vector_store_versions r where r.file_id = files.id and r.replaced_at is not null)) order by id")
         .bind(claimed.hash.clone())
         .all()
         .await?;
     for (file, workspace) in files {
+        queue_passages(c, workspace, file).await?;
+    }
+    Ok(())
+}
+
+/// Queues the passages of a file that left the index, and returns to it.
+pub async fn restore_passages(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    file: FileId,
+    hash: &str,
+) -> Result<(), DbError> {
+    let has_left: bool = c
+        .q(
+            "select exists (select 1 from documents where hash = $1 and state in ($3, $4)) \
+            and not exists (select 1 from passage_sets where file_id = $2)",
+        )
+        .bind(hash.to_owned())
+        .bind(file)
+        .bind(DocumentState::Ready)
+        .bind(DocumentState::Partial)
+        .value()
+        .await?;
+    if has_left {
         queue_passages(c, workspace, file).await?;
     }
     Ok(())
