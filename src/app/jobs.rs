@@ -388,6 +388,15 @@ fn jobs(state: &State) -> Vec<Job> {
         })
         .on_each_node()
         .that(Effect::Acts),
+        Job::new("store a web page", SECOND, |state| {
+            Box::pin(async move {
+                if !state.web_pages.refresh_next().await? {
+                    state.web_pages.wait().await;
+                }
+                Ok(Duration::ZERO)
+            })
+        })
+        .that(Effect::Sends),
         Job::new("send emails", Duration::ZERO, |state| {
             Box::pin(async move {
                 if !state.mailer.is_on() {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     auth::{Hasher, Limits, oidc::ProviderClient},
+    collections::UrlRefresher,
     config::Config,
     db::{DatabaseUrl, Db},
     disk::DiskSpace,
@@ -258,6 +259,14 @@ pub(super) async fn state(
         .await
         .context("could not read the files of agents")?;
     let blobs = Blobs::open(&db, config.blob_settings(), tracker.clone()).await?;
+    let documents = DocumentReader::new(db.clone(), blobs.clone(), config.program.clone());
+    let web_pages = UrlRefresher::new(
+        &db,
+        &blobs,
+        Arc::clone(&registry),
+        documents.clone(),
+        config.upload_bytes_max,
+    );
     let pictures = PictureReader::new(blobs.clone(), config.program.clone());
     let limits = Limits::new(
         config.rate_limits,
@@ -292,7 +301,8 @@ pub(super) async fn state(
         events,
         registry,
         disk: DiskSpace::new(data_directories(&config)),
-        documents: DocumentReader::new(db.clone(), blobs.clone(), config.program.clone()),
+        documents,
+        web_pages,
         pictures,
         blobs,
         hasher: Hasher::new(config.password_cost.clone()),

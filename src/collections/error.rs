@@ -26,6 +26,8 @@ pub enum CollectionError {
     TooManyFiles(i64),
     #[error("{0} files are missing: send them, and repeat the request")]
     SyncIncomplete(usize),
+    #[error("a vector store can have at most {0} web pages: remove one first")]
+    TooManyUrls(i64),
     #[error("{0}")]
     Invalid(String, &'static str),
     #[error(transparent)]
@@ -52,6 +54,7 @@ impl From<CollectionError> for ApiError {
             E::TooMany(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyCollections),
             E::TooManyFiles(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyFiles),
             E::SyncIncomplete(_) => make(StatusCode::CONFLICT, ErrorCode::SyncIncomplete),
+            E::TooManyUrls(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyUrls),
             E::Invalid(_, param) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }

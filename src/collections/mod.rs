@@ -14,6 +14,7 @@ mod paths;
 mod search;
 mod stores;
 mod sync;
+mod urls;
 mod versions;
 
 pub use batches::{
@@ -36,4 +37,5 @@ pub use sync::{
     Comparison, PutFile, REMOVED_AT_ONCE, SyncForm, SyncResult, check_put, compare, put_path,
     remove_path, remove_surplus,
 };
+pub use urls::{StoreUrl, StoreUrlForm, UrlRefresher, add_url, list_urls};
 pub use versions::{delete_old, purge_next, settle_next};

@@ -228,6 +228,10 @@ macro_rules! store_sql {
 }
 
 impl StoreRow {
+    pub(super) fn has_trusted_reads(&self) -> bool {
+        self.trusted_reads
+    }
+
     fn expires_at(&self) -> Option<Timestamp> {
         let days = u64::try_from(self.expires_after_days?).ok()?;
         Some(self.last_active_at + Duration::from_hours(24 * days))
@@ -432,6 +436,20 @@ fn check_trust(trusted_reads: bool, editors: StoreEditors) -> Result<(), Collect
     Ok(())
 }
 
+/// Checks that texts which do not taint are chosen by people, and not by the servers of web pages.
+async fn check_no_pages(c: &mut Conn, store: VectorStoreId) -> Result<(), CollectionError> {
+    let has_pages: bool = c
+        .q("select exists (select 1 from vector_store_urls where store_id = $1)")
+        .bind(store)
+        .value()
+        .await?;
+    if has_pages {
+        let text = "a vector store with web pages cannot have trusted_reads";
+        return Err(invalid(text, "trusted_reads"));
+    }
+    Ok(())
+}
+
 async fn check_handle_is_free(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -598,6 +616,9 @@ pub async fn update(
     let editors = patch.editors.unwrap_or(row.editors);
     let trusted_reads = patch.trusted_reads.unwrap_or(row.trusted_reads);
     check_trust(trusted_reads, editors)?;
+    if trusted_reads && !row.trusted_reads {
+        check_no_pages(c, row.id).await?;
+    }
     if let Some(handle) = &patch.handle {
         check_handle(handle)?;
         check_handle_is_free(c, actor, handle, Some(row.id)).await?;

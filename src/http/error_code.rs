@@ -239,6 +239,7 @@ text_enum! {
         TooManySockets = "too_many_sockets",
         TooManySubscriptions = "too_many_subscriptions",
         TooManyTools = "too_many_tools",
+        TooManyUrls = "too_many_urls",
         TooManyVariants = "too_many_variants",
         TooManyWorkflows = "too_many_workflows",
         TooManyWorkspaces = "too_many_workspaces",

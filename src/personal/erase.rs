@@ -1005,6 +1005,7 @@ const RENAMED_AT_END: [&str; 26] = [
     "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
     "update emoji set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update vector_stores set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update vector_store_urls set created_by = $3 where created_by = $2 and store_id in (select id from vector_stores where workspace_id = $1)",
     "update bots set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update hooks set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update bot_keys set created_by = $3 where created_by = $2 and bot_id in (select id from bots where workspace_id = $1)",

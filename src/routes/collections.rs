@@ -13,8 +13,8 @@ use super::vector_stores::{enter, named};
 use crate::{
     auth::{AuthError, RateClass, WorkspaceCaller},
     collections::{
-        self, CollectionError, PutFile, REMOVED_AT_ONCE, StoreFile, StorePath, StoreRef, SyncForm,
-        SyncResult,
+        self, CollectionError, PutFile, REMOVED_AT_ONCE, StoreFile, StorePath, StoreRef, StoreUrl,
+        StoreUrlForm, SyncForm, SyncResult,
     },
     failpoint,
     files::{self, Bounds, FileError, Kind, NewFile, Received, UploadBytes},
@@ -22,6 +22,7 @@ use crate::{
         ApiError, ErrorCode,
         bodies::UploadPace,
         extract::{Body, Path},
+        page::List,
     },
     ids::FileId,
     server::State,
@@ -33,6 +34,7 @@ pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(put_store_path, remove_store_path))
         .routes(routes!(sync_store))
+        .routes(routes!(list_store_urls, add_store_url))
 }
 
 /// Upload a file to its path in a vector store
@@ -204,4 +206,55 @@ async fn sync_store(
         unchanged: compared.unchanged,
         removed,
     }))
+}
+
+/// List the web pages of a vector store
+#[utoipa::path(get, path = "/v1/vector_stores/{id}/urls", tag = "files",
+    security(("session" = ["viewer"]), ("key" = ["chat:read"])),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")), responses((status = 200, body = List<StoreUrl>)))]
+async fn list_store_urls(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Path(id): Path<String>,
+) -> Result<Json<List<StoreUrl>>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = enter(&mut c, &member).await?;
+    let pages = collections::list_urls(&mut c, &actor, &named(&id)?).await?;
+    let limit = i64::try_from(pages.len()).unwrap_or(i64::MAX);
+    Ok(Json(List::new(pages, limit, false, |page| {
+        page.path.clone()
+    })))
+}
+
+/// Add a web page to a vector store, whose text is read again at intervals
+///
+/// Only public pages are read, with the rights of the person who added them. If a look fails, the text stays, and `failure` has the
+/// reason. A page with the same path is replaced.
+#[utoipa::path(post, path = "/v1/vector_stores/{id}/urls", tag = "files",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")),
+    request_body(content = StoreUrlForm, example = json!({"url": "https://[2d00::1]/", "every_s": 86400})),
+    responses((status = 201, body = StoreUrl)))]
+async fn add_store_url(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    Path(id): Path<String>,
+    Body(form): Body<StoreUrlForm>,
+) -> Result<Response, ApiError> {
+    let named = named(&id)?;
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    collections::check_put(&mut c, &actor, &named).await?;
+    drop(c);
+    state.limits.collect_files(member.caller.user, 1)?;
+    let url = state.registry.pages.check(&form.url).await;
+    let url = url.map_err(|fault| {
+        ApiError::unprocessable(ErrorCode::InvalidValue, fault.message).param("url")
+    })?;
+    let added = member.write(&state.db, async move |c, actor| {
+        collections::add_url(c, actor, &named, &form, &url).await
+    });
+    let added = added.await?;
+    state.web_pages.wake();
+    Ok((StatusCode::CREATED, Json(added)).into_response())
 }

@@ -8,6 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{pages::PageCache, setup::FirstAccount, workspaces::WorkspaceCache};
 use crate::{
     auth::{Hasher, Limits, oidc::ProviderClient},
+    collections::UrlRefresher,
     config::Config,
     db::{Db, DbError},
     disk::DiskSpace,
@@ -68,6 +69,8 @@ pub struct Inner {
     pub documents: DocumentReader,
     /// Scales pictures for models.
     pub pictures: PictureReader,
+    /// Reads the web pages of vector stores.
+    pub web_pages: UrlRefresher,
     pub hasher: Hasher,
     /// Turns for catch-ups without a model.
     pub catch_ups: SharedTurns<UserId>,
