@@ -9,6 +9,7 @@ mod database;
 mod demo;
 mod doctor;
 mod export;
+mod files;
 mod import;
 mod install;
 mod licenses;
@@ -35,6 +36,7 @@ use self::{
     database::{index_messages, open, open_existing},
     doctor::DoctorCommand,
     export::ExportCommand,
+    files::FilesCommand,
     import::{HAS_PROBLEMS, HasProblems, ImportCommand},
     install::{InstallCommand, UninstallCommand},
     post::{PostCommand, UNREACHABLE, Unreachable},
@@ -152,6 +154,11 @@ enum Command {
     /// Post a message, such as the output of a script, through a webhook or with an API key; ends with status 1 if the server rejects
     /// it, and 75 if the server does not answer for 30 seconds
     Post(PostCommand),
+    /// Send files of a directory to a running server
+    Files {
+        #[command(subcommand)]
+        command: FilesCommand,
+    },
     /// Import an archive of another product into a running server; ends with status 3 if there were problems
     Import(ImportCommand),
     /// Export a whole workspace, with its private channels, to a file on the server's machine; works while the server runs
@@ -240,6 +247,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         // Connects to a running server, whose settings may differ from this environment.
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
         Command::Post(command) => runtime()?.block_on(post::run(command)),
+        Command::Files { command } => runtime()?.block_on(files::run(command)),
         Command::Import(command) => runtime()?.block_on(import::run(command)),
         Command::Serve(options) => with_config(flags(options), serve),
         Command::Demo(options) => with_config(flags(options), demo::run),

@@ -59,7 +59,7 @@ pub(super) struct PostCommand {
 /// The server does not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Unreachable(String);
+pub(super) struct Unreachable(pub(super) String);
 
 /// Exit status if the server does not answer: `EX_TEMPFAIL` of `sysexits.h`.
 pub(super) const UNREACHABLE: u8 = 75;

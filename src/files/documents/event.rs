@@ -134,7 +134,7 @@ async fn readers(
     let stores: Vec<(Option<ChannelId>, bool)> = c
         .q("select distinct v.channel_id, coalesce(ch.kind = 'public', FALSE) from vector_store_files vf \
             join vector_stores v on v.id = vf.store_id left join channels ch on ch.id = v.channel_id \
-            where vf.file_id = $1 order by v.channel_id limit $2")
+            where vf.file_id = $1 and v.deleted_at is null order by v.channel_id limit $2")
         .bind(place.id)
         .bind(FILES_MAX)
         .all()
