@@ -81,7 +81,7 @@ pub enum AgentError {
     #[error("there is no channel {0} in this workspace, or you are not in it")]
     NoSuchChannel(ChannelId),
     #[error("there is no vector store `{0}` in this workspace, or you cannot read it")]
-    NoSuchVectorStore(String),
+    NoSuchVectorStore(String, &'static str),
     #[error("there is no persona `{0}` in this workspace")]
     NoSuchPersona(PersonaId),
     #[error("the persona does not exist in this workspace")]
@@ -169,7 +169,7 @@ impl From<AgentError> for ApiError {
             E::NoSuchMember(_, param) => not_found(C::MemberNotFound).param(param),
             E::NoSuchTool(_) => refused(C::NoSuchTool).param("tools"),
             E::NoSuchChannel(_) => not_found(C::ChannelNotFound).param("tools"),
-            E::NoSuchVectorStore(_) => refused(C::VectorStoreNotFound).param("tools"),
+            E::NoSuchVectorStore(_, param) => refused(C::VectorStoreNotFound).param(param),
             E::NoSuchPersona(_) => not_found(C::PersonaNotFound).param("persona_id"),
             E::PersonaNotFound => not_found(C::PersonaNotFound),
             E::PersonaNameTaken(_) | E::SandboxPolicyNameTaken(_) => {

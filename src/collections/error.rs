@@ -12,6 +12,10 @@ use crate::{
 pub enum CollectionError {
     #[error("the vector store does not exist, or you don't have access to it")]
     NotFound,
+    #[error(
+        "the vector store expired because it was not used for {0} days: change `expires_after`"
+    )]
+    Expired(i64),
     #[error("the file is not in this vector store")]
     FileNotFound,
     #[error("the batch does not exist")]
@@ -46,7 +50,9 @@ impl From<CollectionError> for ApiError {
         let text = error.to_string();
         let make = |status, code| ApiError::new(status, code, text);
         match error {
-            E::NotFound => make(StatusCode::NOT_FOUND, ErrorCode::VectorStoreNotFound),
+            E::NotFound | E::Expired(_) => {
+                make(StatusCode::NOT_FOUND, ErrorCode::VectorStoreNotFound)
+            }
             E::FileNotFound => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),
             E::BatchNotFound => make(StatusCode::NOT_FOUND, ErrorCode::BatchNotFound),
             E::NotEditor(_) => make(StatusCode::FORBIDDEN, ErrorCode::NotEditor),

@@ -10,7 +10,9 @@ use super::{
 };
 use crate::{
     auth::Actor,
-    chat::search::passages::find::{FoundText, find_any},
+    chat::search::passages::find::{
+        FileReader, FoundText, PassageFilter, find_any, find_any_among,
+    },
     db::{Conn, DbError, now},
     ids::{FileId, VectorStoreId},
     time::Timestamp,
@@ -18,8 +20,6 @@ use crate::{
 
 /// Interval at which the use of a vector store is noted, so that not every search writes.
 const NOTED_EVERY: Duration = Duration::from_hours(1);
-/// Maximum number of passages of which those that the filters permit are selected.
-const FOUND_MAX: usize = 200;
 
 /// A search: words, and conditions.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub struct StoreUse {
 /// Searches a vector store that the person can read, or the files of a channel.
 ///
 /// # Errors
-/// `NotFound`, `Invalid`.
+/// `NotFound`, `Expired`, `Invalid`.
 pub async fn search(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -70,36 +70,57 @@ pub async fn search(
         (found.ok_or(CollectionError::NotFound)?.filter(), None)
     } else {
         let row = find(c, actor, named).await?;
+        if let Some(days) = row.expired_after() {
+            return Err(CollectionError::Expired(days));
+        }
         let last_use = StoreUse {
             store: row.id,
             before: row.last_active_at,
         };
         (SearchedFiles::OfStore(row.id).filter(), Some(last_use))
     };
-    let count = if filter.is_some() {
-        FOUND_MAX
-    } else {
-        search.limit
-    };
-    let found = find_any(c, actor.into(), of, search.query, count).await?;
-    let attributes = match of.store {
+    let hits = find_hits(c, actor.into(), of, filter.as_ref(), search).await?;
+    Ok(StoreHits {
+        to_note: last_use.filter(|last| now().since(last.before) >= NOTED_EVERY),
+        hits,
+    })
+}
+
+/// Finds the passages of a vector store or channel that the filter permits, best first.
+async fn find_hits(
+    c: &mut Conn,
+    reader: FileReader,
+    of: PassageFilter,
+    filter: Option<&AttributeFilter>,
+    search: &StoreSearch<'_>,
+) -> Result<Vec<StoreHit>, DbError> {
+    let mut attributes = match of.store {
         Some(store) => attributes(c, store).await?,
         None => HashMap::new(),
     };
-    let hits = found.into_iter().filter_map(|passage| {
-        let attributes = attributes.get(&passage.file).cloned().unwrap_or_default();
-        let is_permitted = filter
-            .as_ref()
-            .is_none_or(|filter| filter.permits(&attributes));
-        (is_permitted && passage.score >= search.score_min).then_some(StoreHit {
-            passage,
-            attributes,
-        })
+    let none = Attributes::new();
+    let found = match filter {
+        None => find_any(c, reader, of, search.query, search.limit).await?,
+        // The files of a channel have no attributes.
+        Some(filter) if of.store.is_none() && filter.permits(&none) => {
+            find_any(c, reader, of, search.query, search.limit).await?
+        }
+        Some(filter) => {
+            attributes.retain(|_, attributes| filter.permits(attributes));
+            let files: Vec<FileId> = attributes.keys().copied().collect();
+            if files.is_empty() {
+                return Ok(Vec::new());
+            }
+            find_any_among(c, reader, of, &files, search.query, search.limit).await?
+        }
+    };
+    let hits = found.into_iter();
+    let hits = hits.filter(|passage| passage.score >= search.score_min);
+    let hits = hits.map(|passage| StoreHit {
+        attributes: attributes.get(&passage.file).cloned().unwrap_or_default(),
+        passage,
     });
-    Ok(StoreHits {
-        to_note: last_use.filter(|last| now().since(last.before) >= NOTED_EVERY),
-        hits: hits.take(search.limit).collect(),
-    })
+    Ok(hits.collect())
 }
 
 /// Notes that a vector store was used, from which its expiry counts.

@@ -241,6 +241,11 @@ impl StoreRow {
         self.expires_at().is_some_and(|at| at <= now())
     }
 
+    /// Number of days without use after which the vector store has expired; `None` if it has not.
+    pub(super) fn expired_after(&self) -> Option<i64> {
+        self.expires_after_days.filter(|_| self.is_expired())
+    }
+
     fn object(self, counts: Counts) -> VectorStore {
         let status = if self.is_expired() {
             StoreStatus::Expired
@@ -312,7 +317,7 @@ async fn find_readable(
     .await
 }
 
-/// Files for a search; `None` if the reader cannot read the vector store or channel.
+/// Files for a search; `None` if the reader cannot read the vector store or channel, or if the vector store has expired.
 ///
 /// # Errors
 /// Only database errors.
@@ -337,6 +342,7 @@ pub async fn find_for(
         return Ok(is_readable.then_some(SearchedFiles::OfChannel(*channel)));
     }
     let row = find_readable(c, reader, named).await?;
+    let row = row.filter(|row| !row.is_expired());
     Ok(row.map(|row| SearchedFiles::OfStore(row.id)))
 }
 

@@ -124,6 +124,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_080_600, "add_import_path"),
     common!(20_261_129_090_100, "create_emoji"),
     common!(20_261_129_090_700, "add_collection_versions"),
+    common!(20_261_129_080_700, "attach_collections"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -25,6 +25,8 @@ const SUMMARY_TOKENS_KEPT: u64 = 300;
 /// Maximum size of the memories in tokens. The memories and MEMORY.md each get at most 1/`BLOCK_SHARE` of the window.
 pub(super) const MEMORIES_TOKENS_MAX: u64 = 2_000;
 const BLOCK_SHARE: u64 = 10;
+/// Maximum size of the passages of attached vector stores in tokens; they also get at most 1/`BLOCK_SHARE` of the window.
+pub(super) const KNOWLEDGE_TOKENS_MAX: u64 = 2_000;
 /// Maximum size of USER.md in tokens; it also gets at most 1/`ABOUT_SHARE` of the window.
 pub(super) const ABOUT_TOKENS_MAX: u64 = 1_000;
 pub(super) const ABOUT_SHARE: u64 = 20;
@@ -114,7 +116,7 @@ impl TooLarge {
     }
 }
 
-/// Cuts one more part around the messages: memories beyond `MEMORIES_KEPT` first, then USER.md, MEMORY.md, and the workspace context.
+/// Cuts one more part around the messages: memories beyond `MEMORIES_KEPT` first, then passages of vector stores, USER.md, MEMORY.md, and the workspace context.
 /// Returns false if nothing is left to cut.
 fn cut_surroundings(context: &mut Context, window: &Window) -> bool {
     if context.memories.len() + context.old_messages.len() > MEMORIES_KEPT {
@@ -123,7 +125,8 @@ fn cut_surroundings(context: &mut Context, window: &Window) -> bool {
         context.old_messages.truncate(room);
         return true;
     }
-    context.about.take().is_some()
+    !std::mem::take(&mut context.knowledge).is_empty()
+        || context.about.take().is_some()
         || cut_notes(context, window.estimate_for(NOTES_TOKENS_KEPT))
         || context.workspace.take().is_some()
 }
@@ -136,7 +139,6 @@ fn leave_out_rest(context: &mut Context) -> bool {
         || context.notes.take().is_some()
         || !std::mem::take(&mut context.memories).is_empty()
         || !std::mem::take(&mut context.old_messages).is_empty()
-        || !std::mem::take(&mut context.knowledge).is_empty()
         || !std::mem::take(&mut context.ask.files).is_empty()
         || leave_out_picture(context, |_, _| true)
 }
@@ -282,6 +284,13 @@ fn cap_blocks(context: &mut Context, window: &Window) {
     context.memories.truncate(count);
     context.old_messages.retain(|old| {
         let tokens = estimate_tokens(&old_message_line(old));
+        let fits = tokens <= room;
+        room = room.saturating_sub(tokens);
+        fits
+    });
+    let mut room = cap(KNOWLEDGE_TOKENS_MAX);
+    context.knowledge.retain(|passage| {
+        let tokens = estimate_tokens(&passage.lines());
         let fits = tokens <= room;
         room = room.saturating_sub(tokens);
         fits

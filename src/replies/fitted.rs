@@ -62,11 +62,10 @@ fn shortened(loaded: &Context, limited: &Context, sent: &Context) -> Vec<SourceN
         ),
         (SourceName::About, sent.about != loaded.about),
         (SourceName::Memories, recalled(sent) != recalled(limited)),
+        (SourceName::Knowledge, sent.knowledge != loaded.knowledge),
         (
             SourceName::Files,
-            sent.ask.files != loaded.ask.files
-                || sent.knowledge != loaded.knowledge
-                || sent.pictures != loaded.pictures,
+            sent.ask.files != loaded.ask.files || sent.pictures != loaded.pictures,
         ),
     ];
     let parts = parts.into_iter().filter(|(_, is_shortened)| *is_shortened);

@@ -1,12 +1,15 @@
-//! Passages of the vector stores that are attached to an agent: found for each question with the rights of everyone who can read the
+//! Passages of the vector stores that are attached to an agent or its channel: found for each question with the rights of everyone who can read the
 //! answer.
 
 use super::prompt::KnowledgePassage;
 use crate::{
-    agents::profiles::{Resolved, attached_stores},
-    chat::search::{
-        passages::find::{FileReader, FoundText, find_any},
-        shared::{self, Readers},
+    agents::profiles::Resolved,
+    chat::{
+        channels,
+        search::{
+            passages::find::{FileReader, FoundText, find_any},
+            shared::{self, Readers},
+        },
     },
     collections::{self, StoreRef},
     db::{Conn, DbError},
@@ -17,7 +20,7 @@ const PASSAGES_MAX: usize = 6;
 /// Minimum share of the score of the best passage of the same store.
 const SCORE_SHARE_MIN: f64 = 0.5;
 
-/// Finds the passages of an agent's stores that match a question, best first. Stores that not all readers of the answer can read are
+/// Finds the passages of the attached stores that match a question, best first. Stores that not all readers of the answer can read are
 /// left out.
 pub(super) async fn find(
     c: &mut Conn,
@@ -25,9 +28,20 @@ pub(super) async fn find(
     readers: &Readers,
     question: &str,
 ) -> Result<Vec<KnowledgePassage>, DbError> {
-    let stores = attached_stores(&agent.profile.tools).into_iter();
-    let stores: Vec<StoreRef> = stores.filter_map(StoreRef::parse).collect();
-    if stores.is_empty() {
+    let names = agent.profile.vector_stores();
+    let of_channel = channels::list_stores(c, readers.channel).await?;
+    let of_channel = of_channel.iter().map(String::as_str);
+    let mut stores: Vec<StoreRef> = Vec::new();
+    for named in names
+        .into_iter()
+        .chain(of_channel)
+        .filter_map(StoreRef::parse)
+    {
+        if !stores.contains(&named) {
+            stores.push(named);
+        }
+    }
+    if stores.is_empty() || question.trim().is_empty() {
         return Ok(Vec::new());
     }
     let Some(is_alone) = shared::is_alone(c, readers).await? else {

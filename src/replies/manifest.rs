@@ -314,6 +314,8 @@ pub enum Block {
     About,
     /// A memory entry, or the first line of the block.
     Memories,
+    /// Passages from attached vector stores.
+    Knowledge,
     /// The line that replaces earlier messages.
     LeftOut,
     /// Messages, and the lines with their dates.
@@ -335,7 +337,7 @@ pub enum Block {
 }
 
 impl Block {
-    const DATA: [Self; 17] = [
+    const DATA: [Self; 18] = [
         Self::Conversation,
         Self::ForkHeader,
         Self::Summary,
@@ -343,6 +345,7 @@ impl Block {
         Self::Notes,
         Self::About,
         Self::Memories,
+        Self::Knowledge,
         Self::LeftOut,
         Self::Messages,
         Self::Files,
@@ -366,6 +369,7 @@ impl Block {
             Self::Notes => "notes",
             Self::About => "about",
             Self::Memories => "memories",
+            Self::Knowledge => "knowledge",
             Self::LeftOut => "left_out",
             Self::Messages => "messages",
             Self::Files => "files",
@@ -485,7 +489,7 @@ fn place_of(source: &Source, requester: UserId) -> (Block, Option<SourceId>) {
         Source::Memories => (Block::Memories, None),
         Source::Memory { memory_id, .. } => (Block::Memories, Some(SourceId::Memory(*memory_id))),
         Source::OldMessage { message_id } => (Block::Memories, message(message_id)),
-        Source::Knowledge { .. } => (Block::Files, None),
+        Source::Knowledge { .. } => (Block::Knowledge, None),
     }
 }
 

@@ -364,6 +364,27 @@ pub struct KnowledgePassage {
     pub is_trusted: bool,
 }
 
+impl KnowledgePassage {
+    /// The passage as it is sent: its place, and its text.
+    pub fn lines(&self) -> String {
+        let mut place = file_name(&self.name);
+        if self.label != self.name {
+            place = format!("{place}, {}", file_name(&self.label));
+        }
+        format!("({place})\n{}", escape_lines(self.text.trim_end()))
+    }
+}
+
+/// The block of passages.
+pub(super) fn knowledge_text(passages: &[KnowledgePassage]) -> String {
+    let mut text = format!("Passages from files {DATA}):");
+    for passage in passages {
+        text.push('\n');
+        text.push_str(&passage.lines());
+    }
+    text
+}
+
 /// An old message of which only a passage is included in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OldMessage {
@@ -878,15 +899,7 @@ impl Blocks<'_> {
         if passages.is_empty() {
             return;
         }
-        let mut text = format!("Passages from files {DATA}):");
-        for passage in passages {
-            let mut place = file_name(&passage.name);
-            if passage.label != passage.name {
-                place = format!("{place}, {}", file_name(&passage.label));
-            }
-            let words = escape_lines(passage.text.trim_end());
-            text.extend(["\n(", place.as_str(), ")\n", words.as_str()]);
-        }
+        let text = knowledge_text(passages);
         let cites = passages.iter().flat_map(|passage| {
             [
                 SourceId::File(passage.file),

@@ -32,6 +32,8 @@ text_enum! {
         Messages = "messages",
         About = "about",
         Memories = "memories",
+        /// Passages from attached vector stores.
+        Knowledge = "knowledge",
         Files = "files",
         Requester = "requester",
         /// The message that the agent replies to, or the brief of a task.

@@ -29,6 +29,7 @@ const NAMES: [&str; 23] = [
     "messages",
     "about",
     "memories",
+    "knowledge",
     "files",
     "requester",
     "trigger",

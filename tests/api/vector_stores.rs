@@ -683,3 +683,159 @@ async fn a_batch_counts_its_files() {
         );
     }
 }
+
+/// Creates a vector store with a handle and files of these texts.
+async fn made(person: &Person, form: Value, texts: &[&str]) -> String {
+    let handle = text(&form, "/handle");
+    let store = id(&person.post("/v1/vector_stores", form).await.is(200));
+    let path = format!("/v1/vector_stores/{store}/files");
+    for (n, words) in texts.iter().enumerate() {
+        let file = kept(person, &format!("{handle}{n}.md"), words.as_bytes()).await;
+        let form = json!({"file_id": id(&file), "attributes": {"n": n}});
+        person.post(&path, form).await.is(200);
+    }
+    completed(person, &store).await;
+    store
+}
+
+#[tokio::test]
+async fn agents_read_the_stores_of_a_channel_at_every_question_there() {
+    let t = team().await;
+    let board = t.ada.private_channel("board", &[]).await;
+    let rules = json!({"handle": "rules"});
+    let rules = made(&t.ada, rules, &["Dogs are welcome in the quokka office"]).await;
+    let bonus = json!({"handle": "bonus", "channel_id": board});
+    made(&t.ada, bonus, &["The okapi bonus is 9000 euros"]).await;
+    let path = format!("/v1/channels/{}", t.general);
+    let attach = json!({"vector_store_ids": ["vs_rules", "vs_rules"]});
+    let changed = t.bo.patch(&path, attach).await.is(200);
+    assert_eq!(changed["vector_store_ids"], json!(["vs_rules"]));
+    let renamed = t.bo.patch(&path, json!({"topic": "Dogs"})).await.is(200);
+    assert_eq!(renamed["vector_store_ids"], json!(["vs_rules"]));
+    // What not everyone in the channel can read is unknown there, and so is the rest.
+    for name in ["vs_bonus", "vs_nowhere", &board, "rules", ""] {
+        let form = json!({"vector_store_ids": [name]});
+        let refused = t.ada.patch(&path, form).await;
+        assert_eq!(refused.refused(422), "vector_store_not_found", "{name}");
+    }
+    let many: Vec<String> = (0..11).map(|n| format!("vs_{n}")).collect();
+    let many = t.ada.patch(&path, json!({"vector_store_ids": many})).await;
+    assert_eq!(many.refused(422), "invalid_value");
+    let of_board = format!("/v1/channels/{board}");
+    let both = json!({"vector_store_ids": ["vs_rules", "vs_bonus", board]});
+    assert_eq!(t.bo.patch(&of_board, both.clone()).await.status, 404);
+    t.ada.patch(&of_board, both).await.is(200);
+
+    t.ada.make_agent("sage").await;
+    let answers = [Answer::text("Yes."), Answer::text("Yes.")];
+    t.model().script("sage", answers);
+    let mut tasks = Vec::new();
+    for channel in [&t.general, &board] {
+        let thread = t.ada.thread(channel, "Root").await;
+        let asked = "@sage are dogs welcome, and how large is the okapi bonus?";
+        let task = t.ada.ask(&thread, asked).await;
+        t.ada.completed(&task).await;
+        tasks.push(task);
+    }
+    let requests = t.model().asked("sage", 2).await;
+    let shown = requests.iter().map(|request| {
+        let prompt = request.body.to_string();
+        ["quokka", "9000"].map(|word| prompt.contains(word))
+    });
+    let shown: Vec<[bool; 2]> = shown.collect();
+    assert_eq!(shown, [[true, false], [true, true]]);
+    let seen = t.ada.task_context(&tasks[0]).await;
+    let sources = list(&seen, "/sources");
+    let knowledge = sources.iter().find(|source| source["name"] == "knowledge");
+    let knowledge = text(knowledge.unwrap(), "/text");
+    assert!(knowledge.contains("quokka"), "{knowledge}");
+    // The channel stays valid after a deletion, and can be emptied.
+    t.ada
+        .delete(&format!("/v1/vector_stores/{rules}"))
+        .await
+        .is(200);
+    let same = json!({"vector_store_ids": ["vs_rules"]});
+    t.ada.patch(&path, same).await.is(200);
+    let none = t.ada.patch(&path, json!({"vector_store_ids": []})).await;
+    assert_eq!(none.is(200)["vector_store_ids"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_memory_of_an_agent_attaches_stores_without_a_tool() {
+    let t = team().await;
+    made(
+        &t.ada,
+        json!({"handle": "rules"}),
+        &["Dogs are welcome in the quokka office"],
+    )
+    .await;
+    let memory = json!({"memory": {"vector_store_ids": ["vs_rules"]}});
+    reader(&t.ada, "sage", memory).await;
+    t.model().script("sage", [Answer::text("Yes.")]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@sage are dogs welcome?").await;
+    t.ada.completed(&task).await;
+    let request = t.model().asked_once("sage").await;
+    assert!(request.body.to_string().contains("quokka"));
+    let path = format!("/v1/agents/{}", id(&t.ada.agent("sage").await));
+    let unknown = json!({"memory": {"vector_store_ids": ["vs_rules", "vs_nowhere"]}});
+    let refused = t.ada.patch(&path, unknown).await;
+    assert_eq!(refused.refused(422), "vector_store_not_found");
+}
+
+#[tokio::test]
+async fn a_filter_finds_a_passage_that_ranks_behind_hundreds_of_others() {
+    let t = team().await;
+    let best = "# Zebra\n\nzebra zebra stripes\n\n".repeat(260);
+    let store = made(
+        &t.ada,
+        json!({"handle": "zoo"}),
+        &[
+            &best,
+            "A long note on many other animals names the zebra once.",
+        ],
+    )
+    .await;
+    for (filter, count) in [
+        (json!({"type": "eq", "key": "n", "value": 1}), 1),
+        (json!({"type": "eq", "key": "n", "value": 2}), 0),
+        (json!({"type": "gte", "key": "n", "value": 0}), 10),
+    ] {
+        let form = json!({"query": "zebra stripes", "filters": filter});
+        let found = search(&t.bo, &store, form).await;
+        assert_eq!(list(&found, "/data").len(), count, "{found}");
+    }
+}
+
+#[tokio::test]
+async fn an_expired_vector_store_answers_no_search() {
+    let t = team().await;
+    let form = json!({"handle": "rules", "expires_after": {"anchor": "last_active_at", "days": 7}});
+    let store = made(&t.ada, form, &["The zebra sleeps"]).await;
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let long_ago: Result<(), DbError> = t
+        .app
+        .db()
+        .write(workspace.0, async |c: &mut Conn| {
+            c.q("update vector_stores set last_active_at = $1")
+                .bind(Timestamp::EPOCH)
+                .run()
+                .await?;
+            Ok(())
+        })
+        .await;
+    long_ago.unwrap();
+    let path = format!("/v1/vector_stores/{store}");
+    assert_eq!(t.bo.get(&path).await.ok()["status"], "expired");
+    let refused =
+        t.bo.post(&format!("{path}/search"), json!({"query": "zebra"}))
+            .await;
+    assert!(refused.text.contains("expired"), "{}", refused.text);
+    assert_eq!(refused.refused(404), "vector_store_not_found");
+    t.ada
+        .patch(&path, json!({"expires_after": null}))
+        .await
+        .is(200);
+    let found = search(&t.bo, &store, json!({"query": "zebra"})).await;
+    assert_eq!(list(&found, "/data").len(), 1);
+}

@@ -8,14 +8,14 @@ use utoipa::openapi::{
     RefOr, Schema,
     schema::{AdditionalProperties, ObjectBuilder, SchemaType},
 };
-use uuid::Uuid;
 
 use super::{
     AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Reflection, Row,
     Sentiment, Subject, Tool, Trust,
     adaptation::Violation,
     parts::AgentStatus,
-    tools::{IgnoredField, attached_stores},
+    stores::can_read_store,
+    tools::{IgnoredField, STORES_MAX, attached_stores},
     trust::check_new_trust,
 };
 use crate::{
@@ -24,8 +24,8 @@ use crate::{
         prompt_profiles::{AUTO, NONE, find_prompt_profiles},
     },
     auth::{Actor, DisplayName, handles},
-    db::{Conn, is_readable_store},
-    ids::{AgentId, ChannelId, PersonaId, SandboxPolicyId, UserId, VectorStoreId, WorkspaceId},
+    db::Conn,
+    ids::{AgentId, ChannelId, PersonaId, SandboxPolicyId, UserId, WorkspaceId},
     registry::{self, RegisteredToolKind},
 };
 
@@ -356,8 +356,8 @@ fn check_texts(profile: &Profile) -> Result<(), AgentError> {
         if !memory.summary_model.as_deref().is_none_or(names_model) {
             return Err(invalid("memory.summary_model", model_rule()));
         }
-        if !memory.vector_store_ids.is_empty() {
-            let rule = "this server has no vector stores: the list must be empty";
+        if memory.vector_store_ids.len() > STORES_MAX {
+            let rule = format!("at most {STORES_MAX} vector stores can be attached");
             return Err(invalid("memory.vector_store_ids", rule));
         }
     }
@@ -669,37 +669,19 @@ async fn check_stores(
     profile: &Profile,
     before: Option<&Profile>,
 ) -> Result<(), AgentError> {
-    let stored = before.map_or_else(Vec::new, |before| attached_stores(&before.tools));
-    for name in attached_stores(&profile.tools) {
-        if stored.contains(&name) {
+    let stored = before.map_or_else(Vec::new, Profile::vector_stores);
+    let of_tools = attached_stores(&profile.tools);
+    for name in profile.vector_stores() {
+        if stored.contains(&name) || can_read_store(c, actor, name, None).await? {
             continue;
         }
-        let missing =
-            || AgentError::NoSuchVectorStore(name.chars().take(STORE_NAME_CHARS_MAX).collect());
-        // The files in the messages of a channel.
-        if let Ok(channel) = ChannelId::parse(name) {
-            let hidden = registry::find_hidden_channel(c, actor, &[channel]).await?;
-            if hidden.is_some() {
-                return Err(missing());
-            }
-            continue;
-        }
-        let is_readable: bool = c
-            .q(concat!(
-                "select exists (select 1 from vector_stores v where v.workspace_id = $1 and (v.id = $2 or v.handle = $3) and ",
-                is_readable_store!("$4", "$5"),
-                ")"
-            ))
-            .bind(actor.workspace)
-            .bind(VectorStoreId::parse(name).ok())
-            .bind(name.strip_prefix("vs_").map(str::to_owned))
-            .bind(actor.user)
-            .bind(None::<Uuid>)
-            .value()
-            .await?;
-        if !is_readable {
-            return Err(missing());
-        }
+        let param = if of_tools.contains(&name) {
+            "tools"
+        } else {
+            "memory.vector_store_ids"
+        };
+        let name = name.chars().take(STORE_NAME_CHARS_MAX).collect();
+        return Err(AgentError::NoSuchVectorStore(name, param));
     }
     Ok(())
 }

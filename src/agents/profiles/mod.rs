@@ -68,6 +68,7 @@ mod preset;
 mod refresh;
 mod remove;
 mod store;
+mod stores;
 pub mod tools;
 mod trust;
 mod version_rows;
@@ -116,7 +117,8 @@ pub use parts::{
 pub(in crate::agents) use preset::unset_presets;
 pub use remove::{Archived, archive_agent, delete_agent, delete_history};
 pub use store::{FirstVersion, insert_agent};
-pub use tools::{Tool, ToolKind, attached_stores};
+pub use stores::can_read_store;
+pub use tools::{STORES_MAX, Tool, ToolKind, attached_stores};
 pub use trust::ActionName;
 pub(in crate::agents) use trust::check_new_rules;
 pub use versions::{

@@ -84,7 +84,7 @@ pub struct Memory {
     pub summary_enabled: Option<bool>,
     pub summary_model: Option<String>,
     pub scopes: Option<MemoryScopes>,
-    /// Always empty: this server has no vector stores.
+    /// Vector stores whose passages that match a question are in its prompt, like those of the tool `file_search`; at most 10.
     pub vector_store_ids: Vec<String>,
 }
 

@@ -328,8 +328,8 @@ impl Default for DelegateTool {
 
 const NAME_BYTES_MAX: usize = 64;
 const NAMES_MAX: usize = 128;
-/// Maximum number of vector stores that are attached to an agent.
-const STORES_MAX: usize = 10;
+/// Maximum number of vector stores in a list that attaches them to an agent or a channel.
+pub const STORES_MAX: usize = 10;
 
 fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())

@@ -6,6 +6,7 @@ use super::{
     direct::{find_direct, insert_direct_member},
     get_mine,
     members::{insert_member, join},
+    stores::set_stores,
 };
 use crate::{
     agents::profiles,
@@ -188,19 +189,33 @@ pub async fn open_direct(
     Ok((get_mine(c, actor.user, id).await?, true))
 }
 
-/// Changes the name, the topic, or the agent. `Some(None)` clears the topic or the agent.
+/// Changes of a channel; absent fields stay as they are. `Some(None)` clears the topic or the agent.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct ChannelChange<'a> {
+    pub name: Option<&'a str>,
+    pub topic: Option<Option<&'a str>>,
+    pub agent: Option<Option<ChannelAgent>>,
+    /// Names of vector stores whose passages agents read for each question.
+    pub stores: Option<&'a [String]>,
+}
+
+/// Changes the name, the topic, the agent, or the vector stores.
 ///
 /// # Errors
-/// `NameTaken`, `DirectIsFixed`, `NoSuchAgent`, `Invalid` for the agent of a direct channel, `ChannelNotFound`, or any error from
-/// `Actor::require`.
+/// `NameTaken`, `DirectIsFixed`, `NoSuchAgent`, `Invalid` for the agent of a direct channel or too many vector stores,
+/// `AgentError::NoSuchVectorStore`, `ChannelNotFound`, or any error from `Actor::require`.
 pub async fn update(
     c: &mut Conn,
     caller: &Caller,
     id: ChannelId,
-    name: Option<&str>,
-    topic: Option<Option<String>>,
-    agent: Option<Option<ChannelAgent>>,
+    change: ChannelChange<'_>,
 ) -> Result<MyChannel, ChatError> {
+    let ChannelChange {
+        name,
+        topic,
+        agent,
+        stores,
+    } = change;
     let access = access::channel(c, caller, id).await?.writing()?;
     crate::db::dialect::lock_workspace(c, access.actor.workspace.0).await?;
     if let Some(name) = name {
@@ -226,12 +241,15 @@ pub async fn update(
     if let Some(topic) = topic {
         c.q("update channels set topic = $2 where id = $1")
             .bind(id)
-            .bind(topic)
+            .bind(topic.map(str::to_owned))
             .run()
             .await?;
     }
     if let Some(agent) = agent {
         set_agent(c, &access, agent).await?;
+    }
+    if let Some(stores) = stores {
+        set_stores(c, &access, stores).await?;
     }
     announce_update(c, id).await?;
     get_mine(c, caller.user, id).await

@@ -20,12 +20,13 @@ mod change;
 mod direct;
 mod imported;
 mod members;
+mod stores;
 
 pub use super::rows::channel::{Channel, ChannelAgent, ChannelAgentMode, ChannelKind};
 use super::rows::channel::{Row, channel_sql};
 pub use agent::{DAILY_REPLIES, parse_daily_max};
 pub(in crate::chat) use agent::{UnaskedReply, count_unasked, find_agent};
-pub use change::{NewChannel, create, open_direct, set_archived, update};
+pub use change::{ChannelChange, NewChannel, create, open_direct, set_archived, update};
 pub(in crate::chat) use change::{forget_agent, insert};
 pub(in crate::chat) use direct::check_has_reader;
 pub(crate) use direct::is_chat_channel;
@@ -36,6 +37,7 @@ pub use imported::{
 };
 pub(crate) use members::follow_rules;
 pub use members::{add_member, join, join_self, keep_guest_in, leave, list_members, remove_member};
+pub use stores::list_stores;
 
 pub const NAME_CHARS_MAX: usize = 80;
 const TOPIC_UNITS_MAX: usize = 250;

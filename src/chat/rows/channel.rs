@@ -68,6 +68,10 @@ pub struct Channel {
     pub agent_id: Option<AgentId>,
     /// Agent of a public or private channel.
     pub agent: Option<ChannelAgent>,
+    /// Vector stores whose passages agents read for each question here; omitted if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub vector_store_ids: Option<Vec<String>>,
     /// Members of a direct channel; omitted for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -89,6 +93,7 @@ pub(in crate::chat) struct Row {
     pub(in crate::chat) set_agent_id: Option<AgentId>,
     pub(in crate::chat) mode: Option<ChannelAgentMode>,
     pub(in crate::chat) daily_max: Option<i64>,
+    pub(in crate::chat) vector_store_ids: String,
     pub(in crate::chat) created_by: Option<UserId>,
     pub(in crate::chat) created_at: Timestamp,
     pub(in crate::chat) archived_at: Option<Timestamp>,
@@ -97,6 +102,7 @@ pub(in crate::chat) struct Row {
 impl From<Row> for Channel {
     fn from(row: Row) -> Self {
         let member_ids = row.direct_key.as_deref().map(members_of_key);
+        let stores: Vec<String> = serde_json::from_str(&row.vector_store_ids).unwrap_or_default();
         let set = row.set_agent_id.zip(row.mode).zip(row.daily_max);
         Self {
             id: row.id,
@@ -110,6 +116,7 @@ impl From<Row> for Channel {
                 mode,
                 daily_max,
             }),
+            vector_store_ids: (!stores.is_empty()).then_some(stores),
             member_ids,
             created_by: row.created_by,
             created_at: row.created_at,
@@ -136,7 +143,7 @@ macro_rules! channel_sql {
     ($extra:literal, $tail:expr) => {
         concat!(
             "select ch.id, ch.workspace_id, ch.kind, ch.name, ch.topic, ch.direct_key, ch.agent_id, ch.created_by, ch.created_at, \
-             ch.archived_at, ca.agent_id as set_agent_id, ca.mode, ca.daily_max",
+             ch.archived_at, ch.vector_store_ids, ca.agent_id as set_agent_id, ca.mode, ca.daily_max",
             $extra,
             " from channels ch left join channel_agents ca on ca.channel_id = ch.id ",
             $tail

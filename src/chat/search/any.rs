@@ -107,7 +107,7 @@ enum Searched<'a> {
     Conversation(&'a ConversationScope),
     /// Passages of files. The file takes the place of the thread, and the number of the passage that of the sequence number.
     Passages {
-        scope: &'a PassageScope,
+        scope: &'a PassageScope<'a>,
         what: &'a Match,
         found: HashMap<i64, Found>,
     },
@@ -209,7 +209,7 @@ pub(super) async fn rank(
 /// Ranks the passages that match `what` and contain any of the words of a text.
 pub(super) async fn rank_passages(
     c: &mut Conn,
-    scope: &PassageScope,
+    scope: &PassageScope<'_>,
     what: &Match,
     text: &str,
     now: Timestamp,

@@ -558,7 +558,7 @@ pub async fn newest_passage(c: &mut Conn, workspace: Uuid) -> Result<i64, DbErro
 
 /// Scope of a search of passages.
 #[derive(Debug, Clone, Copy)]
-pub struct PassageScope {
+pub struct PassageScope<'a> {
     pub workspace: Uuid,
     /// Person whose files are searched.
     pub user: Uuid,
@@ -569,6 +569,8 @@ pub struct PassageScope {
     pub file: Option<Uuid>,
     /// Only files of this vector store.
     pub store: Option<Uuid>,
+    /// Only these files, as from `hexadecimal_ids`.
+    pub files: Option<&'a Json<Vec<String>>>,
     /// Exclusive lower bound of passage numbers.
     pub above: i64,
     /// Exclusive upper bound of passage numbers.
@@ -586,8 +588,9 @@ pub struct FoundPassage {
 
 /// Condition for files `f` that the person `$4` can see, with the channel `$5` whose readers can see them too: those who can read a
 /// file's message `m` or a vector store with the file, or its uploader. Access is checked against the tables, not against the index.
+/// `$among` selects the IDs in the list `$11`.
 macro_rules! is_visible_file {
-    () => {
+    ($among:literal) => {
         concat!(
             "((f.message_id is not null and m.deleted_at is null and m.state <> 'streaming' and ",
             is_shared_channel!("m.channel_id", "$4", "$5"),
@@ -595,7 +598,9 @@ macro_rules! is_visible_file {
              or exists (select 1 from vector_store_files vf join vector_stores v on v.id = vf.store_id where vf.file_id = f.id and ",
             is_readable_store!("$4", "$5"),
             ")) and (f.id = $6 or $6 is null) and (m.channel_id = $7 or $7 is null) \
-             and (exists (select 1 from vector_store_files sf where sf.file_id = f.id and sf.store_id = $10) or $10 is null) "
+             and (exists (select 1 from vector_store_files sf where sf.file_id = f.id and sf.store_id = $10) or $10 is null) and ($11 is null or f.id in (",
+            $among,
+            ")) "
         )
     };
 }
@@ -606,7 +611,7 @@ macro_rules! sqlite_passages_sql {
             "select p.no, f.id as file_id, f.created_at from search_passages x cross join passages p join passage_sets s on s.id = p.set_id \
              join files f on f.id = s.file_id left join messages m on m.id = f.message_id \
              where x.words match $2 and x.rowid > $3 and x.rowid < $8 and p.workspace_id = $1 and p.no = (x.rowid & 1099511627775) and ",
-            is_visible_file!(),
+            is_visible_file!("select unhex(value) from json_each($11)"),
             "order by x.rowid ",
             $order,
             " limit $9"
@@ -621,7 +626,7 @@ macro_rules! postgres_passages_sql {
              and p.no = x.no join passage_sets s on s.id = p.set_id \
              join files f on f.id = s.file_id left join messages m on m.id = f.message_id \
              where x.workspace_id = $1 and x.words @@ cast($2 as tsquery) and x.no > $3 and x.no < $8 and ",
-            is_visible_file!(),
+            is_visible_file!("select cast(e.value as uuid) from jsonb_array_elements_text($11) e (value)"),
             "order by x.no ",
             $order,
             " limit $9"
@@ -632,7 +637,7 @@ macro_rules! postgres_passages_sql {
 /// Matching passages of files that the person can currently see.
 pub async fn find_passages(
     c: &mut Conn,
-    scope: &PassageScope,
+    scope: &PassageScope<'_>,
     what: &Match,
     limit: i64,
 ) -> Result<Vec<FoundPassage>, DbError> {
@@ -659,6 +664,7 @@ pub async fn find_passages(
         .bind(range.below)
         .bind(limit)
         .bind(scope.store)
+        .bind(scope.files.cloned())
         .all()
         .await
 }

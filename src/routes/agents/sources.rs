@@ -197,7 +197,7 @@ impl Owners {
         use SourceName as N;
         match name {
             N::Preamble | N::Requester => SourceOwner::SERVER,
-            N::Required | N::Workspace | N::Addons | N::Persona | N::Memories => {
+            N::Required | N::Workspace | N::Addons | N::Persona | N::Memories | N::Knowledge => {
                 self.workspace.clone()
             }
             N::Base
@@ -373,6 +373,7 @@ fn names_of(parts: &[SentPart]) -> Vec<SourceName> {
         Block::Notes => SourceName::Notes,
         Block::About => SourceName::About,
         Block::Memories => SourceName::Memories,
+        Block::Knowledge => SourceName::Knowledge,
         Block::Messages if (start..header).contains(&at) => SourceName::Summary,
         Block::Messages => SourceName::Messages,
         Block::Files => SourceName::Files,

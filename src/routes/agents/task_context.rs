@@ -135,7 +135,7 @@ impl SegmentName {
         match block {
             Block::System(_) => Self::System,
             Block::Conversation | Block::Workspace => Self::Workspace,
-            Block::Notes | Block::About | Block::Memories => Self::Memory,
+            Block::Notes | Block::About | Block::Memories | Block::Knowledge => Self::Memory,
             Block::Summary | Block::LeftOut => Self::Summary,
             Block::Messages | Block::ForkHeader => Self::Messages,
             Block::Trigger | Block::Requester | Block::Files | Block::Brief => Self::Trigger,

@@ -10,7 +10,7 @@ use crate::{
     auth::{Caller, Member, Scope, WorkspaceCaller},
     chat::{
         access,
-        channels::{self, ChannelAgent, ChannelAgentMode, ListedChannel, MyChannel},
+        channels::{self, ChannelAgent, ChannelAgentMode, ChannelChange, ListedChannel, MyChannel},
         follows::FollowLevel,
     },
     db::Conn,
@@ -201,9 +201,14 @@ struct ChannelPatch {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<ChannelAgentForm>)]
     agent: Option<Option<ChannelAgentForm>>,
+    /// Vector stores whose passages agents read for each question here: IDs, `vs_HANDLE`, or IDs of channels; at most 10. Everyone who
+    /// can read the channel must be able to read them.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    vector_store_ids: Option<Vec<String>>,
 }
 
-/// Change a channel's name, topic, or agent
+/// Change a channel's name, topic, agent, or collections
 ///
 /// To set an agent, keys also need `agents:use`.
 #[utoipa::path(patch, path = "/v1/channels/{id}", tag = "channels",
@@ -231,8 +236,15 @@ async fn update_channel(
         .agent
         .map(|agent| agent.map(|agent| agent.parse()).transpose())
         .transpose()?;
+    let stores = patch.vector_store_ids;
     let channel = write_for(&state, WhichObject::Channel(id), async move |c| {
-        channels::update(c, &caller, id, name.as_deref(), topic.clone(), agent).await
+        let change = ChannelChange {
+            name: name.as_deref(),
+            topic: topic.as_ref().map(Option::as_deref),
+            agent,
+            stores: stores.as_deref(),
+        };
+        channels::update(c, &caller, id, change).await
     });
     Ok(Json(channel.await?))
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     auth::Caller,
     chat::{
-        channels::{self, ChannelKind},
+        channels::{self, ChannelChange, ChannelKind},
         messages::{self, Message, RootRange, Window},
     },
     db::Conn,
@@ -249,7 +249,11 @@ pub(super) async fn set_topic(call: &Call<'_>) -> Answer {
     drop(c);
     let topic = channels::parse_topic(call.args.text("topic").as_deref())?;
     call.write(async move |c: &mut Conn, caller: &Caller| {
-        channels::update(c, caller, id, None, Some(topic.clone()), None).await
+        let change = ChannelChange {
+            topic: Some(topic.as_deref()),
+            ..ChannelChange::default()
+        };
+        channels::update(c, caller, id, change).await
     })
     .await?;
     shown(&mut call.state.db.read().await?, call, id).await

@@ -58,7 +58,7 @@ pub(super) async fn search(
     };
     let searched = match arguments.text("collection")? {
         Some(named) => {
-            let missing = || places::missing("no such collection");
+            let missing = || places::missing("no such collection, or it has expired");
             let named = StoreRef::parse(named).ok_or_else(missing)?;
             let found = collections::find_for(c, reader, &named).await?;
             found.ok_or_else(missing)?.filter()

@@ -24,6 +24,7 @@ export const SOURCES: Record<PromptSource['name'], [label: string, file?: string
   messages: ['Messages'],
   about: ['About the person', 'USER.md'],
   memories: ['Memories'],
+  knowledge: ['Collections'],
   files: ['Attached files'],
   requester: ['Time and requester'],
   trigger: ['Question'],

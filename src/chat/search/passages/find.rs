@@ -18,7 +18,10 @@ use crate::{
     cursor,
     db::{
         Conn, DbError,
-        dialect::search::{self as store, Match, Order, PassageScope, Phrase},
+        dialect::{
+            hexadecimal_ids,
+            search::{self as store, Match, Order, PassageScope, Phrase},
+        },
         is_trusted_file, now,
     },
     http::page::ListObject,
@@ -151,7 +154,7 @@ impl From<&Actor<'_>> for FileReader {
 }
 
 impl FileReader {
-    fn scope(self, filter: PassageFilter) -> PassageScope {
+    fn scope(self, filter: PassageFilter) -> PassageScope<'static> {
         PassageScope {
             workspace: self.workspace.0,
             user: self.user.0,
@@ -159,6 +162,7 @@ impl FileReader {
             channel: filter.channel.map(|id| id.0),
             file: filter.file.map(|id| id.0),
             store: filter.store.map(|id| id.0),
+            files: None,
             above: -1,
             below: i64::MAX,
             order: Order::Newest,
@@ -194,7 +198,29 @@ pub async fn find_any(
     load(c, reader.workspace, &best).await
 }
 
-/// The row of a passage with its file and its part.
+/// Like `find_any`, among these files only.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_any_among(
+    c: &mut Conn,
+    reader: FileReader,
+    filter: PassageFilter,
+    files: &[FileId],
+    text: &str,
+    limit: usize,
+) -> Result<Vec<FoundText>, DbError> {
+    let files = hexadecimal_ids(files.iter().map(|file| file.0));
+    let scope = PassageScope {
+        files: Some(&files),
+        ..reader.scope(filter)
+    };
+    let ranking = any::rank_passages(c, &scope, &condition(filter), text, now()).await?;
+    let best: Vec<(i64, f64)> = ranking.scores().take(limit).collect();
+    load(c, reader.workspace, &best).await
+}
+
+/// The row of a passage with its file and its part, but without the text.
 #[derive(sqlx::FromRow)]
 struct Row {
     no: i64,
@@ -211,18 +237,17 @@ struct Row {
     label: String,
     heading: Option<String>,
     header: Option<String>,
-    text: String,
     is_trusted: bool,
 }
 
 impl Row {
-    /// The passage; `None` if the text has changed since it was cut.
-    fn found(self, score: f64) -> Option<FoundText> {
+    /// The passage in the text of its part; `None` if the text has changed since it was cut.
+    fn found(self, part: &str, score: f64) -> Option<FoundText> {
         let from = usize::try_from(self.from_byte).ok()?;
         let to = usize::try_from(self.to_byte).ok()?;
-        let text = self.text.get(from..to)?;
+        let text = part.get(from..to)?;
         let units = |text: &str| i64::try_from(text.encode_utf16().count()).unwrap_or(0);
-        let start = units(&self.text[..from]);
+        let start = units(&part[..from]);
         Some(FoundText {
             no: self.no,
             from: start,
@@ -249,7 +274,7 @@ impl Row {
     }
 }
 
-/// Loads passages by number, in this order, with their scores.
+/// Loads passages by number, in this order, with their scores. The text of each part, which can have several MiB, is read once.
 async fn load(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -258,12 +283,12 @@ async fn load(
     let best = numbers
         .first()
         .map_or(1.0, |(_, score)| score.max(f64::MIN_POSITIVE));
-    let mut found = Vec::with_capacity(numbers.len());
-    for (no, score) in numbers {
+    let mut rows: Vec<(usize, Row)> = Vec::with_capacity(numbers.len());
+    for (at, (no, _)) in numbers.iter().enumerate() {
         let row: Option<Row> = c
             .q(concat!(
                 "select p.no, p.part, p.from_byte, p.to_byte, f.id as file_id, f.name, f.content_type, f.created_by, f.created_at, \
-                 f.message_id, m.channel_id, d.label, d.heading, d.header, d.text, ",
+                 f.message_id, m.channel_id, d.label, d.heading, d.header, ",
                 is_trusted_file!("f.id"),
                 " as is_trusted from passages p join passage_sets s on s.id = p.set_id join files f on f.id = s.file_id \
                  join document_parts d on d.hash = f.hash and d.n = p.part left join messages m on m.id = f.message_id \
@@ -273,9 +298,30 @@ async fn load(
             .bind(*no)
             .opt()
             .await?;
-        found.extend(row.and_then(|row| row.found(score / best)));
+        rows.extend(row.map(|row| (at, row)));
     }
-    Ok(found)
+    rows.sort_by_key(|(_, row)| (row.file_id, row.part));
+    let mut found: Vec<(usize, FoundText)> = Vec::with_capacity(rows.len());
+    let mut read: Option<((FileId, i64), String)> = None;
+    for (at, row) in rows {
+        let of = (row.file_id, row.part);
+        if read.as_ref().is_none_or(|(known, _)| *known != of) {
+            // The text before is dropped first.
+            read = None;
+            let text: Option<(String,)> = c
+                .q("select d.text from document_parts d join files f on f.hash = d.hash where f.id = $1 and d.n = $2")
+                .bind(row.file_id)
+                .bind(row.part)
+                .opt()
+                .await?;
+            read = text.map(|(text,)| (of, text));
+        }
+        let text = read.as_ref().map_or("", |(_, text)| text.as_str());
+        let score = numbers.get(at).map_or(0.0, |(_, score)| score / best);
+        found.extend(row.found(text, score).map(|found| (at, found)));
+    }
+    found.sort_by_key(|(at, _)| *at);
+    Ok(found.into_iter().map(|(_, found)| found).collect())
 }
 
 fn passage(found: FoundText, filter: PassageFilter, phrases: &[Phrase], query: &str) -> Passage {
@@ -399,7 +445,7 @@ pub async fn find(
 /// Ranked passages, best first, and the upper bound of their numbers.
 async fn ranked(
     c: &mut Conn,
-    scope: &PassageScope,
+    scope: &PassageScope<'_>,
     what: &Match,
     search: &Search,
 ) -> Result<(Vec<(i64, f64)>, i64), DbError> {
