@@ -96,6 +96,9 @@ pub enum AgentError {
         "the persona has changed since you loaded it: reload it, reapply your change, and send it again"
     )]
     PersonaStale(Box<Persona>),
+    /// Reason why files are not a skill, with the file and the line.
+    #[error("{0}")]
+    BadSkill(String),
     #[error("the agent has no version {0}")]
     VersionNotFound(i64),
     #[error(
@@ -175,6 +178,7 @@ impl From<AgentError> for ApiError {
             E::PersonaNameTaken(_) | E::SandboxPolicyNameTaken(_) => {
                 conflict(C::NameTaken).param("name")
             }
+            E::BadSkill(_) => refused(C::BadSkill).param("files"),
             E::PersonaInUse => conflict(C::PersonaInUse),
             E::PersonaStale(persona) => stale().with_current(&persona),
             E::VersionNotFound(_) | E::PersonaVersionNotFound(_) => not_found(C::VersionNotFound),

@@ -12,6 +12,7 @@ pub mod prompt_profiles;
 pub mod sandbox;
 pub mod seeds;
 pub mod segments;
+pub mod skills;
 pub mod switch;
 pub mod system;
 pub mod templates;

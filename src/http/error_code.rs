@@ -22,6 +22,7 @@ text_enum! {
         BackupRunning = "backup_running",
         BadEndpoint = "bad_endpoint",
         BadKey = "bad_key",
+        BadSkill = "bad_skill",
         BareModelOff = "bare_model_off",
         BaseArchived = "base_archived",
         BatchNotFound = "batch_not_found",
