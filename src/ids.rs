@@ -72,7 +72,7 @@ const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
     "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request", "device",
-    "idp", "identity", "scim", "group", "imp", "exp", "delivery", "vs", "vsfb",
+    "idp", "identity", "scim", "group", "imp", "exp", "delivery", "vs", "vsfb", "skill",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -222,6 +222,7 @@ ids! {
     ExportId = "exp", "an export";
     VectorStoreId = "vs", "a vector store";
     StoreBatchId = "vsfb", "a batch of files of a vector store";
+    SkillId = "skill", "a skill";
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-use super::{files::File, personas::Persona, profiles::Agent, prompt_profiles::PromptProfiles};
+use super::{
+    files::File, personas::Persona, profiles::Agent, prompt_profiles::PromptProfiles, skills::Skill,
+};
 use crate::{
     auth::AuthError,
     db::DbError,
@@ -96,9 +98,23 @@ pub enum AgentError {
         "the persona has changed since you loaded it: reload it, reapply your change, and send it again"
     )]
     PersonaStale(Box<Persona>),
+    #[error("there is no skill `{0}` in this workspace, or you cannot read it")]
+    NoSuchSkill(String),
+    #[error("the skill does not exist in this workspace, or you don't have access to it")]
+    SkillNotFound,
+    #[error("the name `{0}` is taken by another skill of this workspace: choose another")]
+    SkillNameTaken(String),
     /// Reason why files are not a skill, with the file and the line.
     #[error("{0}")]
     BadSkill(String),
+    #[error("a workspace can have at most {0} skills: delete one first")]
+    TooManySkills(i64),
+    #[error("there is no channel {0} in this workspace, or you are not in it")]
+    NoSkillChannel(ChannelId),
+    #[error(
+        "the skill has changed since you loaded it: reload it, reapply your change, and send it again"
+    )]
+    SkillStale(Box<Skill>),
     #[error("the agent has no version {0}")]
     VersionNotFound(i64),
     #[error(
@@ -175,10 +191,15 @@ impl From<AgentError> for ApiError {
             E::NoSuchVectorStore(_, param) => refused(C::VectorStoreNotFound).param(param),
             E::NoSuchPersona(_) => not_found(C::PersonaNotFound).param("persona_id"),
             E::PersonaNotFound => not_found(C::PersonaNotFound),
-            E::PersonaNameTaken(_) | E::SandboxPolicyNameTaken(_) => {
+            E::PersonaNameTaken(_) | E::SandboxPolicyNameTaken(_) | E::SkillNameTaken(_) => {
                 conflict(C::NameTaken).param("name")
             }
+            E::NoSuchSkill(_) => refused(C::SkillNotFound).param("skills"),
+            E::SkillNotFound => not_found(C::SkillNotFound),
             E::BadSkill(_) => refused(C::BadSkill).param("files"),
+            E::TooManySkills(_) => conflict(C::TooManySkills),
+            E::NoSkillChannel(_) => not_found(C::ChannelNotFound).param("channel_ids"),
+            E::SkillStale(skill) => stale().with_current(&skill),
             E::PersonaInUse => conflict(C::PersonaInUse),
             E::PersonaStale(persona) => stale().with_current(&persona),
             E::VersionNotFound(_) | E::PersonaVersionNotFound(_) => not_found(C::VersionNotFound),

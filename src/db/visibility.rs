@@ -165,6 +165,40 @@ macro_rules! is_readable_store {
 }
 pub(crate) use is_readable_store;
 
+/// Condition for rows `s` of `skills` that the user can read. If all channels of a skill were deleted, only admins can.
+macro_rules! is_readable_skill {
+    ($user:literal) => {
+        concat!(
+            "((s.for_all and not exists (select 1 from members sg where sg.workspace_id = s.workspace_id and sg.user_id = ",
+            $user,
+            " and sg.role = 'guest')) or exists (select 1 from skill_channels sc where sc.skill_id = s.id and ",
+            $crate::db::is_in_visible_channel!("sc.channel_id", $user),
+            ") or (not s.for_all and not exists (select 1 from skill_channels so where so.skill_id = s.id) \
+             and exists (select 1 from members sa where sa.workspace_id = s.workspace_id and sa.user_id = ",
+            $user,
+            " and sa.role = 'admin')))"
+        )
+    };
+}
+pub(crate) use is_readable_skill;
+
+/// Condition for rows `s` of `skills` that a reply in the channel `$channel` can use: everyone who reads the reply can read the skill.
+/// `$shared` is the channel, or null if only the user reads the conversation.
+macro_rules! is_usable_skill {
+    ($user:literal, $shared:literal, $channel:literal) => {
+        concat!(
+            "((s.for_all and not exists (select 1 from members sg where sg.workspace_id = s.workspace_id and sg.user_id = ",
+            $user,
+            " and sg.role = 'guest') and not ",
+            $crate::db::has_guests!("s.workspace_id", $shared),
+            ") or exists (select 1 from skill_channels sc where sc.skill_id = s.id and sc.channel_id = ",
+            $channel,
+            "))"
+        )
+    };
+}
+pub(crate) use is_usable_skill;
+
 /// Condition for the ID of a file whose text does not taint tasks, because it is in a vector store with `trusted_reads`.
 macro_rules! is_trusted_file {
     ($file:literal) => {

@@ -998,7 +998,7 @@ const DELETED_AT_END: [&str; 13] = [
     "update guests set invited_by = null where workspace_id = $1 and invited_by = $2",
 ];
 /// Statements that reassign rows of user `$2` in workspace `$1` to the alias `$3` at the end.
-const RENAMED_AT_END: [&str; 26] = [
+const RENAMED_AT_END: [&str; 29] = [
     "update imports set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update imported set id = $3 where workspace_id = $1 and id = $2",
     "update inbox_items set actor_id = $3 where workspace_id = $1 and actor_id = $2",
@@ -1006,6 +1006,8 @@ const RENAMED_AT_END: [&str; 26] = [
     "update emoji set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update vector_stores set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update vector_store_urls set created_by = $3 where created_by = $2 and store_id in (select id from vector_stores where workspace_id = $1)",
+    "update skills set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update skills set written_by = $3 where workspace_id = $1 and written_by = $2",
     "update bots set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update hooks set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update bot_keys set created_by = $3 where created_by = $2 and bot_id in (select id from bots where workspace_id = $1)",

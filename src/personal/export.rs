@@ -17,7 +17,7 @@ use crate::{
     ids::{
         ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, BEFORE_ALL_SEQS, ChannelId,
         ExportId, FileId, ForkId, ImportId, InboxItemId, MemoryId, MessageId, ResolutionId,
-        ResponseId, RunId, ScheduleId, SessionId, TaskId, ThreadId, UserId, VectorStoreId,
+        ResponseId, RunId, ScheduleId, SessionId, SkillId, TaskId, ThreadId, UserId, VectorStoreId,
         WorkflowId, WorkspaceId,
     },
     inbox::{InboxReason, InboxState},
@@ -329,6 +329,15 @@ struct ExportedVectorStore {
     id: VectorStoreId,
     name: String,
     channel_id: Option<ChannelId>,
+    created_at: Timestamp,
+}
+
+/// A skill that the user created or wrote.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedSkill {
+    id: SkillId,
+    name: String,
+    description: String,
     created_at: Timestamp,
 }
 
@@ -675,6 +684,13 @@ async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &stores).await?;
+    let skills = Part::<ExportedSkill> {
+        name: "skills",
+        sql: "select id, name, description, created_at from skills \
+              where workspace_id = $1 and (created_by = $2 or written_by = $2) and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &skills).await?;
     runs(db, out, who).await?;
     let calls = Part::<ModelCall> {
         name: "model_calls",

@@ -45,6 +45,7 @@ crate::text_enum::text_enum! {
         AgentCreated = "agent.created",
         AgentUpdated = "agent.updated",
         AgentArchived = "agent.archived",
+        SkillUpdated = "skill.updated",
         MemoryChanged = "memory.changed",
         CompactionCreated = "compaction.created",
         CompactionUpdated = "compaction.updated",
@@ -69,7 +70,7 @@ crate::text_enum::text_enum! {
 }
 
 impl EventType {
-    /// Checks whether the event is about an agent or a workflow; API keys without a scope for agents do not receive such events.
+    /// Checks whether the event is about an agent, a skill, or a workflow; API keys without a scope for agents do not receive such events.
     pub fn is_of_agent(self) -> bool {
         is_type_of_agent(self.as_str())
     }
@@ -78,7 +79,9 @@ impl EventType {
 /// Like `EventType::is_of_agent`, for a stored type, which a newer version may have written. `visible_after` has the same
 /// condition.
 pub(super) fn is_type_of_agent(kind: &str) -> bool {
-    kind.starts_with("agent.") || kind.starts_with("workflow.")
+    ["agent.", "skill.", "workflow."]
+        .iter()
+        .any(|of| kind.starts_with(of))
 }
 
 /// SQL list of channel event types that clients with `EventScope::Joined` receive only for channels that they have joined or opened.

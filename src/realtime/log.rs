@@ -468,7 +468,7 @@ pub async fn visible_after(
             ") \
                    and (not e.is_restricted or (e.includes_managers and $6) or exists (select 1 from event_recipients r \
                      where r.workspace_id = e.workspace_id and r.seq = e.seq and r.user_id = $4)) \
-                   and ($7 or (e.type not like 'agent.%' and e.type not like 'workflow.%')) \
+                   and ($7 or (e.type not like 'agent.%' and e.type not like 'skill.%' and e.type not like 'workflow.%')) \
                    and ($11 or e.channel_id is not null or e.user_id = $4 or e.is_restricted or e.type in (",
             guest_types!(),
             ")) \

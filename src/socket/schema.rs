@@ -10,7 +10,9 @@ use utoipa::{
 
 use super::{control::ControlFrame, frame::Request, hello::Hello};
 use crate::{
-    agents::{entries::MemoryEvent, profiles::AgentEvent, segments::CompactionEvent},
+    agents::{
+        entries::MemoryEvent, profiles::AgentEvent, segments::CompactionEvent, skills::SkillEvent,
+    },
     auth::{MemberEvent, WorkspaceEvent},
     chat::{
         bots::BotEvent,
@@ -63,6 +65,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<ActionItemEvent<'_>>(schemas),
         add_schema::<TaskEvent<'_>>(schemas),
         add_schema::<AgentEvent<'_>>(schemas),
+        add_schema::<SkillEvent>(schemas),
         add_schema::<MemoryEvent>(schemas),
         add_schema::<CompactionEvent>(schemas),
         add_schema::<BudgetEvent>(schemas),

@@ -630,6 +630,10 @@ const LEFT_OUT: [(&str, &[&str]); 11] = [
         ],
     ),
     (
+        "skills, which people upload",
+        &["skill_channels", "skill_files", "skills"],
+    ),
+    (
         "collections of files",
         &[
             "vector_store_batches",

@@ -210,6 +210,42 @@ impl<'de> Deserialize<'de> for Subject {
     }
 }
 
+text_enum! {
+    /// All skills of the workspace.
+    pub enum AllSkills {
+        All = "all",
+    }
+}
+
+/// Skills of an agent: `all`, or at most 100 names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(
+    untagged,
+    expecting = "this is neither `all` nor a list of names of skills"
+)]
+pub enum SkillList {
+    All(AllSkills),
+    Named(Vec<String>),
+}
+
+impl SkillList {
+    /// Names in the list; none for `all`.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::All(_) => &[],
+            Self::Named(names) => names,
+        }
+    }
+
+    /// Returns true if the agent has the skill with this name.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Self::All(_) => true,
+            Self::Named(names) => names.iter().any(|known| known == name),
+        }
+    }
+}
+
 /// Access list: user IDs and `role:…`. Denials take precedence; an empty allow list allows everyone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]

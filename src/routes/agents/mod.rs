@@ -1,4 +1,4 @@
-//! HTTP routes for agents: profiles, versions, files, policies, reply styles, adaptation, usage, budgets, workflows, and the context of their tasks.
+//! HTTP routes for agents: profiles, versions, files, skills, policies, reply styles, adaptation, usage, budgets, workflows, and the context of their tasks.
 
 use axum::{
     Json,
@@ -32,6 +32,7 @@ mod prompt_profiles;
 mod replays;
 mod rpc;
 mod runs;
+mod skills;
 mod sources;
 mod task_context;
 mod usage;
@@ -48,6 +49,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(files::router())
         .merge(adaptation::router())
         .merge(personas::router())
+        .merge(skills::router())
         .merge(drafts::router())
         .merge(policies::router())
         .merge(prompt_profiles::router())
