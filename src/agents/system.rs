@@ -6,6 +6,7 @@ use super::{
     files,
     policy::{self, Policy},
     profiles::{Agency, Profile, Resolved, ToolKind},
+    skills::READ_SKILL,
 };
 use crate::{
     db::{Conn, DbError},
@@ -32,6 +33,8 @@ text_enum! {
         AgentsMd = "agents_md",
         /// TOOLS.md of the agent, or that of the workspace.
         ToolsMd = "tools_md",
+        /// Names and descriptions of the skills that the agent can use.
+        Skills = "skills",
         /// Add-ons of the reply style.
         Addons = "addons",
         /// Fixed sentences about the requester; only the requester can see them.
@@ -70,6 +73,25 @@ impl System {
                 tokens: estimate_tokens(text),
                 text: text.to_owned(),
             });
+        }
+    }
+
+    /// Appends the list of the agent's skills.
+    #[must_use]
+    pub fn with_skills(mut self, text: &str) -> Self {
+        self.add(SystemPartName::Skills, text);
+        self
+    }
+
+    /// Adds the line about the function that reads skills, for a model to which it is offered.
+    pub fn mention_read_skill(&mut self) {
+        let line =
+            format!("\n\nBefore such work, read the skill with `{READ_SKILL}`, and follow it.");
+        let mut parts = self.parts.iter_mut();
+        let skills = parts.find(|part| part.name == SystemPartName::Skills);
+        if let Some(part) = skills.filter(|part| !part.text.ends_with(&line)) {
+            part.text.push_str(&line);
+            part.tokens = estimate_tokens(&part.text);
         }
     }
 
@@ -254,6 +276,20 @@ mod tests {
     fn the_preamble_has_at_most_120_tokens_with_the_longest_names() {
         let text = preamble(&"N".repeat(80), &"h".repeat(64));
         assert!(estimate_tokens(&text) <= 120, "{}", estimate_tokens(&text));
+    }
+
+    #[test]
+    fn the_function_for_skills_is_mentioned_once_and_only_with_skills() {
+        let mut system = System::of(SystemPartName::Instructions, "Be brief.");
+        system.mention_read_skill();
+        assert_eq!(system.text(), "Be brief.");
+        let mut system = system.with_skills("## Skills\n- tides: Reads.");
+        system.mention_read_skill();
+        let once = system.clone();
+        system.mention_read_skill();
+        assert_eq!(system, once);
+        assert!(once.text().ends_with("with `read_skill`, and follow it."));
+        assert_eq!(once.parts[1].tokens, estimate_tokens(&once.parts[1].text));
     }
 
     #[test]

@@ -37,7 +37,7 @@ use crate::{
     telemetry::Meter,
     tls::store::CertificateStore,
     tools::{
-        builtin::{BuiltIns, done::DoneTool},
+        builtin::{BuiltIns, done::DoneTool, skills::SkillTool},
         outward::{CodeTool, PageTool, ServerTools},
         runner::{ToolRunner, Toolbox},
     },
@@ -51,7 +51,7 @@ const CATCH_UPS_WAITING_MAX: usize = 16;
 
 /// Functions that agents can call.
 fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Registry>) -> Toolbox {
-    let runners: [Arc<dyn ToolRunner>; 7] = [
+    let runners: [Arc<dyn ToolRunner>; 8] = [
         Arc::new(DoneTool),
         Arc::new(BuiltIns {
             db: db.clone(),
@@ -62,6 +62,7 @@ fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Regist
             keyring: Arc::clone(keyring),
         }),
         Arc::new(DelegationTool { db: db.clone() }),
+        Arc::new(SkillTool { db: db.clone() }),
         Arc::new(PageTool {
             db: db.clone(),
             registry: Arc::clone(registry),

@@ -50,6 +50,7 @@ use crate::{
             PARTICIPANTS_MAX, Participant, Setting, fork_quote,
         },
         requester::{Requester, find_requester},
+        skills,
         sources::{Because, Reasons, SourceName},
         workspace::{self, ContextPlace, WorkspaceContext},
     },
@@ -59,6 +60,7 @@ use crate::{
         briefs::{self, StoredBrief},
         queue,
     },
+    tools::taint::AuthoredText,
     workflows::run,
 };
 
@@ -95,6 +97,19 @@ pub struct ReplyPlace {
     pub workspace: WorkspaceId,
     pub target: TaskTarget,
     pub requester: UserId,
+}
+
+impl ReplyPlace {
+    /// Readers of the reply to a message.
+    fn readers(&self, trigger: &Trigger) -> Readers {
+        Readers {
+            workspace: self.workspace,
+            requester: self.requester,
+            api_key: trigger.metadata.0.api_key_id,
+            channel: self.target.channel,
+            question: trigger.id,
+        }
+    }
 }
 
 /// The message that is replied to.
@@ -399,7 +414,10 @@ async fn load_alone(
     agent: &Resolved,
 ) -> Result<Loaded, DbError> {
     let (api_key, typed) = (trigger.metadata.0.api_key_id, trigger.typed());
+    let readers = of.readers(&trigger);
+    let skills = skills::load(c, &readers, agent).await?;
     let system = system::in_conversation(c, of.workspace, agent).await?;
+    let system = system.with_skills(&skills.text);
     let ask = Ask {
         message_id: trigger.id,
         content: trigger.content,
@@ -433,7 +451,7 @@ async fn load_alone(
         api_key,
         typed,
         authored: AuthoredTexts {
-            sent: authored::parts(c, agent.agent, agent.version).await?,
+            sent: with_skills(c, agent, skills.authored).await?,
             ..AuthoredTexts::default()
         },
         reasons: reasons_of_profile(agent),
@@ -601,6 +619,8 @@ struct Surroundings {
     about: Option<About>,
     notes: Option<AuthoredFile>,
     knowledge: Vec<KnowledgePassage>,
+    /// Authors of the agent's skills.
+    skills: Vec<AuthoredText>,
     reasons: Reasons,
 }
 
@@ -620,17 +640,13 @@ impl Surroundings {
             reader: of.requester,
             scopes: memory_scopes(agent),
         };
-        let readers = Readers {
-            workspace: of.workspace,
-            requester: of.requester,
-            api_key: trigger.metadata.0.api_key_id,
-            channel: target.channel,
-            question: trigger.id,
-        };
+        let readers = of.readers(trigger);
         let preset = preset(c, of, agent, &trigger.content).await?;
         let adapting = adapting(c, of, agent).await?;
         let sentences = adapting.as_ref().map_or("", |adapting| &adapting.text);
+        let skills = skills::load(c, &readers, agent).await?;
         let system = system::in_conversation(c, of.workspace, agent).await?;
+        let system = system.with_skills(&skills.text);
         let about = user_file::about(c, &readers).await?;
         let policy = policy::find(c, of.workspace).await?;
         let mut reasons = reasons_of_profile(agent);
@@ -661,6 +677,7 @@ impl Surroundings {
             notes,
             knowledge: knowledge::find(c, agent, &readers, &trigger.content).await?,
             adapting,
+            skills: skills.authored,
             reasons,
         })
     }
@@ -770,7 +787,7 @@ async fn load_before(
     }
     let used = recalled.used.iter().map(|entry| entry.id);
     let authored = AuthoredTexts {
-        sent: authored::parts(c, agent.agent, agent.version).await?,
+        sent: with_skills(c, agent, around.skills).await?,
         notes: (around.notes.as_ref()).map(|notes| authored::notes(agent, notes)),
         entries: authored::entries(c, agent, used).await?,
     };
@@ -826,6 +843,17 @@ async fn load_before(
         authored,
         reasons,
     })
+}
+
+/// Parts of an agent that people wrote, and its skills.
+async fn with_skills(
+    c: &mut Conn,
+    agent: &Resolved,
+    skills: Vec<AuthoredText>,
+) -> Result<Vec<AuthoredText>, DbError> {
+    let mut sent = authored::parts(c, agent.agent, agent.version).await?;
+    sent.extend(skills);
+    Ok(sent)
 }
 
 fn ask_of(trigger: Trigger, order: Order, requester: Requester) -> Ask {

@@ -17,7 +17,8 @@ use super::{
 use crate::{
     agents::{
         policy,
-        profiles::{Compaction, Resolved},
+        profiles::{Compaction, Resolved, SkillList},
+        skills::READ_SKILL,
     },
     db::{Conn, Db, DbError},
     ids::{ApiKeyId, MemoryId, MessageId, TaskId},
@@ -25,7 +26,10 @@ use crate::{
     model::{Provider, Window},
     tasks::queue,
     time::Timestamp,
-    tools::runner::{NotOffered, Offer, ToolTask, Toolbox},
+    tools::{
+        builtin::skills::SKILLS,
+        runner::{NotOffered, Offer, ToolTask, Toolbox},
+    },
 };
 
 /// Window in which any agent's instructions fit.
@@ -90,7 +94,8 @@ impl Next {
         settings: CompactionSettings,
     ) -> Result<Self, DbError> {
         let loaded = context::load_next(c, place, api_key, agent, settings).await?;
-        Ok(Self::of(loaded, place, api_key, true))
+        let skills = agent.profile.skills.clone();
+        Ok(Self::of(loaded, place, api_key, skills, true))
     }
 
     /// Loads what the agent is told without a conversation.
@@ -104,13 +109,15 @@ impl Next {
         agent: &Resolved,
     ) -> Result<Self, DbError> {
         let loaded = context::load_without_conversation(c, place, api_key, agent).await?;
-        Ok(Self::of(loaded, place, api_key, false))
+        let skills = agent.profile.skills.clone();
+        Ok(Self::of(loaded, place, api_key, skills, false))
     }
 
     fn of(
         loaded: Loaded,
         place: &ReplyPlace,
         api_key: Option<ApiKeyId>,
+        skills: Option<SkillList>,
         has_conversation: bool,
     ) -> Self {
         // No task has this ID, so there are no earlier calls.
@@ -127,6 +134,7 @@ impl Next {
             trigger: MessageId::new(),
             typed: String::new(),
             is_turn: false,
+            skills,
         };
         Self {
             loaded,
@@ -140,7 +148,10 @@ impl Next {
     /// # Errors
     /// Only database errors.
     pub async fn as_draft(mut self, c: &mut Conn, draft: &Resolved) -> Result<Self, DbError> {
-        self.loaded.authored.sent = authored::kept(c, draft).await?;
+        let sent = &mut self.loaded.authored.sent;
+        // The skills are those of the draft.
+        sent.retain(|text| text.part == SKILLS);
+        sent.extend(authored::kept(c, draft).await?);
         Ok(self)
     }
 
@@ -166,7 +177,7 @@ impl Next {
         provider: &dyn Provider,
         agent: &Resolved,
     ) -> Result<Offer, DbError> {
-        if agent.profile.reply_tools().is_empty() {
+        if !agent.profile.has_functions() {
             return Ok(Offer::default());
         }
         if provider.is_offline() {
@@ -242,7 +253,10 @@ impl Next {
                 .as_ref()
                 .map_or(0, |part| window.corrected(part.tokens)),
         };
-        let (context, left_out) = (self.loaded.context.clone(), self.loaded.left_out.clone());
+        let (mut context, left_out) = (self.loaded.context.clone(), self.loaded.left_out.clone());
+        if offer.find(READ_SKILL).is_some() {
+            context.system.mention_read_skill();
+        }
         let fitted = Fitted::of(&self.loaded, context, left_out, budget)?;
         let is_compaction_due = self.loaded.view.is_due || fitted.kept_by_size().is_some();
         let mut manifest = Manifest {

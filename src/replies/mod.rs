@@ -27,6 +27,7 @@ pub mod replay;
 pub mod requester;
 pub mod results;
 pub mod retry;
+mod skills;
 pub mod sources;
 pub mod taint;
 pub mod title;

@@ -20,6 +20,8 @@ text_enum! {
         Agency = "agency",
         AgentsMd = "agents_md",
         ToolsMd = "tools_md",
+        /// Names and descriptions of the agent's skills.
+        Skills = "skills",
         Addons = "addons",
         Adaptation = "adaptation",
         Conversation = "conversation",
@@ -55,6 +57,7 @@ impl SourceName {
             SystemPartName::Agency => Self::Agency,
             SystemPartName::AgentsMd => Self::AgentsMd,
             SystemPartName::ToolsMd => Self::ToolsMd,
+            SystemPartName::Skills => Self::Skills,
             SystemPartName::Addons => Self::Addons,
             SystemPartName::Adaptation => Self::Adaptation,
         }
@@ -70,7 +73,8 @@ impl SourceName {
     pub const fn is_sent_by_api(self) -> bool {
         !matches!(
             self,
-            Self::Adaptation
+            Self::Skills
+                | Self::Adaptation
                 | Self::Conversation
                 | Self::ForkHeader
                 | Self::Summary

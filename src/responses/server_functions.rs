@@ -127,6 +127,7 @@ impl ServerFunctions {
             // The text of a program is not typed by a person.
             typed: String::new(),
             is_turn: false,
+            skills: None,
         };
         let toolbox = toolbox.for_run();
         let policy = policy::find(&mut db.read().await?, asking.workspace).await?;

@@ -10,7 +10,7 @@ use super::{decide::is_offered, function::ToolFunction, output::ToolOutput};
 use crate::{
     agents::{
         policy::Policy,
-        profiles::{Profile, Tool, ToolKind},
+        profiles::{Profile, SkillList, Tool, ToolKind},
     },
     db::DbError,
     ids::{
@@ -41,6 +41,8 @@ pub struct ToolTask {
     pub typed: String,
     /// True if the task is a turn of a collaboration.
     pub is_turn: bool,
+    /// Skills in the agent's profile.
+    pub skills: Option<SkillList>,
 }
 
 /// A call that was allowed to start.

@@ -158,16 +158,23 @@ pub async fn trusted_authors(
     Ok(trusted)
 }
 
-/// Adds sources that taint a task; sources that are already stored are skipped.
+/// Adds sources that taint a task; sources that are already stored are skipped. Trust in an author is not stored.
 pub async fn add(c: &mut Conn, task: TaskId, taints: &[ActionSource]) -> Result<(), DbError> {
     for taint in taints {
-        c.q("insert into task_taints (task_id, kind, source_id, label) values ($1, $2, $3, $4) on conflict do nothing")
-            .bind(task)
-            .bind(taint.kind)
-            .bind(taint.source_id)
-            .bind(taint.label.clone())
-            .run()
-            .await?;
+        let author = taint.author.as_ref();
+        c.q(
+            "insert into task_taints (task_id, kind, source_id, label, author_id, agent_id, part) \
+             values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing",
+        )
+        .bind(task)
+        .bind(taint.kind)
+        .bind(taint.source_id)
+        .bind(taint.label.clone())
+        .bind(author.and_then(|author| author.user_id))
+        .bind(author.and_then(|author| author.agent_id))
+        .bind(author.map(|author| author.part.clone()))
+        .run()
+        .await?;
     }
     Ok(())
 }

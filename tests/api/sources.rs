@@ -9,7 +9,7 @@ use crate::support::{
     Answer, Person, Team, id, instructions_of, list, number, setting, team_with, text,
 };
 
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     "preamble",
     "required",
     "base",
@@ -19,6 +19,7 @@ const NAMES: [&str; 23] = [
     "agency",
     "agents_md",
     "tools_md",
+    "skills",
     "addons",
     "adaptation",
     "conversation",
@@ -36,7 +37,7 @@ const NAMES: [&str; 23] = [
     "tools",
 ];
 /// Number of names that belong to the system text.
-const SYSTEM: usize = 11;
+const SYSTEM: usize = 12;
 /// Configurations in the suite.
 const CASES: usize = 24;
 

@@ -17,7 +17,8 @@ use super::{
     adaptation::{Reflection, Sentiment},
     authors::Authors,
     parts::{
-        AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, Subject, Trust,
+        AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, SkillList,
+        Subject, Trust,
     },
     tools::{DelegateTool, NamedTools, Tool, ToolKind, UnavailableBecause},
 };
@@ -54,6 +55,9 @@ pub struct Profile {
     /// The persona's last approved text when the version was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persona_text: Option<String>,
+    /// Skills that the agent can use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skills: Option<SkillList>,
     pub base_profile_id: Option<AgentId>,
     pub access_control: Option<AccessControl>,
     /// People and roles that can change the agent, besides admins; not inherited. `None` allows everyone with `agents:write`.
@@ -83,6 +87,11 @@ impl Profile {
             tools.push(Tool::Delegate(DelegateTool::default()));
         }
         tools
+    }
+
+    /// Checks whether replies can have functions: for tools, or for skills.
+    pub fn has_functions(&self) -> bool {
+        self.skills.is_some() || !self.reply_tools().is_empty()
     }
 
     /// Checks whether replies can delegate work to other agents.
@@ -160,6 +169,9 @@ pub(in crate::agents) struct Brief {
     pub(super) metadata: BTreeMap<String, String>,
     /// True if the profile, including its bases, turns on adaptation to people.
     pub(super) adapts: bool,
+    /// Skills of the profile, or of its bases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) skills: Option<SkillList>,
 }
 
 impl Brief {
@@ -176,6 +188,7 @@ impl Brief {
             access_control: profile.access_control.clone(),
             metadata: profile.metadata.clone(),
             adapts: resolved.adapts(),
+            skills: resolved.skills.clone(),
         }
     }
 }
@@ -281,6 +294,10 @@ pub struct Agent {
     pub persona_id: Option<PersonaId>,
     /// The persona with the ID in `persona_id`.
     pub persona: Option<NamedPersona>,
+    /// Skills that the agent can use where everyone who reads the reply can read them; null uses the base's.
+    pub skills: Option<SkillList>,
+    /// Names in `skills` that no skill of the workspace has.
+    pub missing_skills: Vec<String>,
     /// People (`user_…`) and roles (`role:…`) that can change the agent, besides admins. Empty allows everyone with `agents:write`.
     #[schema(value_type = Vec<String>)]
     pub editors: Vec<Subject>,
@@ -324,6 +341,9 @@ pub(in crate::agents) struct Row {
     /// Authors of the parts; loaded like `servers`.
     #[sqlx(skip)]
     pub(super) authors: Authors,
+    /// Names of skills that do not exist; loaded like `servers`.
+    #[sqlx(skip)]
+    pub(super) missing_skills: Vec<String>,
 }
 
 impl Row {
@@ -404,6 +424,8 @@ impl Row {
             trust: profile.trust,
             persona_id: profile.persona_id,
             persona,
+            skills: profile.skills,
+            missing_skills: self.missing_skills.clone(),
             editors: profile.editors.unwrap_or_default(),
             authors: self.authors.clone(),
             store: profile.store,

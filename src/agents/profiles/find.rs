@@ -6,7 +6,7 @@ use super::{
     AccessControl, Agent, AgentStatus, Authors, Brief, Profile, Row, merged_columns::MergedColumns,
     parts, tools::NamedTools,
 };
-use crate::agents::AgentError;
+use crate::agents::{AgentError, skills::find_missing};
 use crate::{
     auth::{Actor, Role, Scope, handles::OwnerType},
     db::{Conn, DbError, Json},
@@ -373,6 +373,7 @@ pub(super) async fn find_row(
     };
     row.servers = NamedTools::read(c, workspace, &row.profile.0.tools).await?;
     row.authors = Authors::read(c, row.id, row.version, &row.profile.0).await?;
+    row.missing_skills = find_missing(c, workspace, row.profile.0.skills.as_ref()).await?;
     Ok(Some(row))
 }
 

@@ -11,7 +11,7 @@ use utoipa::openapi::{
 
 use super::{
     AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Reflection, Row,
-    Sentiment, Subject, Tool, Trust,
+    Sentiment, SkillList, Subject, Tool, Trust,
     adaptation::Violation,
     parts::AgentStatus,
     stores::can_read_store,
@@ -22,6 +22,7 @@ use crate::{
     agents::{
         AgentError, personas,
         prompt_profiles::{AUTO, NONE, find_prompt_profiles},
+        skills::{find_missing, find_unreadable},
     },
     auth::{Actor, DisplayName, handles},
     db::Conn,
@@ -48,6 +49,9 @@ const LINE_UNITS_MAX: usize = 1000;
 const ROLE_DESCRIPTION_UNITS_MAX: usize = 4000;
 const SUBJECTS_MAX: usize = 500;
 const EDITORS_MAX: usize = 50;
+const SKILLS_MAX: usize = 100;
+/// Maximum number of characters of a skill's name in an error.
+const SKILL_NAME_CHARS_MAX: usize = 64;
 const CHANGE_SUMMARY_UNITS_MAX: usize = 240;
 const RETENTION_DAYS_MAX: u32 = 36_500;
 const APPROVAL_TIMEOUT_S_MAX: u32 = 604_800;
@@ -70,6 +74,7 @@ const SERVER_FIELDS: &[&str] = &[
     "not_in_force",
     "persona",
     "authors",
+    "missing_skills",
 ];
 
 /// Fields of `POST` and `PUT` requests for agents; omitted fields get their defaults.
@@ -129,6 +134,9 @@ pub struct NewAgent {
     /// The persona's last approved text when the version was made. Set by the server; ignored in requests.
     #[serde(default, deserialize_with = "ignored")]
     pub persona_text: Option<String>,
+    /// `all`, or at most 100 names of skills; null uses the base's.
+    #[serde(default)]
+    pub skills: Option<SkillList>,
     /// The agent whose profile is merged in before this agent's own; at most 3 levels.
     #[serde(default)]
     pub base_profile_id: Option<AgentId>,
@@ -498,6 +506,13 @@ fn check_lists(profile: &Profile) -> Result<(), AgentError> {
             ));
         }
     }
+    let skills = profile.skills.as_ref().map_or(&[][..], SkillList::names);
+    if skills.len() > SKILLS_MAX {
+        return Err(invalid(
+            "skills",
+            format!("at most {SKILLS_MAX} skills are allowed"),
+        ));
+    }
     if let Some(access) = &profile.access_control
         && access.allowed_subjects.len() + access.denied_subjects.len() > SUBJECTS_MAX
     {
@@ -612,6 +627,7 @@ pub(in crate::agents) async fn check_names(
     check_tools_once(&profile.tools)?;
     check_filters(c, actor, profile, before).await?;
     check_stores(c, actor, profile, before).await?;
+    check_skills(c, actor, profile, before).await?;
     if let Some(trust) = &profile.trust {
         let stored = before.and_then(|before| before.trust.as_ref());
         check_new_trust(c, workspace, trust, stored).await?;
@@ -686,6 +702,30 @@ async fn check_stores(
     Ok(())
 }
 
+/// Checks that the actor can read the skills that are newly named. Names of skills that were deleted later stay valid.
+async fn check_skills(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    profile: &Profile,
+    before: Option<&Profile>,
+) -> Result<(), AgentError> {
+    let named = |profile: &Profile| {
+        profile
+            .skills
+            .as_ref()
+            .map_or(Vec::new(), |list| list.names().to_vec())
+    };
+    let stored = before.map(named).unwrap_or_default();
+    let mut new = named(profile);
+    new.retain(|name| !stored.contains(name));
+    match find_unreadable(c, actor, &new).await? {
+        Some(name) => Err(AgentError::NoSuchSkill(
+            name.chars().take(SKILL_NAME_CHARS_MAX).collect(),
+        )),
+        None => Ok(()),
+    }
+}
+
 fn searched_channels(profile: &Profile) -> Vec<ChannelId> {
     let filters = profile.tools.iter().filter_map(|tool| match tool {
         Tool::FileSearch(tool) => tool.channels(),
@@ -727,7 +767,7 @@ async fn is_known(c: &mut Conn, workspace: WorkspaceId, preset: &str) -> Result<
     Ok(profiles.content.preset(preset).is_some())
 }
 
-/// Unsets the persona and `prompting.profile`, and removes registered tools, if they were deleted after the profile was stored.
+/// Unsets the persona and `prompting.profile`, and removes registered tools and skills, if they were deleted after the profile was stored.
 pub(super) async fn unset_deleted(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -737,6 +777,10 @@ pub(super) async fn unset_deleted(
         && personas::find_approved(c, workspace, id).await?.is_none()
     {
         profile.persona_id = None;
+    }
+    let missing = find_missing(c, workspace, profile.skills.as_ref()).await?;
+    if let Some(SkillList::Named(names)) = &mut profile.skills {
+        names.retain(|name| !missing.contains(name));
     }
     let mut kept = Vec::with_capacity(profile.tools.len());
     for tool in std::mem::take(&mut profile.tools) {
@@ -805,6 +849,7 @@ impl NewAgent {
             persona_id: self.persona_id,
             // Filled in later from the persona.
             persona_text: None,
+            skills: self.skills,
             base_profile_id: self.base_profile_id,
             access_control: self.access_control.filter(|access| !access.is_open()),
             editors: self.editors.map(parse_editors).transpose()?,
@@ -858,6 +903,7 @@ impl NewAgent {
             trust: profile.trust,
             persona_id: profile.persona_id,
             persona_text: profile.persona_text,
+            skills: profile.skills,
             base_profile_id: profile.base_profile_id,
             access_control: profile.access_control,
             editors: profile

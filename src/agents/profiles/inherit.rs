@@ -84,6 +84,7 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
         trust: merge_trust(base.trust.as_ref(), child.trust.as_ref()),
         persona_id: named.persona_id,
         persona_text: named.persona_text.clone(),
+        skills: child.skills.clone().or(base.skills.clone()),
         base_profile_id: child.base_profile_id,
         access_control: child.access_control.clone().or(base.access_control.clone()),
         editors: child.editors.clone(),
@@ -261,7 +262,7 @@ mod tests {
         let base = profile(json!({
             "instructions": "Be exact.\n", "model": "large", "temperature": 0.2, "max_output_tokens": 8192,
             "capabilities": ["code"], "metadata": {"team": "core", "tier": "1"}, "store": true,
-            "memory": {"conversation_retention_days": 90, "summary_enabled": true},
+            "memory": {"conversation_retention_days": 90, "summary_enabled": true}, "skills": "all",
             "tools": [{"type": "web_fetch"}, {"type": "function", "name": "f"}],
         }));
         let child = profile(json!({
@@ -281,6 +282,9 @@ mod tests {
         );
         assert_eq!(merged.capabilities, ["code"]);
         assert_eq!(merged.memory, child.memory);
+        assert_eq!(merged.skills, base.skills);
+        let none = profile(json!({"skills": []}));
+        assert_eq!(merge(&base, &none).skills, none.skills);
         // A child's function replaces its base's function.
         assert_eq!(merged.tools, child.tools);
         assert_eq!(

@@ -9,7 +9,9 @@ use super::{
     AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row,
     merged_columns::MergedColumns, tools::NamedTools,
 };
-use crate::agents::{AgentError, files::SHARED, personas::find_named};
+use crate::agents::{
+    AgentError, files::SHARED, personas::find_named, skills::find_missing,
+};
 use crate::{
     auth::Actor,
     db::{Conn, DbError, Json},
@@ -249,6 +251,7 @@ pub async fn get_resolved_agent(
     profile.max_output_tokens = Some(profile.output_tokens_max());
     let is_sent = profile.persona_text.is_some();
     row.servers = NamedTools::read(c, actor.workspace, &profile.tools).await?;
+    row.missing_skills = find_missing(c, actor.workspace, profile.skills.as_ref()).await?;
     let mut agent = row.with_profile(profile);
     if agent.persona.is_none()
         && let Some(persona) = agent.persona_id

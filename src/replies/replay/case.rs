@@ -3,9 +3,10 @@
 use crate::{
     agents::{
         profiles::Resolved,
+        skills::READ_SKILL,
         system::{self, System, SystemPartName},
     },
-    chat::messages,
+    chat::{messages, search::shared::Readers},
     db::{Conn, DbError},
     ids::{MessageId, TaskId, UserId, WorkspaceId},
     model::{ChatMessage, Role, estimate_tokens},
@@ -14,6 +15,7 @@ use crate::{
         context::{self, ReplyPlace},
         manifest::{self, Block, Sent, SentText},
         prompt::{Author, joined},
+        skills,
     },
     tasks::{
         Task, TaskTarget,
@@ -22,7 +24,7 @@ use crate::{
     },
     text_enum::text_enum,
     tools::{
-        runner::ToolTask,
+        runner::{Offer, ToolTask},
         taint::{self, AuthoredText},
     },
 };
@@ -112,6 +114,7 @@ async fn seen(
     reply: &Task,
     draft: &Resolved,
     reader: UserId,
+    skills: &[AuthoredText],
 ) -> Result<Vec<ActionSource>, DbError> {
     let mut seen = taint::list(c, reply.id).await?;
     let target = reply.queued_target();
@@ -127,7 +130,7 @@ async fn seen(
         seen.push(asked);
     }
     let kept = authored::kept(c, draft).await?;
-    seen.extend(kept.iter().map(AuthoredText::source));
+    seen.extend(kept.iter().chain(skills).map(AuthoredText::source));
     taint::with_current_trust(c, reply.workspace_id, reader, seen).await
 }
 
@@ -180,6 +183,14 @@ impl Case {
         };
         let question = reply.input.0.prompt.clone();
         let preset = context::preset(c, &place, agent, &question).await?;
+        let readers = Readers {
+            workspace,
+            requester: reader,
+            api_key: None,
+            channel: target.channel,
+            question: trigger,
+        };
+        let skills = skills::load(c, &readers, agent).await?;
         let system = system::in_conversation(c, workspace, agent).await?;
         let is_own = reply.requested_by == reader && queue::key_of(c, reply.id).await?.is_none();
         let typed = if is_own { question } else { String::new() };
@@ -189,8 +200,9 @@ impl Case {
             target,
             trigger,
             typed,
-            seen: seen(c, reply, agent, reader).await?,
+            seen: seen(c, reply, agent, reader, &skills.authored).await?,
             system: system
+                .with_skills(&skills.text)
                 .with_addons(&preset.text)
                 .with_adaptation(&kept.adaptation),
             kept,
@@ -210,8 +222,13 @@ impl Case {
         self.kept.is_partial
     }
 
-    pub(super) fn system(&self) -> String {
-        self.system.text()
+    /// System text for a model to which these functions are offered.
+    pub(super) fn system(&self, offer: &Offer) -> String {
+        let mut system = self.system.clone();
+        if offer.find(READ_SKILL).is_some() {
+            system.mention_read_skill();
+        }
+        system.text()
     }
 
     pub(super) fn turns(&self) -> &[ChatMessage] {
@@ -247,6 +264,7 @@ impl Case {
             trigger: self.trigger,
             typed: self.typed.clone(),
             is_turn: false,
+            skills: agent.profile.skills.clone(),
         }
     }
 }

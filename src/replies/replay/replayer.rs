@@ -226,7 +226,7 @@ impl Replayer {
         let mut offer = Offer::default();
         let task = case.tool_task(agent, reader);
         let policy = policy::find(&mut self.db.read().await?, task.workspace).await?;
-        if !profile.reply_tools().is_empty() {
+        if profile.has_functions() {
             offer = self.tools.offer(&task, profile, &policy).await?;
             limit_definitions(&mut offer, self.provider.as_ref(), &model).await;
         }
@@ -236,7 +236,7 @@ impl Replayer {
         Ok(CaseRequest {
             request: ChatRequest {
                 model,
-                system: case.system(),
+                system: case.system(&offer),
                 turns: case.turns().to_vec(),
                 tools: functions
                     .map(|function| function.definition.clone())

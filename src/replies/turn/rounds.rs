@@ -665,10 +665,10 @@ impl ReplyHandler {
             trigger: ask.message_id,
             typed: loaded.typed.clone(),
             is_turn: ask.turn.is_some(),
+            skills: agent.profile.skills.clone(),
         };
         // In a run without a channel, nobody could approve calls.
-        let has_tools =
-            (of.is_turn || !agent.profile.reply_tools().is_empty()) && task.channel_id.is_some();
+        let has_tools = (of.is_turn || agent.profile.has_functions()) && task.channel_id.is_some();
         let model = offered.model.filter(|_| has_tools);
         let toolbox = self.tools.for_run();
         let offer = match model {

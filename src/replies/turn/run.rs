@@ -7,6 +7,7 @@ use crate::{
     agents::{
         profiles::{self, Profile, Resolved, Tool},
         segments::{CompactionTrigger, PassOptions},
+        skills::READ_SKILL,
     },
     chat::messages::MessageSource,
     db::DbError,
@@ -382,7 +383,10 @@ impl<'a> RunningReply<'a> {
             counts,
             ..
         } = &self.reply;
-        let (context, left_out) = shortened(loaded, *counts);
+        let (mut context, left_out) = shortened(loaded, *counts);
+        if self.requests.offer.find(READ_SKILL).is_some() {
+            context.system.mention_read_skill();
+        }
         let asked = match counts.announced {
             Some(agent) => Some(profiles::shown_name(&mut handler.db.read().await?, agent).await?),
             None => None,
@@ -566,7 +570,7 @@ impl<'a> RunningReply<'a> {
             loaded,
             ..
         } = &self.reply;
-        let uses_tools = task.round > 0 || !agent.profile.reply_tools().is_empty();
+        let uses_tools = task.round > 0 || agent.profile.has_functions();
         let cited = match ready {
             Some(ready) => Cited::ready(task.requested_by, &answer.text, ready.sources).await?,
             None if !uses_tools => {

@@ -197,9 +197,13 @@ impl Owners {
         use SourceName as N;
         match name {
             N::Preamble | N::Requester => SourceOwner::SERVER,
-            N::Required | N::Workspace | N::Addons | N::Persona | N::Memories | N::Knowledge => {
-                self.workspace.clone()
-            }
+            N::Required
+            | N::Workspace
+            | N::Skills
+            | N::Addons
+            | N::Persona
+            | N::Memories
+            | N::Knowledge => self.workspace.clone(),
             N::Base
             | N::Instructions
             | N::Identity
@@ -226,7 +230,7 @@ impl Owners {
         use SourceName as N;
         match name {
             N::Required | N::Workspace | N::Addons => self.is_admin,
-            N::Persona => self.writes_agents,
+            N::Persona | N::Skills => self.writes_agents,
             N::Base
             | N::Instructions
             | N::Identity

@@ -8,6 +8,7 @@ mod outcomes;
 mod passages;
 pub mod places;
 mod search;
+pub mod skills;
 mod threads;
 
 use futures::{FutureExt, future::BoxFuture};

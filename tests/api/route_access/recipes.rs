@@ -14,8 +14,8 @@ use super::{
     table::{Row, TestCaller, body_example, required_ids},
     world::{
         AccessFixture, compactable, compaction, dive, failed_run, hook, kept_response, newcomer,
-        persona, received, resolved, sandbox, schedule, vector_store, workflow, workflow_form,
-        yearly,
+        persona, received, resolved, sandbox, schedule, skill, skill_form, vector_store, workflow,
+        workflow_form, yearly,
     },
 };
 use crate::{
@@ -1067,6 +1067,17 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             json!({"name": format!("persona {n}")}),
         ),
 
+        ("POST /v1/skills", _) => {
+            // A workspace can have only 100.
+            let name = format!("skill-{n}");
+            free_skill(w).await;
+            Call::post(path, skill_form(&name))
+        }
+        ("PUT /v1/skills/{id}", _) => Call::put(
+            at(&made_skill(w, n).await),
+            skill_form(&format!("other-{n}")),
+        ),
+
         ("POST /v1/workflows", _) => Call::post(path, workflow_form(&format!("flow-{n}"))),
         ("PUT /v1/workflows/{id}", _) => Call::put(
             at(&made_workflow(by, n).await),
@@ -1150,6 +1161,7 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "memory" => remembered(by, general).await,
         "message" => message(by, general).await,
         "persona" => made_persona(w, n).await,
+        "skill" => made_skill(w, n).await,
         "response" => kept_response(by).await,
         "sandbox" => made_sandbox(w, n).await,
         "schedule" => schedule(by, general).await,
@@ -1291,6 +1303,22 @@ fn acceptance(tool: &Value) -> (String, Value) {
 
 async fn made_persona(w: &AccessFixture, n: u64) -> String {
     persona(&w.ada, &format!("made {n}")).await
+}
+
+/// Deletes the oldest skills, because their number is limited.
+async fn free_skill(w: &AccessFixture) {
+    let all = list(&w.ada.get("/v1/skills").await.ok(), "/data");
+    if all.len() > 50 {
+        for skill in &all {
+            let path = format!("/v1/skills/{}", id(skill));
+            w.ada.delete(&path).await.is(200);
+        }
+    }
+}
+
+async fn made_skill(w: &AccessFixture, n: u64) -> String {
+    free_skill(w).await;
+    skill(&w.ada, &format!("made-{n}"), None).await
 }
 
 /// A run in a public channel that fails.

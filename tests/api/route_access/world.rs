@@ -376,6 +376,10 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
             ("schedule", schedule(by, channel).await),
             ("hook", hook(by, channel).await.0),
             ("store", vector_store(by, Some(channel)).await),
+            (
+                "skill",
+                skill(by, &format!("of-{}", by.name.to_lowercase()), Some(channel)).await,
+            ),
             ("run", private_run(by, channel).await),
         ]),
     }
@@ -430,6 +434,19 @@ pub async fn vector_store(by: &Person, channel: Option<&str>) -> String {
             .unwrap());
     }
     id(&made.is(200))
+}
+
+/// Form of a skill with this name.
+pub fn skill_form(name: &str) -> Value {
+    let main = format!("---\nname: {name}\ndescription: For a test\n---\nSteps.\n");
+    json!({"files": [{"path": "SKILL.md", "content": main}]})
+}
+
+/// Creates a skill for the readers of a channel, or for everyone in the workspace; returns its ID.
+pub async fn skill(by: &Person, name: &str, channel: Option<&str>) -> String {
+    let mut form = skill_form(name);
+    form["channel_ids"] = channel.map_or(Value::Null, |channel| json!([channel]));
+    id(&by.post("/v1/skills", form).await.is(201))
 }
 
 /// Creates a webhook; returns its ID and that of its bot.

@@ -76,6 +76,7 @@ pub async fn bench() -> Bench {
             .unwrap(),
         typed: "@sage hello".to_owned(),
         is_turn: false,
+        skills: None,
     };
     Bench {
         t,
