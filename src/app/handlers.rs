@@ -21,7 +21,7 @@ use crate::{
     },
     runs::{ByRun, ConditionHandler, RunHandler},
     secrets::Keyring,
-    tasks::{TaskKind, calls::CallLog, worker::Handler},
+    tasks::{Queue, TaskKind, calls::CallLog, worker::Handler},
     tools::runner::Toolbox,
 };
 
@@ -30,6 +30,7 @@ pub(super) struct HandlerParts<'a> {
     pub(super) config: &'a Config,
     pub(super) hub: &'a Arc<Hub>,
     pub(super) providers: &'a Arc<Providers>,
+    pub(super) queue: &'a Arc<Queue>,
     pub(super) blobs: &'a Blobs,
     pub(super) pictures: &'a PictureReader,
     pub(super) calls: &'a CallLog,
@@ -93,6 +94,7 @@ impl HandlerParts<'_> {
             compactor: self.compactor(),
             hub: Arc::clone(self.hub),
             provider: self.providers.fallback(),
+            queue: Arc::clone(self.queue),
             blobs: self.blobs.clone(),
             pictures: self.pictures.clone(),
             calls: self.calls.clone(),

@@ -66,6 +66,7 @@ fn worker(state: &State, draining: CancellationToken) -> Worker {
         config: &state.config,
         hub: &state.hub,
         providers: &state.providers,
+        queue: &state.queue,
         blobs: &state.blobs,
         pictures: &state.pictures,
         calls: &state.calls,

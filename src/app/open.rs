@@ -35,6 +35,7 @@ use crate::{
     tasks::{
         Queue, calls,
         queue::{self, Stopped, Wake},
+        steers::Steered,
         usage::Counted,
     },
     telemetry::FANOUT_SECONDS,
@@ -116,6 +117,9 @@ fn dispatch(
                         workspace: stopped.workspace,
                         task: stopped.task,
                     });
+                } else if let Some(steered) = notice.downcast_ref::<Steered>() {
+                    queue.steer(steered.task);
+                    bus.send(BusMessage::Steer { task: steered.task });
                 } else if let Some(revoked) = notice.downcast_ref::<Revoked>() {
                     if revoked.id.is_none_or(|id| revocations.apply(id)) {
                         revoked.revocation.close_sockets(&hub);

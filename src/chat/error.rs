@@ -4,6 +4,7 @@ use crate::{
     db::DbError,
     files::FileError,
     http::error::{ApiError, ErrorCode, StatusCode},
+    tasks::steers::STEERS_MAX,
 };
 
 /// Maximum message size in UTF-8 bytes.
@@ -104,6 +105,16 @@ pub enum ChatError {
     AlreadyRetried,
     #[error("only the requester or an admin can retry a task")]
     NotYoursToRetry,
+    #[error("`steer` is not a reply of an agent in this conversation")]
+    NoSuchReply,
+    #[error("only the requester can steer a reply: post the message without `steer`")]
+    NotRequester,
+    #[error("the reply has ended: post the message without `steer`")]
+    TaskEnded,
+    #[error(
+        "a reply can be steered with at most {STEERS_MAX} messages: post the message without `steer`"
+    )]
+    TooManySteers,
     #[error("the message that started the task was deleted")]
     TriggerDeleted,
     #[error(transparent)]
@@ -190,6 +201,12 @@ impl From<ChatError> for ApiError {
             }
             E::TooManySaved(_) => make(StatusCode::CONFLICT, ErrorCode::TooManySaved),
             E::TooManyFollowers(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyFollowers),
+            E::NoSuchReply => make(StatusCode::NOT_FOUND, ErrorCode::TaskNotFound).param("steer"),
+            E::NotRequester => make(StatusCode::FORBIDDEN, ErrorCode::NotRequester).param("steer"),
+            E::TaskEnded => make(StatusCode::CONFLICT, ErrorCode::TaskEnded).param("steer"),
+            E::TooManySteers => {
+                make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManySteers).param("steer")
+            }
             E::AlreadyRetried => make(StatusCode::CONFLICT, ErrorCode::AlreadyRetried),
             E::File(e) => ApiError::from(e).param_if_none("attachments"),
             E::Auth(e) => e.into(),

@@ -21,6 +21,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, BotId, MessageId, UserId},
     realtime::{Audience, EventType, NewEvent, log},
+    tasks::steers,
 };
 
 pub use super::emoji::imported_emoji;
@@ -134,6 +135,9 @@ pub(super) async fn store_edit(
     audience: Audience,
 ) -> Result<Message, ChatError> {
     let id = message.id;
+    if message.metadata.steers.is_some() {
+        steers::forget_notes(c, id, &message.content).await?;
+    }
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5, metadata = $6 where id = $1")
         .bind(id)
         .bind(text.content.clone())

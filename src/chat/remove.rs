@@ -31,7 +31,7 @@ use crate::{
     tasks::{
         FailCode, Task, TaskError, TaskKind, actions,
         attempts::{self, AttemptError, AttemptOutcome},
-        loop_notice, notice_text, queue,
+        loop_notice, notice_text, queue, steers,
     },
     text_enum::text_enum,
     workflows::run,
@@ -371,6 +371,10 @@ pub async fn take_back(
     let triggered = queue::active_of_trigger(c, id).await?;
     for task in triggered.iter().filter(|task| task.step_id.is_none()) {
         stop(c, task, hub, audience).await?;
+        if message.metadata.steers.is_some() {
+            // Other messages that steered the same reply were given to this task.
+            post::start_unread(c, task, audience).await?;
+        }
     }
     let conversation = message.fork_id.map_or(message.thread_id.0, |fork| fork.0);
     if let Some(task) = queue::active_of_reply(c, conversation, id).await? {
@@ -387,6 +391,9 @@ pub async fn tombstone(
     audience: Audience,
 ) -> Result<Message, DbError> {
     let id = message.id;
+    if message.metadata.steers.is_some() {
+        steers::forget_notes(c, id, &message.content).await?;
+    }
     c.q("update messages set content = '', content_plain = '', mentions = $2, reactions = $2, attachments = $2, state = $3, deleted_at = $4 where id = $1")
         .bind(id)
         .bind(Json(Vec::<()>::new()))

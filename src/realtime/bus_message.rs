@@ -28,6 +28,8 @@ pub enum BusMessage {
         workspace: WorkspaceId,
         task: TaskId,
     },
+    /// A message that steers a task was posted.
+    Steer { task: TaskId },
     /// A part of a reply that is being streamed.
     Delta(RemoteDelta),
     /// Request for the text of a reply from its beginning.
@@ -73,7 +75,11 @@ impl BusMessage {
             | Self::Presence { workspace, .. } => Some(*workspace),
             Self::Delta(delta) => Some(delta.workspace),
             // The node that runs a task may have no sockets in the workspace, so all nodes receive these messages.
-            Self::Stop { .. } | Self::Wake | Self::Revoke | Self::Node { .. } => None,
+            Self::Stop { .. }
+            | Self::Steer { .. }
+            | Self::Wake
+            | Self::Revoke
+            | Self::Node { .. } => None,
         }
     }
 
@@ -83,6 +89,7 @@ impl BusMessage {
             Self::Log { .. } => "log",
             Self::Wake => "wake",
             Self::Stop { .. } => "stop",
+            Self::Steer { .. } => "steer",
             Self::Delta(_) => "delta",
             Self::Want { .. } => "want",
             Self::Typing { .. } => "typing",

@@ -28,7 +28,7 @@ const PASSAGES_MAX: usize = 5;
 /// Maximum number of parts of a document that is included as a whole.
 const PARTS_MAX: i64 = 500;
 /// Time for which a reply waits for files that have not been read yet.
-const READ_WITHIN: Duration = Duration::from_secs(20);
+pub const READ_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A file whose text is included.

@@ -34,12 +34,12 @@ pub(super) struct Row {
     mentions: Json<Vec<Mention>>,
     /// Agent that the message invoked.
     pub asked_agent_id: Option<AgentId>,
-    /// For a late reply, the sequence number of the message to which it replies.
+    /// For a late or steered reply, the sequence number of the message to which it replies.
     parent_seq: Option<i64>,
 }
 
 impl Row {
-    /// Returns the sort key: a late reply directly follows the message to which it replies.
+    /// Returns the sort key: a late or steered reply directly follows the message to which it replies.
     pub(super) fn order(&self) -> (i64, i64) {
         self.parent_seq
             .map_or((self.seq, 0), |parent| (parent, self.seq))
@@ -137,7 +137,8 @@ macro_rules! said {
     };
 }
 
-/// Lists the most recent messages in a conversation before a sequence number, newest first.
+/// Lists the most recent messages in a conversation before a sequence number, newest first. A reply that was steered counts as a reply
+/// to the last message that it has read.
 pub(super) async fn before(
     c: &mut Conn,
     conversation: Conversation,
@@ -146,7 +147,9 @@ pub(super) async fn before(
 ) -> Result<Vec<Row>, DbError> {
     c.q(concat!(
         row_sql!(
-            "CAST(null AS BIGINT)",
+            "case when m.author_type = 'agent' then (select max(x.seq) from tasks k \
+             join task_steers s on s.task_id = k.id and s.round is not null join messages x on x.id = s.message_id and x.seq < $2 \
+             where k.trigger_message_id = m.parent_id and k.reply_message_id = m.id) end",
             "where m.conversation_id = $1 and m.seq < $2"
         ),
         said!(),

@@ -29,6 +29,7 @@ pub mod results;
 pub mod retry;
 mod skills;
 pub mod sources;
+mod steers;
 pub mod taint;
 pub mod title;
 pub mod turn;

@@ -925,13 +925,7 @@ impl Blocks<'_> {
             let source = Source::File {
                 message_id: ask.message_id,
             };
-            let (name, text) = (
-                file_name(&attached.name),
-                escape_lines(file.text.trim_end()),
-            );
-            let note = file.note.as_ref();
-            let note = note.map_or_else(String::new, |note| format!("\n{note}"));
-            self.ours(source, &format!("File {name} {DATA}):\n{text}{note}"));
+            self.ours(source, &file_text(attached, file));
         }
     }
 
@@ -969,7 +963,8 @@ impl Blocks<'_> {
                 author,
             },
         };
-        self.ours(trigger, &asked_text(ask));
+        let text = posted_text(&ask.content, &ask.attachments, &ask.files);
+        self.ours(trigger, &text);
     }
 }
 
@@ -998,10 +993,41 @@ fn end_of_heading(ask: &Ask) -> String {
     format!("{end}{step}{turn}")
 }
 
+/// Returns a file of the requester's message with its text.
+fn file_text(attached: &Attached, file: &TextFile) -> String {
+    let (name, text) = (
+        file_name(&attached.name),
+        escape_lines(file.text.trim_end()),
+    );
+    let note = file.note.as_ref();
+    let note = note.map_or_else(String::new, |note| format!("\n{note}"));
+    format!("File {name} {DATA}):\n{text}{note}")
+}
+
+/// Texts of a message with which the requester steers the reply, in the form of the trigger message: its files, and then the message.
+pub(super) struct SteerTexts {
+    pub files: Vec<String>,
+    pub message: String,
+}
+
+impl SteerTexts {
+    pub(super) fn of(content: &str, attachments: &[Attached], files: &[TextFile]) -> Self {
+        let clean = |text: String| without_control_tokens(&text).into_owned();
+        let found = files.iter().filter_map(|file| {
+            let attached = attachments.get(file.position)?;
+            Some(clean(file_text(attached, file)))
+        });
+        Self {
+            files: found.collect(),
+            message: clean(posted_text(content, attachments, files)),
+        }
+    }
+}
+
 /// Returns the requester's message, followed by a line for each file.
-fn asked_text(ask: &Ask) -> String {
-    let sent: HashSet<usize> = ask.files.iter().map(|file| file.position).collect();
-    let lines = ask.attachments.iter().enumerate();
+fn posted_text(content: &str, attachments: &[Attached], files: &[TextFile]) -> String {
+    let sent: HashSet<usize> = files.iter().map(|file| file.position).collect();
+    let lines = attachments.iter().enumerate();
     let lines = lines.map(|(n, file)| {
         if sent.contains(&n) {
             attached_line(file)
@@ -1009,7 +1035,7 @@ fn asked_text(ask: &Ask) -> String {
             unreadable_line(file)
         }
     });
-    with_lines(escape_lines(&ask.content), lines)
+    with_lines(escape_lines(content), lines)
 }
 
 /// Returns the parts of a brief, separated by blank lines.

@@ -3,10 +3,11 @@
 use uuid::Uuid;
 
 use super::{
-    manifest::Manifest,
+    manifest::{Block, Manifest},
     prompt::{Author, Source},
 };
 use crate::{
+    agents::derived::SourceId,
     db::{Conn, DbError},
     ids::{MessageId, UserId},
     tasks::{
@@ -81,6 +82,15 @@ impl Found {
                 | Source::Notes
                 | Source::About { .. }
                 | Source::Memories => {}
+            }
+        }
+        // Messages that steer the reply.
+        for part in &manifest.rounds {
+            if let Some(SourceId::Message(message)) = part.source {
+                found.messages.push(message);
+                if part.block == Block::Files {
+                    found.files.push(message);
+                }
             }
         }
         found

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     auth::RateClass,
     http::{ApiError, ErrorCode, extract::parse_json},
-    ids::{ChannelId, FileId, ForkId, MessageId, ThreadId},
+    ids::{ChannelId, FileId, ForkId, MessageId, TaskId, ThreadId},
     realtime::hub::Conversation,
 };
 
@@ -30,6 +30,9 @@ pub(super) enum Request {
         #[serde(default)]
         parent_id: Option<MessageId>,
         client_id: String,
+        /// The caller's queued or running reply in the conversation, which reads the message now.
+        #[serde(default)]
+        steer: Option<TaskId>,
     },
     #[serde(rename = "subscribe")]
     #[schema(title = "SubscribeRequest")]

@@ -15,7 +15,7 @@ use crate::{
         threads::ThreadMemory,
     },
     http::error::{ApiError, ErrorCode},
-    ids::{ChannelId, MessageId},
+    ids::{ChannelId, MessageId, TaskId},
     realtime::encode_frame,
     routes::chat as routes,
     server::State,
@@ -194,24 +194,25 @@ impl Connection {
                 attachments,
                 parent_id,
                 client_id,
+                steer,
             } => {
                 let text = Text::with_files(content, attachments)?;
                 let client_id = post::parse_client_id(Some(client_id))?;
                 match (channel_id, thread_id, fork_id) {
-                    (Some(channel), None, None) if parent_id.is_none() => {
+                    (Some(channel), None, None) if parent_id.is_none() && steer.is_none() => {
                         start(state, caller, channel, text, client_id).await
                     }
                     (None, Some(thread), None) => {
                         let thread = Conversation::Thread(thread);
-                        say(state, caller, thread, text, parent_id, client_id).await
+                        say(state, caller, thread, text, parent_id, client_id, steer).await
                     }
                     (None, None, Some(fork)) => {
                         let fork = Conversation::Fork(fork);
-                        say(state, caller, fork, text, parent_id, client_id).await
+                        say(state, caller, fork, text, parent_id, client_id, steer).await
                     }
                     _ => Err(ApiError::invalid(
                         ErrorCode::OnePlace,
-                        "specify exactly one of thread_id, fork_id, and channel_id (parent_id is not allowed with channel_id)"
+                        "specify exactly one of thread_id, fork_id, and channel_id (parent_id and steer are not allowed with channel_id)"
                             .to_owned(),
                         "thread_id",
                     )),
@@ -276,8 +277,9 @@ async fn say(
     text: Text,
     parent: Option<MessageId>,
     client_id: Option<String>,
+    steers: Option<TaskId>,
 ) -> Result<Value, ApiError> {
-    let posted = routes::say(state, caller, conversation, text, parent, client_id).await?;
+    let posted = routes::say(state, caller, conversation, text, parent, client_id, steers).await?;
     Ok(to_value(&PostedMessage {
         message: posted.message,
         tasks: posted.tasks,

@@ -3,7 +3,7 @@
 //! This module does not depend on features: a task carries type names and JSON. `queue` contains the SQL statements.
 //! `worker` claims due tasks, passes them to the handler of their kind, renews their leases, and requeues the tasks of lost
 //! workers. `calls` records their model calls, `budgets` limits them, `actions` stores their tool calls, `briefs` stores
-//! the briefs and answers of delegated tasks, and `usage` adds up usage.
+//! the briefs and answers of delegated tasks, `steers` the messages that steer replies, and `usage` adds up usage.
 
 pub mod actions;
 pub mod asleep;
@@ -16,6 +16,7 @@ pub mod failure;
 mod items;
 pub mod queue;
 pub mod slow;
+pub mod steers;
 mod task;
 pub mod usage;
 pub mod worker;

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::{
     Lease, LeaseLost, Queue, Task,
     queue::{self, Claimer, Tenancy, lease_length},
+    steers,
 };
 use crate::{
     db::{Conn, Db, DbError},
@@ -230,10 +231,17 @@ impl Worker {
             failpoint!("worker_renew");
             let asked = tokio::time::Instant::now();
             let renewal = self.db.write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::renew(c, &lease).await
+                queue::renew(c, &lease).await?;
+                Ok::<_, LeaseLost>(steers::has_unread(c, lease.task).await?)
             });
             match tokio::time::timeout_at(good_until, renewal).await {
-                Ok(Ok(())) => good_until = asked + lease_length(),
+                Ok(Ok(is_steered)) => {
+                    good_until = asked + lease_length();
+                    if is_steered {
+                        // The signal may have been lost on its way from another node.
+                        self.queue.steer(lease.task);
+                    }
+                }
                 Ok(Err(LeaseLost::Gone)) | Err(_) => return,
                 Ok(Err(LeaseLost::Db(e))) => {
                     tracing::warn!(error = %e, "could not renew a lease");

@@ -558,6 +558,7 @@ const LEFT_OUT: [(&str, &[&str]); 11] = [
             "task_contexts",
             "task_handles",
             "task_rounds",
+            "task_steers",
             "task_taints",
             "task_trees",
             "tasks",

@@ -17,6 +17,7 @@ use crate::{
         FailCode, Lane, NewLink, NewTask, Task, TaskError, TaskKind, TaskStatus, TaskTarget,
         notice_text,
         queue::{self, GUARD_OPTION},
+        steers,
     },
 };
 
@@ -208,6 +209,7 @@ async fn enqueue_again(
         let full = full.clone().filter(|_| before.is_none());
         let again = enqueue(c, seq, &new, full, audience).await?;
         let again = again.ok_or(ChatError::AlreadyRetried)?;
+        steers::copy(c, task.id, again.id).await?;
         before = Some(again.id);
         if first.is_none() {
             first = Some(again);

@@ -1,7 +1,7 @@
 //! Posting: one transaction stores the message, its tasks, and their events.
 //!
 //! `mentioned` resolves mentions, `insert` writes messages and notices, `opening` starts threads, `variant` runs a message of a chat
-//! again, `enqueue` creates and retries tasks, and `chain` continues chains. This file contains the shared part: posting in a
+//! again, `enqueue` creates and retries tasks, `steer` passes messages to running replies, and `chain` continues chains. This file contains the shared part: posting in a
 //! conversation.
 
 use serde::Serialize;
@@ -48,6 +48,7 @@ pub(super) mod mentioned;
 mod opening;
 mod resend;
 mod scheduled;
+mod steer;
 mod variant;
 
 pub use by_agent::{AgentPost, post_as_agent};
@@ -62,6 +63,7 @@ pub use opening::{NewThread, start_thread};
 pub use resend::{Posted, claim_client_id, find_client_id, forget_client_ids};
 use resend::{parent_in, stored};
 pub use scheduled::{ScheduledPost, post_scheduled};
+pub use steer::start_unread;
 pub use variant::{RunAgain, find_in_chat, run_again};
 
 /// Maximum number of agents that one message can invoke.
@@ -368,6 +370,8 @@ struct PostDraft<'a> {
     channel_agent: Option<ChannelAgent>,
     /// Agent that replies to the root message without being bound.
     root_agent: Option<InvocableAgent>,
+    /// Running reply that the message steers; it then invokes nobody.
+    steers: Option<TaskId>,
 }
 
 impl PostDraft<'_> {
@@ -530,6 +534,7 @@ async fn insert_draft(
         metadata: MessageMetadata {
             chain: chain.to_vec(),
             api_key_id: actor.key,
+            steers: draft.steers,
             ..MessageMetadata::default()
         },
         client_id: draft.client_id.map(str::to_owned),
@@ -554,6 +559,7 @@ pub async fn post_goal(
         client_id: None,
         channel_agent: None,
         root_agent: None,
+        steers: None,
     };
     let actor = &access.channel_access.actor;
     let channel = access.channel_access.channel;
@@ -585,7 +591,10 @@ async fn commit_post(
         agents: asked,
         order,
         notice,
-    } = asked(c, &draft, &found).await?;
+    } = match draft.steers {
+        Some(_) => Invoked::default(),
+        None => asked(c, &draft, &found).await?,
+    };
     let chain: Vec<TaskId> = match order {
         ReplyOrder::Together => Vec::new(),
         ReplyOrder::Chain => asked.iter().map(|_| TaskId::new()).collect(),
@@ -643,11 +652,11 @@ async fn commit_post(
     Ok((message, tasks))
 }
 
-/// Posts a message in a thread or a fork.
+/// Posts a message in a thread or a fork. If it steers a running reply, it starts no tasks.
 ///
 /// # Errors
 /// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound` for the parent, `ClientIdReused`,
-/// `TooManyAgents`, `ChainTooLong`, `QuotaExceeded`, or any error from `writing`.
+/// `TooManyAgents`, `ChainTooLong`, `QuotaExceeded`, or any error from `find_steered` or `writing`.
 pub async fn post_message(
     c: &mut Conn,
     caller: &Caller,
@@ -655,8 +664,13 @@ pub async fn post_message(
     text: &Text,
     parent: Option<MessageId>,
     client_id: Option<&str>,
+    steers: Option<TaskId>,
 ) -> Result<Posted, ChatError> {
     if let Some(bot) = caller.bot() {
+        if steers.is_some() {
+            // Bots request no replies.
+            return Err(ChatError::NoSuchReply);
+        }
         let Conversation::Thread(thread) = conversation else {
             return Err(ChatError::ForkNotFound);
         };
@@ -685,6 +699,10 @@ pub async fn post_message(
     if let Some(parent) = parent {
         parent_in(c, caller, &access, parent).await?;
     }
+    let steered = match steers {
+        Some(task) => Some(steer::find_steered(c, &access, task).await?),
+        None => None,
+    };
     if !access.channel_access.joined {
         channels::join(
             c,
@@ -702,8 +720,12 @@ pub async fn post_message(
         client_id,
         channel_agent: channels::find_agent(c, &access.channel_access).await?,
         root_agent: None,
+        steers,
     };
     let (message, tasks) = commit_post(c, draft, None).await?;
+    if let Some(task) = steered {
+        steer::steer(c, &access, &task, &message).await?;
+    }
     Ok(Posted {
         message,
         tasks,

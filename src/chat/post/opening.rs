@@ -235,6 +235,7 @@ pub(super) async fn begin(
         client_id,
         channel_agent,
         root_agent: opening.root_agent,
+        steers: None,
     };
     let (message, tasks) = commit_post(c, draft, Some(row)).await?;
     if let (Some(text), Some(agent)) = (opening.notice, &agent) {

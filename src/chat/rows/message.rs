@@ -232,6 +232,10 @@ pub struct MessageMetadata {
     /// Tasks of the chain that the message started, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<crate::ids::TaskId>,
+    /// The running reply that the message steers. If the reply ended before it read the message, the message has a task of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub steers: Option<crate::ids::TaskId>,
     /// The schedule that started the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -35,6 +35,7 @@ pub(super) fn handle(links: &Links, text: &str, over: Mode) {
         match &message {
             BusMessage::Wake => links.queue.wake.notify_one(),
             BusMessage::Stop { task, .. } => links.queue.stop(*task),
+            BusMessage::Steer { task } => links.queue.steer(*task),
             BusMessage::Revoke => links.bus.called.notify_one(),
             BusMessage::Node { sent_at_ms, .. } => {
                 if !links.bus.is_peer(parsed.node) {

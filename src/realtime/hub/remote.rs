@@ -286,7 +286,10 @@ impl Hub {
                 self.set_elsewhere(*workspace, *user, received.node, is_there);
             }
             BusMessage::Stop { workspace, task } => self.drop_stream(*workspace, *task),
-            BusMessage::Wake | BusMessage::Revoke | BusMessage::Node { .. } => {}
+            BusMessage::Steer { .. }
+            | BusMessage::Wake
+            | BusMessage::Revoke
+            | BusMessage::Node { .. } => {}
         }
     }
 

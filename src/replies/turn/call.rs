@@ -1,7 +1,7 @@
 //! One model call: its context, its request, and its response stream.
 
 use futures::StreamExt;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     agents::profiles::Resolved,
@@ -11,7 +11,7 @@ use crate::{
     ids::UserId,
     model::{
         ChatMessage, ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, PictureUse, Place,
-        StopReason, ToolCall, ToolCallPiece, ToolChoice, VendorMembers,
+        Role, StopReason, ToolCall, ToolCallPiece, ToolChoice, VendorMembers,
     },
     replies::{
         delegation::options::DelegateOptions,
@@ -24,7 +24,8 @@ use crate::{
         attempts::{AttemptOutcome, AttemptRecord},
         budgets::nano_usd,
         calls::{CallRow, CallTask, NewCall, OpenCall, Purpose},
-        queue::{self, DelegationRoom},
+        queue::{self, DelegationRoom, Steering},
+        steers,
         worker::Abort,
     },
     tools::hash::ARGUMENTS_BYTES_MAX,
@@ -49,6 +50,40 @@ pub(super) struct Answer {
     pub(super) model: String,
     /// The model call, if its end will be stored together with the round.
     pub(super) open: Option<OpenCall>,
+    /// True if the call was stopped, or not made, because the requester steers the reply. The text is then not the end of the reply.
+    pub(super) is_steered: bool,
+}
+
+impl Answer {
+    /// An answer without text of a call that was not made or sent nothing.
+    fn steered(call: &PreparedCall<'_>) -> Self {
+        Self {
+            text: call.extras.text.clone(),
+            own_text: String::new(),
+            truncated: false,
+            calls: Vec::new(),
+            vendor: VendorMembers::default(),
+            model: call.manifest.model.clone(),
+            open: None,
+            is_steered: true,
+        }
+    }
+}
+
+/// End of a response stream.
+enum StreamEnd {
+    /// The model ended its response; `None` if it sent no stop reason.
+    Model(Option<StopReason>),
+    /// The requester steers the reply.
+    Steered,
+}
+
+/// Result of reserving a call.
+enum Reserved {
+    Granted,
+    Rejected(Failure),
+    /// Messages that steer the reply have arrived, so the prompt has to be built again.
+    Steered,
 }
 
 /// Parts of a model call in addition to its prompt.
@@ -107,9 +142,15 @@ pub(super) struct PreparedCall<'a> {
     pub(super) pictures: PictureUse,
     /// Text of the reply, if the built-in responder wrote it.
     pub(super) ready: Option<&'a str>,
+    pub(super) steering: &'a Steering,
 }
 
 impl PreparedCall<'_> {
+    /// Checks whether messages can change the reply. The built-in responder has written it already.
+    fn can_be_steered(&self) -> bool {
+        self.ready.is_none()
+    }
+
     fn request(&self, agent: &Resolved, place: Place) -> ChatRequest {
         let Self {
             manifest, extras, ..
@@ -118,9 +159,9 @@ impl PreparedCall<'_> {
             place,
             model: manifest.model.clone(),
             system: manifest.prompt.system.text(),
-            turns: (manifest.prompt.turns().into_iter())
-                .chain(extras.turns.iter().cloned())
-                .collect(),
+            turns: with_joined_users(
+                (manifest.prompt.turns().into_iter()).chain(extras.turns.iter().cloned()),
+            ),
             tools: extras.tools.clone(),
             // The provider must not repeat the call without tools, because earlier rounds are then sent as plain text.
             tools_required: true,
@@ -159,11 +200,43 @@ impl PreparedCall<'_> {
     }
 }
 
+/// Joins the turns of a user that follow each other, because messages that steer a reply follow the trigger message or the results of
+/// calls.
+fn with_joined_users(turns: impl Iterator<Item = ChatMessage>) -> Vec<ChatMessage> {
+    let mut joined: Vec<ChatMessage> = Vec::new();
+    for turn in turns {
+        match joined.last_mut() {
+            Some(last)
+                if last.role == Role::User
+                    && turn.role == Role::User
+                    && turn.results.is_empty() =>
+            {
+                if !last.content.is_empty() {
+                    last.content.push_str("\n\n");
+                }
+                last.content.push_str(&turn.content);
+            }
+            _ => joined.push(turn),
+        }
+    }
+    joined
+}
+
 /// A failed call, with the text received before the failure.
 pub(super) struct Failed {
     pub(super) failure: Failure,
     pub(super) requester: UserId,
     pub(super) text: String,
+}
+
+/// A call whose request is about to be sent.
+#[derive(Clone, Copy)]
+struct OpenStream<'a> {
+    task: &'a Task,
+    lease: &'a Lease,
+    agent: &'a Resolved,
+    call: &'a PreparedCall<'a>,
+    open: &'a OpenCall,
 }
 
 /// Reserves the budgets of a call and inserts its row, unless a limit of the task's tree or delegation forbids the call.
@@ -187,7 +260,7 @@ async fn reserve(c: &mut Conn, task: &Task, row: &CallRow) -> Result<Result<(), 
 
 /// Returns the result of a stream.
 fn outcome_of(
-    received: Result<Option<StopReason>, Failure>,
+    received: Result<StreamEnd, Failure>,
     reply: Reply<'_>,
     called: Called,
     call: &PreparedCall<'_>,
@@ -204,17 +277,25 @@ fn outcome_of(
         text.clone()
     };
     match received {
-        Ok(None) => Err(Failed {
+        // Calls of a stopped response may be incomplete.
+        Ok(StreamEnd::Steered) => Ok(Answer {
+            text: whole,
+            own_text,
+            ..Answer::steered(call)
+        }),
+        Ok(StreamEnd::Model(None)) => Err(Failed {
             failure: Failure::Model(ModelError::Broken("the stream ended early".to_owned())),
             requester,
             text,
         }),
-        Ok(Some(_)) if plain::read(&whole).is_blank && calls.is_empty() => Err(Failed {
-            failure: Failure::Model(ModelError::Empty),
-            requester,
-            text,
-        }),
-        Ok(Some(reason)) => Ok(Answer {
+        Ok(StreamEnd::Model(Some(_))) if plain::read(&whole).is_blank && calls.is_empty() => {
+            Err(Failed {
+                failure: Failure::Model(ModelError::Empty),
+                requester,
+                text,
+            })
+        }
+        Ok(StreamEnd::Model(Some(reason))) => Ok(Answer {
             text: whole,
             own_text,
             truncated: reason == StopReason::Length,
@@ -222,6 +303,7 @@ fn outcome_of(
             vendor,
             model: call.manifest.model.clone(),
             open: None,
+            is_steered: false,
         }),
         Err(failure) => Err(Failed {
             failure,
@@ -263,27 +345,45 @@ impl ReplyHandler {
         failpoint!("turn_call");
         let open = self.calls.prepare(&self.provider, call.counted(task));
         let (stored, held, row) = (call.manifest.clone(), *lease, open.row());
+        let can_be_steered = call.can_be_steered();
+        // Later signals are about messages that the transaction does not find.
+        let mut signals = call.steering.subscribe();
         let reserved = self
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::lock_lease(c, &held).await?;
-                let reserved = reserve(c, &task, &row).await?;
-                if reserved.is_ok() {
-                    manifest::save(c, held.workspace, held.task, &stored, &record).await?;
-                    taint::record(c, &task, &stored).await?;
+                if can_be_steered && steers::has_unread(c, held.task).await? {
+                    return Ok(Reserved::Steered);
                 }
-                Ok::<_, LeaseLost>(reserved)
+                if let Err(failure) = reserve(c, &task, &row).await? {
+                    return Ok(Reserved::Rejected(failure));
+                }
+                manifest::save(c, held.workspace, held.task, &stored, &record).await?;
+                taint::record(c, &task, &stored).await?;
+                Ok::<_, LeaseLost>(Reserved::Granted)
             })
             .await?;
-        if let Err(failure) = reserved {
-            open.discard();
-            return Ok(Err(nothing(failure)));
+        match reserved {
+            Reserved::Granted => {}
+            Reserved::Rejected(failure) => {
+                open.discard();
+                return Ok(Err(nothing(failure)));
+            }
+            Reserved::Steered => {
+                open.discard();
+                return Ok(Ok(Answer::steered(call)));
+            }
         }
-        let mut outcome = self
-            .stream(task, lease, agent, call, &open, request)
-            .await?;
+        let of = OpenStream {
+            task,
+            lease,
+            agent,
+            call,
+            open: &open,
+        };
+        let mut outcome = self.stream(of, request, &mut signals).await?;
         if let Ok(answer) = &mut outcome
-            && !answer.calls.is_empty()
+            && (!answer.calls.is_empty() || answer.is_steered)
         {
             answer.open = Some(open);
             return Ok(outcome);
@@ -298,20 +398,35 @@ impl ReplyHandler {
     /// Sends the request of a stored call, and streams the reply.
     async fn stream(
         &self,
-        task: &Task,
-        lease: &Lease,
-        agent: &Resolved,
-        call: &PreparedCall<'_>,
-        open: &OpenCall,
+        of: OpenStream<'_>,
         request: ChatRequest,
+        signals: &mut watch::Receiver<()>,
     ) -> Result<Result<Answer, Failed>, Abort> {
+        let OpenStream {
+            task,
+            lease,
+            agent,
+            call,
+            open,
+        } = of;
         let started = Instant::now();
         let deadline = started + self.attempt_max;
-        let connected = tokio::time::timeout_at(
+        let connecting = tokio::time::timeout_at(
             deadline.min(started + self.task_timeout),
             open.stream(request),
-        )
-        .await;
+        );
+        let mut connecting = std::pin::pin!(connecting);
+        let connected = loop {
+            tokio::select! {
+                biased;
+                Ok(()) = signals.changed(), if call.can_be_steered() => {
+                    if self.is_steered(task).await? {
+                        return Ok(Ok(Answer::steered(call)));
+                    }
+                }
+                connected = &mut connecting => break connected,
+            }
+        };
         let nothing = |failure| Failed {
             failure,
             requester: task.requested_by,
@@ -329,42 +444,54 @@ impl ReplyHandler {
         let mut reply = Reply::new(self, task, *lease, agent, &others, before);
         let mut called = Called::default();
         let received = self
-            .receive(&mut reply, stream, &mut called, started, extras)
+            .receive(&mut reply, stream, &mut called, started, call, signals)
             .await?;
         // After earlier tool calls, the texts of earlier rounds can be the whole reply, so an empty response is not an error.
         let received = match received {
             Err(Failure::Model(ModelError::Empty | ModelError::ThoughtOnly { .. }))
                 if !extras.text.trim().is_empty() =>
             {
-                Ok(Some(StopReason::Complete))
+                Ok(StreamEnd::Model(Some(StopReason::Complete)))
             }
             other => other,
         };
         if received.is_ok() {
             reply.end().await?;
-            // Tool calls can take a long time, so the text before them is flushed first.
-            if !called.calls.is_empty() {
+            // Tool calls and the next model call can take a long time, so the text before them is flushed first.
+            if !called.calls.is_empty() || matches!(received, Ok(StreamEnd::Steered)) {
                 reply.flush();
             }
         }
         Ok(outcome_of(received, reply, called, call))
     }
 
-    /// Adds the pieces of the stream to the reply until the stream ends. Returns the stop reason that the model sent.
+    /// Checks whether messages that steer a reply have arrived.
+    async fn is_steered(&self, task: &Task) -> Result<bool, DbError> {
+        steers::has_unread(&mut self.db.read().await?, task.id).await
+    }
+
+    /// Adds the pieces of the stream to the reply until the stream ends or messages that steer the reply arrive.
     async fn receive(
         &self,
         reply: &mut Reply<'_>,
         mut stream: DeltaStream,
         called: &mut Called,
         started: Instant,
-        extras: &Extras,
-    ) -> Result<Result<Option<StopReason>, Failure>, Abort> {
+        call: &PreparedCall<'_>,
+        signals: &mut watch::Receiver<()>,
+    ) -> Result<Result<StreamEnd, Failure>, Abort> {
         let deadline = started + self.attempt_max;
         let mut patience = started + self.task_timeout;
         let mut stopped: Option<StopReason> = None;
         loop {
             let delta = tokio::select! {
                 biased;
+                Ok(()) = signals.changed(), if call.can_be_steered() => {
+                    if self.is_steered(reply.task()).await? {
+                        return Ok(Ok(StreamEnd::Steered));
+                    }
+                    continue;
+                }
                 () = tokio::time::sleep_until(reply.flush_at), if reply.has_unsent => {
                     reply.flush();
                     continue;
@@ -382,7 +509,7 @@ impl ReplyHandler {
                     patience = Instant::now() + self.task_timeout;
                     reply.push(&piece).await?;
                 }
-                Ok(Some(Ok(Delta::ToolCall(piece)))) if extras.takes_calls() => {
+                Ok(Some(Ok(Delta::ToolCall(piece)))) if call.extras.takes_calls() => {
                     failpoint!("model_call");
                     patience = Instant::now() + self.task_timeout;
                     if Instant::now() >= deadline {
@@ -410,6 +537,38 @@ impl ReplyHandler {
                 Ok(None) => break,
             }
         }
-        Ok(Ok(stopped))
+        Ok(Ok(StreamEnd::Model(stopped)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_turns_of_a_user_are_joined_also_after_results() {
+        let said = |role, text: &str| ChatMessage::new(role, text.to_owned());
+        let results = ChatMessage {
+            results: vec![crate::model::ToolResult {
+                call_id: "call_0".to_owned(),
+                content: "Found.".to_owned(),
+            }],
+            ..said(Role::User, "")
+        };
+        let turns = [
+            said(Role::User, "When?"),
+            said(Role::User, "Only the day"),
+            said(Role::Assistant, "The fair"),
+            results,
+            said(Role::User, "Shorter"),
+            said(Role::User, "Please"),
+        ];
+        let joined = with_joined_users(turns.into_iter());
+        let texts: Vec<&str> = joined.iter().map(|turn| turn.content.as_str()).collect();
+        assert_eq!(
+            texts,
+            ["When?\n\nOnly the day", "The fair", "Shorter\n\nPlease"]
+        );
+        assert_eq!(joined[2].results.len(), 1);
     }
 }

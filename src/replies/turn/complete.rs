@@ -93,7 +93,8 @@ impl Steps {
     async fn of(c: &mut Conn, task: TaskId) -> Result<Self, DbError> {
         let failed = actions::failed_count(c, task).await?;
         Ok(Self {
-            all: Some(actions::call_count(c, task).await?),
+            // The rounds of a reply that was only steered have no actions.
+            all: Some(actions::call_count(c, task).await?).filter(|count| *count > 0),
             failed: (failed > 0).then_some(failed),
         })
     }
@@ -120,6 +121,7 @@ impl Completion {
         if let Some(text) = &self.picture_notice {
             blind::insert_notice(c, &task, &lease, text).await?;
         }
+        post::start_unread(c, &task, lease.audience).await?;
         self.count_turn(c, &task).await?;
         schedules::note_completed(c, &task).await?;
         if Turn::of(&task).is_some() && guard::note_turn(c, &task, cited.text.content()).await? {
@@ -371,6 +373,7 @@ impl ReplyHandler {
                 queue::finish(c, &lease, &End::Completed { output, model }).await?;
                 remove_superseded(c, retry_of, lease).await?;
                 post::continue_chain(c, &task, lease.audience).await?;
+                post::start_unread(c, &task, lease.audience).await?;
                 if let Some(noted) = &noted {
                     noted.store(c, &task, &lease).await?;
                 }

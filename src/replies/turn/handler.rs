@@ -10,7 +10,7 @@ use crate::{
     model::Provider,
     realtime::Hub,
     replies::{compaction::pass::Compactor, retry::RetryPolicy},
-    tasks::calls::CallLog,
+    tasks::{Queue, calls::CallLog},
     tools::runner::Toolbox,
 };
 
@@ -24,6 +24,8 @@ pub struct ReplyHandler {
     pub blobs: Blobs,
     /// Scales the pictures of messages.
     pub pictures: PictureReader,
+    /// Signals of messages that steer the replies of this process.
+    pub queue: Arc<Queue>,
     pub calls: CallLog,
     /// Functions that agents can call.
     pub tools: Toolbox,

@@ -115,6 +115,7 @@ impl ReplyHandler {
             task,
             lease,
             stop: &stop,
+            steering: self.queue.steering(&lease),
             agent,
             loaded,
             counts: serde_json::from_value(counts).unwrap_or_default(),

@@ -283,6 +283,10 @@ impl<'a> Reply<'a> {
         Ok(message)
     }
 
+    pub(super) fn task(&self) -> &'a Task {
+        self.task
+    }
+
     pub(super) fn requester(&self) -> UserId {
         self.task.requested_by
     }

@@ -42,13 +42,15 @@ use crate::{
         manifest::{Block, RoundPart, TextOrigin},
         results::{FaultOrigin, data_heading, escaped, fault_text, output_text},
         retry::{Offered, RetryCounts},
+        steers::{self, Steer},
     },
     tasks::{
         FailCode, Lease, LeaseLost, Task, WaitReason,
         actions::{self, Action, ActionSource, ActionState, Ending, GrantedBy, texts},
         attempts::{self, AttemptOutcome},
         calls::OpenCall,
-        queue::{self, NextRound, RoundAnswer},
+        queue::{self, NextRound, RoundAnswer, Steering},
+        steers::{self as task_steers, has_unread},
         worker::Abort,
     },
     tool_fault::{ToolErrorCode, ToolFault},
@@ -119,10 +121,13 @@ impl RoundCall {
 
 /// An earlier round.
 struct StoredRound {
+    number: i64,
     text: String,
     /// Model that made the calls, and the members that its server wants back.
     vendor: Option<(String, VendorMembers)>,
     calls: Vec<RoundCall>,
+    /// True if the requester steered the reply after a text without calls. Such a round does not count toward the limit.
+    is_steered: bool,
 }
 
 impl StoredRound {
@@ -158,9 +163,12 @@ impl RunClock {
     }
 }
 
-/// Earlier rounds of a task.
+/// Earlier rounds of a task, and the messages that steer it.
 #[derive(Default)]
-pub(super) struct Rounds(Vec<StoredRound>);
+pub(super) struct Rounds {
+    rounds: Vec<StoredRound>,
+    steers: Vec<Steer>,
+}
 
 /// Numbers of the oldest results, arguments, texts, and vendor's members that a request leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,6 +240,7 @@ pub(super) struct RoundRun<'a> {
     pub(super) requests: &'a Requests,
     pub(super) clock: RunClock,
     pub(super) stop: &'a CancellationToken,
+    pub(super) steering: &'a Steering,
 }
 
 /// A round that was just stored, with its actions.
@@ -265,30 +274,46 @@ fn result_of(action: &Action, stored: Option<String>) -> Option<String> {
     })
 }
 
-/// Loads the rounds of a task with all their texts.
-pub(super) async fn load(c: &mut Conn, task: TaskId) -> Result<Rounds, DbError> {
+/// Loads the rounds of a task with all their texts. `steers` contains the messages that steer the task.
+async fn load(c: &mut Conn, task: TaskId, steers: Vec<Steer>) -> Result<Rounds, DbError> {
     let rounds = queue::rounds_of(c, task).await?;
     if rounds.is_empty() {
-        return Ok(Rounds::default());
+        return Ok(Rounds {
+            steers,
+            ..Rounds::default()
+        });
     }
     let stored = texts::of_task(c, task).await?;
     let mut stored: HashMap<_, _> = stored.into_iter().map(|row| (row.id, row)).collect();
     let mut of_round: HashMap<i64, Vec<RoundCall>> = HashMap::new();
-    for action in actions::of_task(c, task).await? {
+    for mut action in actions::of_task(c, task).await? {
         let row = stored.remove(&action.id);
         let (arguments, result) = row.map_or((None, None), |row| (row.arguments, row.result));
+        // The message that the note repeats follows as a whole.
+        let repeats = |steer: &Steer| steer.round == action.round && steer.note == action.note;
+        if steers.iter().any(repeats) {
+            action.note = None;
+        }
         of_round.entry(action.round).or_default().push(RoundCall {
             arguments,
             result: result_of(&action, result),
             action,
         });
     }
-    let rounds = rounds.into_iter().map(|round| StoredRound {
-        vendor: round.model.clone().zip(round.members()),
-        text: round.text,
-        calls: of_round.remove(&round.round).unwrap_or_default(),
+    let rounds = rounds.into_iter().map(|round| {
+        let calls = of_round.remove(&round.round).unwrap_or_default();
+        StoredRound {
+            number: round.round,
+            vendor: round.model.clone().zip(round.members()),
+            is_steered: calls.is_empty() && steers.iter().any(|steer| steer.round == round.round),
+            text: round.text,
+            calls,
+        }
     });
-    Ok(Rounds(rounds.collect()))
+    Ok(Rounds {
+        rounds: rounds.collect(),
+        steers,
+    })
 }
 
 /// Renders a round as plain text, because servers reject calls and results in requests without tools.
@@ -369,15 +394,29 @@ pub(in crate::replies) fn definitions_of(offer: &Offer) -> Option<RoundPart> {
 impl Rounds {
     /// Checks whether a limit has been reached, in which case the next model call must be the last one.
     fn are_used_up(&self, ran: Duration) -> bool {
-        let calls: usize = self.0.iter().map(|round| round.calls.len()).sum();
-        self.0.len() >= ROUNDS_MAX
+        let calls: usize = self.rounds.iter().map(|round| round.calls.len()).sum();
+        let counted = self.rounds.iter().filter(|round| !round.is_steered);
+        counted.count() >= ROUNDS_MAX
             || i64::try_from(calls).is_ok_and(|calls| calls >= CALLS_MAX)
             || ran >= RUN_MAX
     }
 
+    /// Returns the messages that follow a round.
+    fn steers_after(&self, round: i64) -> impl Iterator<Item = &Steer> {
+        let steers = self.steers.iter();
+        steers.filter(move |steer| steer.round == round)
+    }
+
+    /// Returns the texts that the requester has typed to steer the reply.
+    pub(super) fn typed(&self) -> impl Iterator<Item = &str> {
+        self.steers
+            .iter()
+            .filter_map(|steer| steer.typed.as_deref())
+    }
+
     /// Returns the texts of all rounds, joined as in the reply.
     pub(super) fn text(&self) -> String {
-        let texts = self.0.iter().map(|round| round.text.trim_end());
+        let texts = self.rounds.iter().map(|round| round.text.trim_end());
         let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
         texts.join(ROUNDS_JOINED)
     }
@@ -385,15 +424,15 @@ impl Rounds {
     /// Determines what to leave out, so that the rest has at most `tokens_max` tokens.
     fn omitted(&self, model: &str, tokens_max: u64) -> Omitted {
         let size = |text: Option<&str>| text.map_or(0, estimate_tokens);
-        let calls = || self.0.iter().flat_map(|round| &round.calls);
-        let texts = self.0.iter().map(|round| estimate_tokens(&round.text));
+        let calls = || self.rounds.iter().flat_map(|round| &round.calls);
+        let texts = (self.rounds.iter()).map(|round| estimate_tokens(&round.text));
         let sizes = [
             calls().map(|call| size(call.result.as_deref())).collect(),
             calls()
                 .map(|call| size(call.arguments.as_deref()))
                 .collect(),
             texts.collect(),
-            (self.0.iter())
+            (self.rounds.iter())
                 .map(|round| round.members_for(model).map_or(0, VendorMembers::tokens))
                 .collect(),
         ];
@@ -422,7 +461,7 @@ impl Rounds {
                         parts,
                     });
                 }
-                Err(_) if tokens_max > 0 && !self.0.is_empty() => tokens_max /= ROUNDS_SHARE,
+                Err(_) if tokens_max > 0 && !self.rounds.is_empty() => tokens_max /= ROUNDS_SHARE,
                 Err(e) => return Err(e),
             }
         }
@@ -439,8 +478,10 @@ impl Rounds {
             turns: Vec::new(),
             parts: definitions_of(offer).into_iter().collect(),
         };
-        for (at, round) in self.0.iter().enumerate() {
+        sending.add_steers(self.steers_after(0));
+        for (at, round) in self.rounds.iter().enumerate() {
             sending.add(at, round);
+            sending.add_steers(self.steers_after(round.number));
         }
         let SentRounds {
             turns,
@@ -492,6 +533,13 @@ impl SentRounds<'_> {
             let source = Some(SourceId::Action(owner));
             self.record(Block::Round, Role::Assistant, text, source, origin);
         }
+        if round.is_steered {
+            if !text.trim().is_empty() {
+                let said = ChatMessage::new(Role::Assistant, text.to_owned());
+                self.turns.push(said);
+            }
+            return;
+        }
         if round.calls.is_empty() {
             self.remind(text);
             return;
@@ -529,6 +577,24 @@ impl SentRounds<'_> {
         self.turns
             .push(ChatMessage::new(Role::Assistant, text.to_owned()));
         self.turns.push(ChatMessage::new(Role::User, reminder));
+    }
+
+    /// Adds messages that steer the reply. A deleted message leaves a placeholder, because a text of the agent has to be followed by a
+    /// turn of the user.
+    fn add_steers<'b>(&mut self, steers: impl Iterator<Item = &'b Steer>) {
+        for steer in steers {
+            let source = SourceId::Message(steer.message);
+            let origin = || TextOrigin::New(vec![source]);
+            let texts = steer.texts.as_ref();
+            for file in texts.iter().flat_map(|texts| &texts.files) {
+                self.record(Block::Files, Role::User, file, Some(source), origin());
+                self.turns.push(ChatMessage::new(Role::User, file.clone()));
+            }
+            let message = texts.map_or(DELETED, |texts| texts.message.as_str());
+            self.record(Block::Trigger, Role::User, message, Some(source), origin());
+            let said = ChatMessage::new(Role::User, message.to_owned());
+            self.turns.push(said);
+        }
     }
 
     fn add_call(&mut self, call: &RoundCall) -> ToolCall {
@@ -696,9 +762,83 @@ impl ReplyHandler {
         })
     }
 
-    /// Loads the earlier rounds of a task.
-    pub(super) async fn rounds(&self, task: TaskId) -> Result<Rounds, DbError> {
-        load(&mut self.db.read().await?, task).await
+    /// Loads the earlier rounds of a task, and the messages that steer it.
+    pub(super) async fn rounds(&self, task: &Task) -> Result<Rounds, DbError> {
+        let steers = steers::load(&self.db, &self.blobs, task).await?;
+        load(&mut self.db.read().await?, task.id, steers).await
+    }
+
+    /// Makes new messages that steer a reply part of its further model calls, after this round. Returns whether there are any.
+    pub(super) async fn take_steers(&self, lease: Lease, round: i64) -> Result<bool, Abort> {
+        if !has_unread(&mut self.db.read().await?, lease.task).await? {
+            return Ok(false);
+        }
+        failpoint!("steer_take");
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::lock_lease(c, &lease).await?;
+                task_steers::take(c, lease.task, round).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        failpoint!("steer_taken");
+        Ok(true)
+    }
+
+    /// Stores the text of a call that was stopped because the requester steers the reply, the end of the call, and that the next call
+    /// contains the messages. A text is a round without calls. Returns the numbers of the newest round and of the next call.
+    pub(super) async fn store_steered(
+        &self,
+        lease: Lease,
+        answer: Answer,
+        counts: RetryCounts,
+    ) -> Result<NextRound, Abort> {
+        let stored = serde_json::to_value(counts).unwrap_or_default();
+        let Answer {
+            text,
+            own_text,
+            open,
+            model,
+            vendor,
+            ..
+        } = answer;
+        let round = RoundAnswer {
+            text: own_text,
+            calls: 0,
+            model,
+            vendor,
+        };
+        let ended = open.as_ref().map(OpenCall::ended);
+        failpoint!("steer_store");
+        let next = self
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::lock_lease(c, &lease).await?;
+                if let Some(ended) = &ended {
+                    ended.store(c).await?;
+                }
+                save_partial_reply(c, &task, &text).await?;
+                attempts::end_attempt(c, lease.task, AttemptOutcome::Cancelled, None, 0, now())
+                    .await?;
+                let next = if round.text.trim().is_empty() {
+                    NextRound {
+                        round: task.round,
+                        attempt: queue::next_attempt(c, &lease, stored.clone()).await?,
+                    }
+                } else {
+                    let next = queue::begin_round(c, &lease, &round, stored.clone()).await?;
+                    store_round_text(c, &task, &[], &round.text).await?;
+                    next
+                };
+                task_steers::take(c, lease.task, next.round).await?;
+                Ok::<_, LeaseLost>(next)
+            })
+            .await?;
+        if let Some(open) = open {
+            open.discard();
+        }
+        failpoint!("steer_stored");
+        Ok(next)
     }
 
     /// Returns the summary of a collaborator that ended the work in this round. Returns `None` if the work continues and the model is
@@ -748,6 +888,7 @@ impl ReplyHandler {
             vendor: VendorMembers::default(),
             model: String::new(),
             open: None,
+            is_steered: false,
         })
     }
 
@@ -797,11 +938,15 @@ impl ReplyHandler {
                 let next = queue::begin_round(c, &lease, &round, stored.clone()).await?;
                 requests.store(c, next.round, &calls).await?;
                 let mut found = actions::of_round(c, lease.task, next.round).await?;
+                // The requester may not want these calls any more; `close_round` withdraws them.
+                let is_steered = has_unread(c, lease.task).await?;
                 let mut noted = Vec::new();
                 for action in &found {
                     if let Some(prepared) = delegations.get(&action.call) {
                         noted.extend(delegation::noted(c, &task, action, prepared).await?);
-                        start_delegation(c, &lease, &requests, action, prepared).await?;
+                        if !is_steered {
+                            start_delegation(c, &lease, &requests, action, prepared).await?;
+                        }
                     }
                 }
                 if !delegations.is_empty() {
@@ -812,9 +957,11 @@ impl ReplyHandler {
                     scheduled::fail_tree(c, &task, FailCode::Loop, &hub, lease.audience).await?;
                     return Ok(None);
                 }
-                requests
-                    .start_reads(c, &mut found, READS_AT_ONCE, lease.token)
-                    .await?;
+                if !is_steered {
+                    requests
+                        .start_reads(c, &mut found, READS_AT_ONCE, lease.token)
+                        .await?;
+                }
                 Ok::<_, LeaseLost>(Some(NewRound {
                     next,
                     actions: found,
@@ -838,7 +985,7 @@ impl ReplyHandler {
         answer: &Answer,
     ) -> Result<Option<AgentId>, DbError> {
         let has_asked = || {
-            let mut calls = rounds.0.iter().flat_map(|round| &round.calls);
+            let mut calls = rounds.rounds.iter().flat_map(|round| &round.calls);
             calls.any(|call| call.action.function == DELEGATE)
         };
         let can_ask = requests.offer.find(DELEGATE).is_some() && !rounds.are_used_up(ran);
@@ -969,6 +1116,11 @@ impl ReplyHandler {
                     let Some(action) = actions::find(c, held.id).await? else {
                         return Ok::<_, LeaseLost>(Start::Changed);
                     };
+                    if has_unread(c, lease.task).await? {
+                        // The requester may not want this call any more.
+                        actions::withdraw_open(c, lease.task, lease.audience, None).await?;
+                        return Ok(Start::Changed);
+                    }
                     match &delegation {
                         Some(prepared) => {
                             start_delegation(c, &lease, &of, &action, prepared).await?;
@@ -1015,7 +1167,7 @@ impl ReplyHandler {
             return self.run_to_end(run, action).await;
         }
         let RoundRun { lease, clock, .. } = run;
-        let (this, stop) = (self.clone(), run.stop.clone());
+        let (this, stop, steering) = (self.clone(), run.stop.clone(), run.steering.clone());
         let (requests, action) = (run.requests.clone(), action.clone());
         let to_end = async move {
             let run = RoundRun {
@@ -1023,6 +1175,7 @@ impl ReplyHandler {
                 requests: &requests,
                 clock,
                 stop: &stop,
+                steering: &steering,
             };
             this.run_to_end(run, &action).await
         };
@@ -1037,7 +1190,9 @@ impl ReplyHandler {
         run: RoundRun<'_>,
         action: &Action,
     ) -> Result<Option<RoundEnd>, Abort> {
+        let mut signals = run.steering.subscribe();
         let mut c = self.db.read().await?;
+        let mut is_steered = has_unread(&mut c, run.lease.task).await?;
         let text = texts::find(&mut c, action.arguments_id).await?;
         // Redirects are unrestricted if the task has seen only its requester's own messages, or if a person has approved the
         // whole URL. Otherwise, only the host was checked, and it could redirect anywhere.
@@ -1073,13 +1228,25 @@ impl ReplyHandler {
         // The connection ends at the deadline and reports whether the request was sent, so this timeout is longer.
         let mut call = std::pin::pin!(tokio::time::timeout_at(deadline + CALL_GRACE, call));
         let is_read = action.effect == Effect::Read;
-        let ended = tokio::select! {
-            ended = &mut call => Some(ended),
-            () = run.stop.cancelled() => {
+        let ended = loop {
+            if is_steered {
                 if is_read {
-                    return Err(Abort::Stopped);
+                    let ran = Ran::failed(ToolErrorCode::Cancelled);
+                    return self.end_action(run, action, ran).await;
                 }
-                tokio::time::timeout(WRITE_GRACE, &mut call).await.ok()
+                break tokio::time::timeout(WRITE_GRACE, &mut call).await.ok();
+            }
+            tokio::select! {
+                ended = &mut call => break Some(ended),
+                () = run.stop.cancelled() => {
+                    if is_read {
+                        return Err(Abort::Stopped);
+                    }
+                    break tokio::time::timeout(WRITE_GRACE, &mut call).await.ok();
+                }
+                Ok(()) = signals.changed() => {
+                    is_steered = has_unread(&mut self.db.read().await?, run.lease.task).await?;
+                }
             }
         };
         let ran = match ended {
@@ -1184,6 +1351,10 @@ async fn close_round(
     round: i64,
     clock: RunClock,
 ) -> Result<Option<RoundEnd>, DbError> {
+    if has_unread(c, lease.task).await? {
+        // The calls were stored after the requester had steered the reply.
+        actions::withdraw_open(c, lease.task, lease.audience, None).await?;
+    }
     let found = actions::of_round(c, lease.task, round).await?;
     if found.iter().any(|action| is_due(action, lease)) {
         return Ok(None);
@@ -1308,5 +1479,23 @@ mod tests {
             (Role::User, expected)
         );
         assert!(said.calls.is_empty() && returned.results.is_empty());
+    }
+
+    #[test]
+    fn a_text_that_the_requester_steered_does_not_count_toward_the_limit() {
+        let rounds = |count: usize, is_steered| Rounds {
+            rounds: (0..count)
+                .map(|_| StoredRound {
+                    number: 1,
+                    text: "The fair".to_owned(),
+                    vendor: None,
+                    calls: Vec::new(),
+                    is_steered,
+                })
+                .collect(),
+            steers: Vec::new(),
+        };
+        assert!(rounds(ROUNDS_MAX, false).are_used_up(Duration::ZERO));
+        assert!(!rounds(2 * ROUNDS_MAX, true).are_used_up(Duration::ZERO));
     }
 }

@@ -24,7 +24,9 @@ use crate::{
         retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step},
         sources::{Because, SourceName},
     },
-    tasks::{FailCode, Lease, LeaseLost, Task, TaskKind, actions, worker::Abort},
+    tasks::{
+        FailCode, Lease, LeaseLost, Task, TaskKind, actions, queue::Steering, steers, worker::Abort,
+    },
     tools::{
         builtin::done,
         function::{DELEGATE, ToolFunction},
@@ -54,6 +56,7 @@ pub(super) struct LoadedReply<'a> {
     pub(super) task: Task,
     pub(super) lease: Lease,
     pub(super) stop: &'a CancellationToken,
+    pub(super) steering: Steering,
     pub(super) agent: Resolved,
     pub(super) loaded: Loaded,
     pub(super) counts: RetryCounts,
@@ -223,6 +226,9 @@ impl<'a> RunningReply<'a> {
             if end == RoundEnd::Parked {
                 return Ok(None);
             }
+        }
+        let task = this.reply.task.id;
+        if round > 0 || steers::has_any(&mut handler.db.read().await?, task).await? {
             this.load_rounds().await?;
         }
         Ok(Some(this))
@@ -231,6 +237,7 @@ impl<'a> RunningReply<'a> {
     /// Calls the model until the task ends or waits.
     async fn run(mut self) -> Result<(), Abort> {
         loop {
+            self.take_steers().await?;
             let window = self.reply.handler.provider.window(&self.reply.model).await;
             if let Some(failed) = self.compact_after_overflow(window).await? {
                 let code = failed.failure.code();
@@ -287,6 +294,7 @@ impl<'a> RunningReply<'a> {
             requests: &self.requests,
             clock: self.clock,
             stop: self.reply.stop,
+            steering: &self.reply.steering,
         }
     }
 
@@ -295,14 +303,46 @@ impl<'a> RunningReply<'a> {
         handler.fail(lease, code, failed).await
     }
 
-    /// Loads the rounds after one of them has ended.
-    async fn load_rounds(&mut self) -> Result<(), DbError> {
-        let LoadedReply { handler, task, .. } = &self.reply;
+    /// Loads the rounds after one of them has ended or messages that steer the reply have arrived.
+    async fn load_rounds(&mut self) -> Result<(), Abort> {
+        let LoadedReply {
+            handler,
+            task,
+            stop,
+            ..
+        } = &self.reply;
         self.done = handler
             .done_summary(&self.requests.task, task.round)
             .await?;
-        self.rounds = handler.rounds(task.id).await?;
-        self.limit_delegations().await
+        self.rounds = tokio::select! {
+            rounds = handler.rounds(task) => rounds?,
+            () = stop.cancelled() => return Err(Abort::Stopped),
+        };
+        self.note_typed();
+        Ok(self.limit_delegations().await?)
+    }
+
+    /// Makes new messages that steer the reply part of the next call. A reply that needs no call does not read them.
+    async fn take_steers(&mut self) -> Result<(), Abort> {
+        let LoadedReply {
+            handler,
+            task,
+            lease,
+            ready,
+            ..
+        } = &self.reply;
+        let has_call = ready.is_none() && self.done.is_none();
+        if has_call && handler.take_steers(*lease, task.round).await? {
+            self.load_rounds().await?;
+        }
+        Ok(())
+    }
+
+    /// Adds the texts that the requester has typed to steer the reply to the text that outward reads can take addresses from.
+    fn note_typed(&mut self) {
+        let typed = std::iter::once(self.reply.loaded.typed.as_str()).chain(self.rounds.typed());
+        let typed: Vec<&str> = typed.filter(|text| !text.is_empty()).collect();
+        self.requests.task.typed = typed.join("\n");
     }
 
     /// Stops offering `delegate` after the maximum number of rounds with delegations.
@@ -419,6 +459,7 @@ impl<'a> RunningReply<'a> {
         };
         self.reply.counts.offered = fewer;
         self.requests = self.reply.requests().await?;
+        self.note_typed();
         self.limit_delegations().await?;
         Ok(true)
     }
@@ -438,6 +479,7 @@ impl<'a> RunningReply<'a> {
             ready,
             stop,
             counts,
+            steering,
             ..
         } = &self.reply;
         if let Some(summary) = &self.done {
@@ -454,6 +496,7 @@ impl<'a> RunningReply<'a> {
                 PictureUse::IfPossible
             },
             ready: ready.as_ref().map(|ready| ready.text.as_str()),
+            steering,
         };
         tokio::select! {
             outcome = handler.call(task, lease, agent, &call) => outcome,
@@ -463,6 +506,9 @@ impl<'a> RunningReply<'a> {
 
     /// Runs the calls in an answer. Without calls, ends the task with the text of the answer.
     async fn take_answer(&mut self, manifest: Manifest, answer: Answer) -> Result<Next, Abort> {
+        if answer.is_steered {
+            return self.keep_steered(answer).await;
+        }
         self.note_refused().await;
         let LoadedReply {
             handler,
@@ -527,6 +573,28 @@ impl<'a> RunningReply<'a> {
         });
         self.reply.refused.extend(refused);
         Some(offered)
+    }
+
+    /// Keeps the text of a call that was stopped because the requester steers the reply. The next call contains the text and the
+    /// messages.
+    async fn keep_steered(&mut self, answer: Answer) -> Result<Next, Abort> {
+        if answer.open.is_none() {
+            // No call was made.
+            return Ok(Next::Call);
+        }
+        let LoadedReply {
+            handler,
+            task,
+            lease,
+            counts,
+            ..
+        } = &mut self.reply;
+        counts.ran_ms = self.clock.ran_ms();
+        counts.budget_since = None;
+        let next = handler.store_steered(*lease, answer, *counts).await?;
+        (task.attempt, task.round) = (next.attempt, next.round);
+        self.load_rounds().await?;
+        Ok(Next::Call)
     }
 
     /// Stores a round and runs its calls.
@@ -657,6 +725,7 @@ impl<'a> RunningReply<'a> {
         self.reply.task.attempt = handler.next_attempt(lease, counts, failed).await?;
         if matches!(step, Step::ChangeModel | Step::OfferLess) {
             self.requests = self.reply.requests().await?;
+            self.note_typed();
         }
         Ok(Next::Call)
     }

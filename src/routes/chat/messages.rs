@@ -27,7 +27,7 @@ use crate::{
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List},
     },
-    ids::{ChannelId, FileId, ForkId, MessageId, ThreadId},
+    ids::{ChannelId, FileId, ForkId, MessageId, TaskId, ThreadId},
     patch::present,
     realtime::hub::Conversation,
     server::{
@@ -241,6 +241,9 @@ struct MessageForm {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     notify: Option<bool>,
+    /// The caller's queued or running reply of an agent in this conversation, which reads the message now. The message starts no task,
+    /// even if it mentions agents.
+    steer: Option<TaskId>,
 }
 
 /// Posts a message in a thread or a fork; shared with the WebSocket.
@@ -251,6 +254,7 @@ pub async fn say(
     text: Text,
     parent: Option<MessageId>,
     client_id: Option<String>,
+    steers: Option<TaskId>,
 ) -> Result<Posted, ApiError> {
     let post = async move |c: &mut Conn| {
         post::post_message(
@@ -260,6 +264,7 @@ pub async fn say(
             &text,
             parent,
             client_id.as_deref(),
+            steers,
         )
         .await
     };
@@ -307,7 +312,8 @@ async fn post(
     let mut text = Text::with_files(form.content, form.attachments)?;
     text.notifies_group = form.notify.unwrap_or(true);
     let client_id = post::parse_client_id(form.client_id)?;
-    let posted = say(state, caller, conversation, text, form.parent_id, client_id).await?;
+    let (parent, steers) = (form.parent_id, form.steer);
+    let posted = say(state, caller, conversation, text, parent, client_id, steers).await?;
     Ok((
         status_of(&posted),
         Json(PostedMessage {

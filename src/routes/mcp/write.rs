@@ -85,7 +85,7 @@ pub(super) async fn post_message(
             ));
         }
     };
-    let posted = chat::say(state, caller, conversation, text, None, client_id).await?;
+    let posted = chat::say(state, caller, conversation, text, None, client_id, None).await?;
     Ok(PostedMessage {
         message: posted.message,
         tasks: posted.tasks,

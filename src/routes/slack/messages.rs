@@ -154,7 +154,16 @@ async fn post_in(
         (Some(bot), None) => post::start_with_key(c, caller, bot, channel, text, new).await,
         (None, Some(thread)) => {
             let conversation = Conversation::Thread(thread);
-            post::post_message(c, caller, conversation, text, None, client_id.as_deref()).await
+            post::post_message(
+                c,
+                caller,
+                conversation,
+                text,
+                None,
+                client_id.as_deref(),
+                None,
+            )
+            .await
         }
         (None, None) => {
             let new = NewThread {

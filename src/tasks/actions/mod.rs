@@ -15,6 +15,6 @@ pub use row::{
     approve_again, call_count, cancel, close, count_before, count_equal, decide, delegating_rounds,
     expire, extend, failed_count, find, find_equal, forget_files, forget_person, has_left, insert,
     list, list_expired, list_open, list_orphans, of_round, of_task, release, restart, set_hits,
-    set_result, settle, start, store_end, tasks_with_open,
+    set_result, settle, start, store_end, tasks_with_open, withdraw_open,
 };
 pub use state::{ActionKind, ActionState, GrantedBy, NeededPerson, TaintKind};

@@ -968,6 +968,54 @@ pub async fn tasks_with_open(c: &mut Conn, tasks: &[TaskId]) -> Result<Vec<TaskI
     Ok(rows.into_iter().map(|(task,)| task).collect())
 }
 
+/// Ends the actions of a task that have not started, and its reads, because its requester steers it: a waiting action is denied with
+/// this note, and the others are canceled. Running writes and delegations continue. Returns the ended actions in their former states.
+pub async fn withdraw_open(
+    c: &mut Conn,
+    task: TaskId,
+    audience: Audience,
+    note: Option<&str>,
+) -> Result<Vec<Action>, DbError> {
+    let sql = action_sql!(
+        "where a.task_id = $1 and a.state in ('waiting', 'approved', 'running') order by a.round, a.call limit 1000"
+    );
+    let open = c.q(sql).bind(task).all().await?;
+    let mut ended = Vec::new();
+    for action in with_needs(c, open).await? {
+        let is_ended = match action.state {
+            ActionState::Waiting => {
+                let needs = decided_by_requester(&action);
+                decide(c, &action, ActionState::Denied, &needs, note).await?
+            }
+            ActionState::Running if action.effect == Effect::Read && !action.is_delegated() => {
+                let ending = Ending::failed(ToolErrorCode::Cancelled);
+                store_end(c, action.id, action.lease_token, ending).await?
+            }
+            ActionState::Running => false,
+            _ => cancel(c, &action, ToolErrorCode::Cancelled).await?,
+        };
+        if is_ended {
+            announce(c, action.id, EventType::ActionUpdated, audience).await?;
+            ended.push(action);
+        }
+    }
+    Ok(ended)
+}
+
+/// Returns the needs of an action with the requester as the person who decided. Approvals that others have given are kept.
+fn decided_by_requester(action: &Action) -> Vec<Need> {
+    let at = now();
+    let needs = action.needs.iter().cloned().map(|need| match need.by {
+        Some(_) => need,
+        None => Need {
+            by: Some(action.requested_by),
+            at: Some(at),
+            ..need
+        },
+    });
+    needs.collect()
+}
+
 /// Ends the open actions of a task. Actions in the state `unknown` remain until a person settles them.
 pub async fn close(
     c: &mut Conn,

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -45,8 +45,35 @@ pub struct Queue {
     is_full: AtomicBool,
     /// True if this process must not claim tasks.
     is_paused: AtomicBool,
-    /// Lease token and stop token of each task that runs in this process.
-    running: dashmap::DashMap<TaskId, (Uuid, CancellationToken)>,
+    /// Tasks that run in this process.
+    running: dashmap::DashMap<TaskId, RunningTask>,
+}
+
+struct RunningTask {
+    lease_token: Uuid,
+    stop: CancellationToken,
+    steering: Steering,
+}
+
+/// Signals that messages for a running task were posted. They are hints: the rows in `task_steers` decide.
+#[derive(Debug, Clone)]
+pub struct Steering(watch::Sender<()>);
+
+impl Default for Steering {
+    fn default() -> Self {
+        Self(watch::Sender::new(()))
+    }
+}
+
+impl Steering {
+    fn signal(&self) {
+        self.0.send_replace(());
+    }
+
+    /// Returns a receiver of later signals.
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.0.subscribe()
+    }
 }
 
 impl Queue {
@@ -70,15 +97,20 @@ impl Queue {
 
     /// Registers a run of a task. A previous run that lost its lease to this one is stopped.
     pub fn begin(&self, lease: &Lease, stop: CancellationToken) {
-        if let Some((_, lost)) = self.running.insert(lease.task, (lease.token, stop)) {
-            lost.cancel();
+        let run = RunningTask {
+            lease_token: lease.token,
+            stop,
+            steering: Steering::default(),
+        };
+        if let Some(lost) = self.running.insert(lease.task, run) {
+            lost.stop.cancel();
         }
     }
 
     /// Unregisters the run with this lease. Another run of the same task stays registered.
     pub fn end(&self, lease: &Lease) {
         self.running
-            .remove_if(&lease.task, |_, (token, _)| *token == lease.token);
+            .remove_if(&lease.task, |_, run| run.lease_token == lease.token);
     }
 
     /// Number of tasks that run in this process.
@@ -89,21 +121,36 @@ impl Queue {
     /// The tasks that run in this process, with their lease tokens.
     pub fn running_leases(&self) -> Vec<(TaskId, Uuid)> {
         let running = self.running.iter();
-        running.map(|run| (*run.key(), run.0)).collect()
+        running.map(|run| (*run.key(), run.lease_token)).collect()
     }
 
     /// Like `stop`, but only for the run with this lease token.
     pub fn stop_token(&self, task: TaskId, token: Uuid) {
-        if let Some(run) = self.running.get(&task).filter(|run| run.0 == token) {
-            run.1.cancel();
+        let run = self.running.get(&task);
+        if let Some(run) = run.filter(|run| run.lease_token == token) {
+            run.stop.cancel();
         }
     }
 
     /// Stops a task that runs in this process.
     pub fn stop(&self, task: TaskId) {
         if let Some(run) = self.running.get(&task) {
-            run.1.cancel();
+            run.stop.cancel();
         }
+    }
+
+    /// Signals a task that runs in this process that messages for it were posted.
+    pub fn steer(&self, task: TaskId) {
+        if let Some(run) = self.running.get(&task) {
+            run.steering.signal();
+        }
+    }
+
+    /// The signals of the run with this lease.
+    pub fn steering(&self, lease: &Lease) -> Steering {
+        let run = self.running.get(&lease.task);
+        let run = run.filter(|run| run.lease_token == lease.token);
+        run.map(|run| run.steering.clone()).unwrap_or_default()
     }
 
     /// Like `stop`, but only for the run with this lease.

@@ -74,7 +74,7 @@ pub use find::{
 pub use insert::{
     NewLink, NewScheduled, NewTask, free_slots, insert, insert_scheduled, set_queued_max,
 };
-pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Stopped, Wake, lease_length};
+pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Steering, Stopped, Wake, lease_length};
 pub use of_run::{NewRunTask, insert_of_run, reopen};
 pub use parked::{count_parked, list_left, park};
 pub use rounds::{NextRound, Round, RoundAnswer, begin_round, rounds_of};
