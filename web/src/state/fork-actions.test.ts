@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { ActionItem, Fork, Message, Resolution } from '../api/types';
+import type { Fork, Message, Resolution } from '../api/types';
 import { uploadsOf } from '../files/uploads-of';
 import { mine, Scene } from '../test/backend';
-import { AT, fork, fromAgent, message, snapshot, task } from '../test/make';
+import { AT, fork, message, snapshot, task } from '../test/make';
 import { isOpen } from './forks.svelte';
 
 let scene: Scene;
@@ -234,47 +234,16 @@ test('my message in a dive is confirmed by its event', async () => {
 
 // --- from events ---
 
-test('notifications: a mention in a dive, and a result in which I took part', () => {
-  const { ws, notifications } = scene;
+test('a mention in a dive does not count in its channel, and a result in which I took part does', () => {
+  const { ws } = scene;
   const mentions = [{ type: 'user' as const, id: 'user_me', handle: 'mia', start: 0, length: 4 }];
   inFork({ mentions });
-  inFork();
   scene.created({
     kind: 'resolution',
     metadata: { resolution_id: 'res_1', notify_user_ids: ['user_me'] },
   });
   scene.created({ kind: 'resolution', metadata: { resolution_id: 'res_2', notify_user_ids: [] } });
-  expect(notifications.map((n) => [n.kind, n.place.fork_id])).toEqual([
-    ['mention', 'fork_1'],
-    ['result', null],
-  ]);
   expect(ws.channels.map.get('chan_1')).toMatchObject({ unread_count: 2, mention_count: 1 });
-});
-test('notifications: an action item assigned to me, once', () => {
-  const { notifications } = scene;
-  const item: ActionItem = {
-    id: 'item_1',
-    text: 'Book the hall',
-    owner_id: 'user_me',
-    owner_name: null,
-    due: null,
-    done: false,
-    sources: [],
-    resolution_id: 'res_1',
-    fork_id: 'fork_1',
-    channel_id: 'chan_1',
-    thread_id: 'thread_1',
-    message_id: 'msg_c',
-    headline: 'Monday it is',
-    workspace_id: 'ws_1',
-    created_at: AT,
-    done_at: null,
-    done_by: null,
-  };
-  scene.event('action_item.updated', { action_item: { ...item, owner_id: 'user_bo' } });
-  scene.event('action_item.updated', { action_item: item });
-  scene.event('action_item.updated', { action_item: { ...item, due: '2026-02-01' } });
-  expect(notifications).toMatchObject([{ kind: 'item', title: 'Monday it is', text: 'Book the hall' }]);
 });
 test('a result editor gets events until it unsubscribes', () => {
   const onOutcome = vi.fn();
@@ -284,11 +253,4 @@ test('a result editor gets events until it unsubscribes', () => {
   stop();
   scene.event('resolution.updated', { resolution });
   expect(onOutcome).toHaveBeenCalledTimes(1);
-});
-test('a reply to my message in a dive is a notification', () => {
-  const { notifications } = scene;
-  scene.event('task.status_changed', { task: task({ status: 'running', fork_id: 'fork_1' }) });
-  const answer = fromAgent({ fork_id: 'fork_1', metadata: { task_id: 'task_1' } });
-  scene.event('message.updated', { message: answer }, { fork_id: 'fork_1' });
-  expect(notifications.map((n) => n.kind)).toEqual(['answer']);
 });

@@ -1,12 +1,6 @@
 import type { DroppableFrame, MessageCreated, OutcomeEvent, ServerEvent } from '../api/events';
 import type { Channel, Message, Task } from '../api/types';
 import { counts, isFrom, mentionsMe } from '../lib/messages';
-import {
-  assignmentNotification,
-  mentionNotification,
-  replyNotification,
-  type UserNotification,
-} from './notifications';
 import type { OpenConversations } from './open-conversations';
 import { placeOf } from './tasks.svelte';
 import type { WorkspaceParts } from './workspace-parts';
@@ -14,7 +8,6 @@ import type { WorkspaceParts } from './workspace-parts';
 interface Effects {
   /** Announces a text in the polite live region. */
   announce(text: string): void;
-  notify(notification: UserNotification): void;
   /** Requests a running reply again because part of it is missing; the server sends the whole text. */
   resubscribe(place: string): void;
   /** Called when the user has left a channel, whose events may no longer arrive. */
@@ -85,7 +78,6 @@ export class Incoming {
         if (m.state !== 'streaming') this.#ws.streams.end(m.id);
         for (const state of this.#open.forks.all()) state.changed(m);
         if (e.type === 'message.deleted') this.#ws.inbox.spread();
-        if (e.type === 'message.updated') this.#notify(replyNotification(m, this.#ws));
         return;
       }
       case 'reaction.added':
@@ -169,8 +161,6 @@ export class Incoming {
       );
     if ((m.author.type === 'human' || m.author.type === 'bot') && !mine && m.kind !== 'notice')
       this.#inbox(m);
-    this.#notify(mentionNotification(m, this.#ws));
-    this.#notify(replyNotification(m, this.#ws));
   }
   /** Replies have no rows, and items of a channel no signal: both follow from messages. */
   #inbox(m: Message): void {
@@ -196,11 +186,7 @@ export class Incoming {
       )
       .finally(() => this.#fetching.delete(m.thread_id));
   }
-  #notify(notification: UserNotification | null): void {
-    if (notification) this.#out.notify(notification);
-  }
   #outcome(e: OutcomeEvent): void {
-    if (e.type === 'action_item.updated') this.#notify(assignmentNotification(e.data.action_item, this.#ws));
     this.#ws.outcomes.apply(e);
     for (const listener of this.#outcomeListeners) listener(e);
   }

@@ -24,7 +24,6 @@ import type { ForkState } from './fork.svelte';
 import { ForkReads } from './fork-reads';
 import { Forks } from './forks.svelte';
 import { Incoming } from './incoming';
-import type { UserNotification } from './notifications';
 import { OpenConversations } from './open-conversations';
 import { Outbox, type OutboxWork } from './outbox.svelte';
 import { Outcomes } from './outcomes.svelte';
@@ -58,8 +57,6 @@ export interface WorkspaceDeps {
   onEnded(): void;
   /** Announces a text in the polite live region. */
   announce(text: string): void;
-  /** Called for an event that the user should be notified about. */
-  onNotification(notification: UserNotification): void;
 }
 
 const ACTIVE_EVERY_MS = 30_000;
@@ -156,7 +153,6 @@ export class WorkspaceState implements WorkspaceParts {
     });
     this.#incoming = new Incoming(this, this.#open, {
       announce: (text) => deps.announce(text),
-      notify: (notification) => deps.onNotification(notification),
       resubscribe: (place) => this.#sync.resubscribe(place),
       left: () => this.#sync.dropStale(),
     });

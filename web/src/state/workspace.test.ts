@@ -3,18 +3,16 @@ import type { ServerEvent } from '../api/events';
 import type { Message, Thread } from '../api/types';
 import { Scene, type Backend } from '../test/backend';
 import { AT, fromAgent, member, message, myChannel, snapshot, task, thread } from '../test/make';
-import type { UserNotification } from './notifications';
 import type { WorkspaceState } from './workspace.svelte';
 
 let scene: Scene;
 let backend: Backend;
 let ws: WorkspaceState;
-let notifications: UserNotification[];
 let said: string[];
 
 beforeEach(async () => {
   scene = new Scene();
-  ({ backend, ws, notifications, said } = scene);
+  ({ backend, ws, said } = scene);
   await ws.start();
 });
 afterEach(() => ws.stop());
@@ -190,15 +188,6 @@ test('the live region announces the start and end of a reply in the open thread'
   for (const status of ['queued', 'running', 'completed'] as const)
     event('task.status_changed', { task: task({ status }) });
   expect(said).toEqual(['Vibe is replying', 'Vibe replied']);
-});
-test('notifications: a mention, and a reply to my message', () => {
-  created({ mentions: forMe });
-  created();
-  event('task.status_changed', { task: task({ status: 'running', requested_by: 'user_me' }) });
-  event('message.updated', { message: fromAgent({ metadata: { task_id: 'task_1' } }) });
-  event('task.status_changed', { task: task({ id: 'task_2', status: 'running', requested_by: 'user_bo' }) });
-  event('message.updated', { message: fromAgent({ metadata: { task_id: 'task_2' } }) });
-  expect(notifications.map((n) => n.kind)).toEqual(['mention', 'answer']);
 });
 test('an ended task is not reverted by a slow response', () => {
   event('task.status_changed', { task: task({ status: 'completed' }) });

@@ -12,7 +12,6 @@ import type { Run, Workflow } from '../api/runs';
 import type { Schedule } from '../api/schedules';
 import type { ServerInfo } from '../api/server';
 import type { Fork, Message, Task, Thread } from '../api/types';
-import type { UserNotification } from '../state/notifications';
 import { WorkspaceState } from '../state/workspace.svelte';
 import { AT, Browser, fork, message, myChannel, snapshot, thread } from './make';
 import type { Inbox } from './inbox';
@@ -273,7 +272,6 @@ export const mine = (x: Partial<Message> = {}): Message =>
 /** Mia's workspace on a `Backend`, and its outgoing calls. */
 export class Scene {
   backend = new Backend();
-  notifications: UserNotification[] = [];
   said: string[] = [];
   /** Frames that were sent over the socket. */
   sent: Record<string, unknown>[] = [];
@@ -288,7 +286,7 @@ export class Scene {
   #transport: { onopen: (() => void) | null; onmessage: ((e: { data: unknown }) => void) | null } | null =
     null;
 
-  constructor(browser = new Browser()) {
+  constructor(readonly browser = new Browser()) {
     const { store, locks } = browser.open();
     this.backend.threads.set('thread_1', {
       ...thread({ last_seq: 0 }),
@@ -326,7 +324,6 @@ export class Scene {
         confirmed: () => this.confirmed,
         onEnded: () => void this.ended++,
         announce: (t) => void this.said.push(t),
-        onNotification: (n) => void this.notifications.push(n),
       },
     );
   }
