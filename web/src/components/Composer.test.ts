@@ -3,6 +3,7 @@ import { fireEvent, screen as page } from '@testing-library/svelte';
 import { expect, test, vi } from 'vitest';
 import { rowsShown } from '../lib/lazy-module.svelte';
 import { responderOf } from '../state/composer-context';
+import { Drafts } from '../state/drafts.svelte';
 import { Screen } from '../test/screen';
 import Composer from './Composer.svelte';
 
@@ -39,6 +40,17 @@ test('Enter sends the text and empties the field', async () => {
   await fireEvent.keyDown(field(), { key: 'Enter' });
   await vi.waitFor(() => expect(sent).toEqual(['Friday or Monday?']));
   await vi.waitFor(() => expect(field().value).toBe(''));
+});
+test('while it has the focus, the text of another window is offered and not taken', async () => {
+  rowsShown();
+  show();
+  await type('Friday');
+  new Drafts(screen.scene.browser.open().store, 'user_me.ws_1').set('t:thread_1', 'Monday');
+  await page.findByText(/This draft was also edited in another window\./);
+  expect(field().value).toBe('Friday');
+  await fireEvent.click(page.getByRole('button', { name: 'Use that text' }));
+  await vi.waitFor(() => expect(field().value).toBe('Monday'));
+  expect(page.queryByRole('button', { name: 'Use that text' })).toBeNull();
 });
 test('Shift-Enter starts a new line', async () => {
   const sent = show();

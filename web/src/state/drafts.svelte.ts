@@ -36,6 +36,10 @@ const isMessagePlace = (key: string): boolean => /^[ctd]:/.test(key);
  */
 export class Drafts {
   readonly #map = new SvelteMap<string, StoredDraft>();
+  /** Texts of focused composers as another window edited them. */
+  readonly #others = new SvelteMap<string, string>();
+  /** Focused composers, whose text another window does not replace. */
+  #held = new Map<string, () => boolean>();
   #store: KeyValueStore;
   #prefix: string;
   /** Writes that the browser rejected; retried with the next change. */
@@ -66,7 +70,22 @@ export class Drafts {
     return this.#map.has(key);
   }
   set(key: string, text: string): void {
+    if (!text.trim() || text === this.#others.get(key)) this.#others.delete(key);
     this.#put(key, text.trim() ? { text, at: this.#now() } : null);
+  }
+  /** Keeps the text of a composer while it has the focus. Returns a function that ends this. */
+  hold(key: string, isFocused: () => boolean): () => void {
+    this.#held.set(key, isFocused);
+    return () => {
+      if (this.#held.get(key) === isFocused) this.#held.delete(key);
+    };
+  }
+  /** Text of a focused composer as another window edited it; null if there is none. */
+  otherOf(key: string): string | null {
+    return this.#others.get(key) ?? null;
+  }
+  useOther(key: string): void {
+    this.set(key, this.otherOf(key) ?? this.get(key));
   }
   #put(key: string, draft: StoredDraft | null): void {
     if (draft) this.#map.set(key, draft);
@@ -134,8 +153,26 @@ export class Drafts {
     const key = stored.slice(this.#prefix.length);
     if (this.#unsaved.has(key)) return; // the value here was never stored
     const draft = readJson(this.#store, stored, isDraft);
+    if (this.#keeps(key, draft?.text ?? null)) return;
+    this.#others.delete(key);
     if (draft) this.#map.set(key, draft);
     else this.#map.delete(key);
+  }
+  /** Keeps the text of a focused composer, beside the text of another window; null if it was sent or deleted there. */
+  #keeps(key: string, text: string | null): boolean {
+    const own = this.get(key);
+    if (!own || own === text || !this.#held.get(key)?.()) return false;
+    if (text !== null) {
+      this.#others.set(key, text);
+      return true;
+    }
+    const other = this.#others.get(key);
+    if (other === undefined || other.includes(own)) return false;
+    // Only this window has its text, which the other one replaced on the device.
+    this.#others.delete(key);
+    this.#unsaved.add(key);
+    this.flush();
+    return true;
   }
   /** Until version 0.1, all drafts were one entry. It is removed once each draft is stored separately. */
   #migrate(legacy: string): void {

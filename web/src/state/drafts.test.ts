@@ -39,6 +39,58 @@ test('two windows keep both drafts, and each shows the other’s text', async ()
   const reopened = new Drafts(browser.open().store, 'u.w');
   expect([reopened.get('t:1'), reopened.get('t:2')]).toEqual(['from a', 'from b']);
 });
+test('a focused composer keeps its text, and can use that of the other window', async () => {
+  const browser = new Browser();
+  const [a, b] = [new Drafts(browser.open().store, 'u.w'), new Drafts(browser.open().store, 'u.w')];
+  let isFocused = true;
+  const release = a.hold('t:1', () => isFocused);
+  b.set('t:1', 'from b');
+  await tick();
+  expect([a.get('t:1'), a.otherOf('t:1')]).toEqual(['from b', null]); // it was empty
+  a.set('t:1', 'from a');
+  await tick();
+  expect(b.get('t:1')).toBe('from a');
+  b.set('t:1', 'again from b');
+  await tick();
+  expect([a.get('t:1'), a.otherOf('t:1')]).toEqual(['from a', 'again from b']);
+  a.useOther('t:1');
+  expect([a.get('t:1'), a.otherOf('t:1')]).toEqual(['again from b', null]);
+  isFocused = false;
+  b.set('t:1', 'b');
+  await tick();
+  expect(a.get('t:1')).toBe('b');
+  isFocused = true;
+  release();
+  b.set('t:1', 'once more');
+  await tick();
+  expect([a.get('t:1'), a.otherOf('t:1')]).toEqual(['once more', null]);
+});
+test('a draft that another window continued and sent is not left in a focused composer', async () => {
+  const browser = new Browser();
+  const [a, b] = [new Drafts(browser.open().store, 'u.w'), new Drafts(browser.open().store, 'u.w')];
+  a.hold('t:1', () => true);
+  a.set('t:1', 'Lunch');
+  await tick();
+  b.set('t:1', 'Lunch at noon?');
+  await tick();
+  expect(a.get('t:1')).toBe('Lunch');
+  b.clear('t:1');
+  await tick();
+  expect([a.get('t:1'), a.otherOf('t:1'), browser.kept.size]).toEqual(['', null, 0]);
+});
+test('a text that only one of two focused composers has survives the sending of the other', async () => {
+  const browser = new Browser();
+  const [a, b] = [new Drafts(browser.open().store, 'u.w'), new Drafts(browser.open().store, 'u.w')];
+  b.hold('t:1', () => true);
+  b.set('t:1', 'from b');
+  a.set('t:1', 'from a');
+  await tick();
+  expect([b.get('t:1'), b.otherOf('t:1')]).toEqual(['from b', 'from a']);
+  a.clear('t:1');
+  await tick();
+  expect([b.get('t:1'), b.otherOf('t:1')]).toEqual(['from b', null]);
+  expect(new Drafts(browser.open().store, 'u.w').get('t:1')).toBe('from b');
+});
 test('events that cross leave both windows with the stored value', async () => {
   const browser = new Browser();
   const [a, b] = [new Drafts(browser.open().store, 'u.w'), new Drafts(browser.open().store, 'u.w')];

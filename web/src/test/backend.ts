@@ -282,11 +282,13 @@ export class Scene {
   /** Resolves to true if the server confirms that the session is Mia's. */
   confirmed = Promise.resolve(true);
   ended = 0;
+  readonly browser: Browser;
   ws: WorkspaceState;
   #transport: { onopen: (() => void) | null; onmessage: ((e: { data: unknown }) => void) | null } | null =
     null;
 
-  constructor(readonly browser = new Browser()) {
+  constructor(browser = new Browser()) {
+    this.browser = browser;
     const { store, locks } = browser.open();
     this.backend.threads.set('thread_1', {
       ...thread({ last_seq: 0 }),
