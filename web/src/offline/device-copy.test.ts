@@ -8,7 +8,7 @@ import { Browser, fork, message, myChannel, snapshot, store } from '../test/make
 import { inboxItem } from '../test/inbox';
 import type { CopyDatabase, StoredConversation, StoredState } from './database';
 import { DeviceCopy } from './device-copy';
-import { isCopied, setKeepsMessages } from './kept';
+import { eraseCopies, isCopied, setKeepsMessages } from './kept';
 import type { WindowMessage, Windows } from './windows';
 
 const SCOPE = 'user_me.ws_1';
@@ -86,6 +86,12 @@ class Computer {
     return { scene, ws, backend, copy };
   }
 }
+/** What a window sends that has a conversation open. */
+const opened = {
+  conversations: [{ id: 'thread_1', channel_id: 'chan_1', messages: [message()], hasOlder: false }],
+  lists: [],
+  threads: [],
+};
 const contents = (messages: { content: string }[]) => messages.map((m) => m.content);
 
 test('a window writes what is open, at the event that it applied last, and a start shows it without a request', async () => {
@@ -314,6 +320,58 @@ test('after the membership ended, nothing is written until the server gives acce
   copy.reset();
   await copy.flush();
   expect(isCopied(computer.device, SCOPE)).toBe(true);
+  ws.stop();
+});
+test('what another window erases is not shown by an open window without a connection', async () => {
+  const computer = new Computer();
+  computer.device = store(computer.browser);
+  const another = computer.browser.open().store;
+  for (const erase of [() => eraseCopies(another), () => setKeepsMessages(another, false)]) {
+    const { scene, backend, copy, ws } = await computer.window();
+    await ws.thread('thread_1').load();
+    await copy.flush();
+    backend.lost = /./;
+    ws.connection.net = 'offline';
+    expect((await ws.api.thread('thread_1')).id).toBe('thread_1');
+    erase();
+    await vi.waitFor(() => expect(copy.mirror.conversations.size).toBe(0));
+    await expect(ws.api.thread('thread_1')).rejects.toThrow(NotStored);
+    computer.channel.open().post({ type: 'opened', epoch: 'e1', seq: 1000, ...opened });
+    scene.created();
+    await copy.flush();
+    expect([copy.mirror.conversations.size, isCopied(computer.device, SCOPE)]).toEqual([0, false]);
+    ws.stop();
+  }
+});
+test('the switch is followed by all windows, in both directions', async () => {
+  const computer = new Computer();
+  computer.device = store(computer.browser);
+  const another = computer.browser.open().store;
+  const { copy, ws } = await computer.window();
+  await ws.thread('thread_1').load();
+  await copy.flush();
+  setKeepsMessages(another, false);
+  await vi.waitFor(() => expect(copy.mirror.conversations.size).toBe(0));
+  setKeepsMessages(another, true);
+  await vi.waitFor(() => expect(copy.mirror.items).not.toBeNull());
+  await copy.flush();
+  expect(isCopied(computer.device, SCOPE)).toBe(true);
+  expect([...computer.disk.conversations.keys()]).toContain('thread_1');
+  ws.stop();
+});
+test('a window that stays open erases the copy after 14 days without contact', async () => {
+  const computer = new Computer();
+  const { backend, copy, ws } = await computer.window();
+  await ws.thread('thread_1').load();
+  await copy.flush();
+  ws.connection.live = false;
+  ws.connection.net = 'offline';
+  backend.lost = /./;
+  computer.now += 13 * 86_400_000;
+  expect((await ws.api.thread('thread_1')).id).toBe('thread_1');
+  computer.now += 2 * 86_400_000;
+  await expect(ws.api.thread('thread_1')).rejects.toThrow(NotStored);
+  expect([copy.mirror.conversations.size, isCopied(computer.device, SCOPE)]).toEqual([0, false]);
   ws.stop();
 });
 test('the time of the last contact stays while there is no connection', async () => {

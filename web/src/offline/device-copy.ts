@@ -9,7 +9,7 @@ import type { WorkspaceState } from '../state/workspace.svelte';
 import { Answers } from './answers';
 import { Changes, type StoredChange } from './changes';
 import type { CopyDatabase, StoredConversation, StoredList } from './database';
-import { eraseCopy, isCopied, keepsMessages, setKept } from './kept';
+import { eraseCopy, isCopied, isExpired, keepsMessages, setKept, watchKept } from './kept';
 import { ITEMS_MAX, Mirror } from './mirror';
 import { snapshotOf } from './snapshot-of';
 import type { WindowMessage, Windows } from './windows';
@@ -61,6 +61,8 @@ export class DeviceCopy {
   #isDirty = false;
   /** True after the copy was erased: until the server gives access again, nothing is written. */
   #isErased = false;
+  /** True after the person turned copies off while this window was open. */
+  #isOff = false;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #sendTimer: ReturnType<typeof setTimeout> | null = null;
   #writing: Promise<void> = Promise.resolve();
@@ -92,6 +94,7 @@ export class DeviceCopy {
       ws.onEvent((e) => this.#apply(e)),
       ws.inbox.follow(follower),
       deps.windows.listen((m) => this.#onMessage(m)),
+      watchKept(deps.store, deps.scope, () => this.keptChanged()),
     ];
   }
   dispose(): void {
@@ -155,10 +158,26 @@ export class DeviceCopy {
   }
   /** Erases the copy, because the session or the membership has ended. The next snapshot or connection makes a new one. */
   erase(): void {
+    this.#forget();
+    eraseCopy(this.#deps.store, this.#deps.scope);
+  }
+  /** Called when the person turned copies on or off, or another window erased this one: what is in memory goes, too. */
+  keptChanged(): void {
+    const isOff = !keepsMessages(this.#deps.store);
+    if (this.#isOff && !isOff) {
+      this.#isErased = false;
+      this.lead();
+    } else this.#forget();
+    this.#isOff = isOff;
+  }
+  #forget(): void {
     this.#isFresh = false;
     this.#isErased = true;
     this.mirror.clear();
-    eraseCopy(this.#deps.store, this.#deps.scope);
+  }
+  /** Erases the copy if there was no contact to the server for too long, also while this window is open. */
+  #expire(): void {
+    if (!this.#isErased && isExpired(this.#contactAt(), this.#now())) this.erase();
   }
   /** Called when events arrive again. Sends what was changed meanwhile, and then reads what has no events; resolves after the sending. */
   async live(isFirst: boolean): Promise<void> {
@@ -239,7 +258,10 @@ export class DeviceCopy {
     const url = new URL(request.url);
     const isOffline = this.#ws.connection.net === 'offline';
     if (request.method === 'GET') {
-      const read = () => (keepsMessages(this.#deps.store) ? this.#answers.read(url) : null);
+      const read = () => {
+        this.#expire();
+        return keepsMessages(this.#deps.store) && !this.#isErased ? this.#answers.read(url) : null;
+      };
       const stored = isOffline || this.#isFresh ? read() : null;
       if (stored) return Response.json(stored);
       return send(request).catch((e: unknown) => {
@@ -412,7 +434,7 @@ export class DeviceCopy {
     if (m.type === 'inbox') return this.#ws.inbox.shared(m.since, m.changes);
     if (m.type === 'change') return this.#sendSoon();
     if (m.type === 'visible?' && this.#deps.isVisible()) this.#deps.windows.post({ type: 'visible' });
-    if (m.type !== 'opened') return;
+    if (m.type !== 'opened' || this.#isErased) return;
     // Applying events again changes nothing, so that a window may be ahead; from one that is behind, events would be missing.
     if (m.seq < this.#ws.position.seq || m.epoch !== this.#ws.position.epoch) return;
     this.#learn(m);
@@ -448,6 +470,7 @@ export class DeviceCopy {
     const { store, scope, windows, database } = this.#deps;
     const account = this.#deps.account();
     const { epoch, seq } = ws.position;
+    this.#expire();
     if (!this.#isDirty || this.#isErased || this.#stopped || ws.status !== 'ready' || !seq || !account)
       return;
     if (!keepsMessages(store) || !ws.isCurrent()) return;

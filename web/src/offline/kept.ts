@@ -28,6 +28,13 @@ export function setKeepsMessages(store: KeyValueStore, keeps: boolean): void {
 export const setKept = (store: KeyValueStore, scope: string, kept: Kept): boolean =>
   store.set(KEPT + scope, JSON.stringify(kept));
 export const isCopied = (store: KeyValueStore, scope: string): boolean => store.get(KEPT + scope) !== null;
+/** Checks whether a copy is too old to be kept. `at`: time of the last contact, in ms since 1970. */
+export const isExpired = (at: number, now: number): boolean => at < now - KEPT_FOR_MS;
+/** Calls `onchange` when another window turned copies on or off, or erased this one. Returns a function that stops it. */
+export const watchKept = (store: KeyValueStore, scope: string, onchange: () => void): (() => void) =>
+  store.watch((key) => {
+    if (key === KEEP || (key === KEPT + scope && !isCopied(store, scope))) onchange();
+  });
 
 /**
  * The account of a user with a copy of the workspace in this path, as of the newest copy; null if there is none. Expired copies are
@@ -45,7 +52,7 @@ export function keptAccount(
   let newest: Kept | null = null;
   for (const key of user ? store.keys(`${KEPT}${user}.`) : []) {
     const kept = readJson(store, key, isKept);
-    if (!kept || kept.at < now - KEPT_FOR_MS) {
+    if (!kept || isExpired(kept.at, now)) {
       eraseCopy(store, key.slice(KEPT.length));
       continue;
     }

@@ -230,7 +230,9 @@ export class Session {
     try {
       await this.refresh();
     } catch (e) {
-      if (e instanceof ApiError && e.status === 401) await this.#signedOut();
+      const isOver = e instanceof ApiError && e.status === 401;
+      // Without an answer, what another window did counts.
+      if (isOver || this.#store.get(LAST_USER) === '') await this.#signedOut();
     }
   }
 }

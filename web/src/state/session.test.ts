@@ -127,3 +127,19 @@ test('while the server cannot be reached, a copy is shown, and each question ask
   await session.confirmed();
   expect([session.status, session.isConfirmed]).toEqual(['signed-in', true]);
 });
+test('a window that cannot reach the server shows nothing more after a sign-out in another one', async () => {
+  const [kept, another] = [browser.open().store, browser.open().store];
+  const account = { user: { id: 'ada' }, workspaces: [{ id: 'ws_1', slug: 'acme' }] } as unknown as Account;
+  kept.set(LAST_USER, 'ada');
+  setKept(kept, 'ada.ws_1', { account, slug: 'acme', at: Date.now() });
+  const lost = () => Promise.reject(new TypeError('lost'));
+  vi.stubGlobal('navigator', { onLine: true });
+  const session = new Session(new Api({ fetch: lost, base: 'http://x' }), kept);
+  session.listen();
+  await session.start('/acme');
+  expect(session.status).toBe('signed-in');
+  another.set(LAST_USER, '');
+  await vi.waitFor(() => expect(session.status).toBe('unreachable'));
+  expect(isCopied(kept, 'ada.ws_1')).toBe(false);
+  vi.unstubAllGlobals();
+});

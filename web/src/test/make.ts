@@ -214,8 +214,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
 }
 
 /** In-memory storage of a browser with one window. */
-export function store(): KeyValueStore & { kept: Map<string, string> } {
-  const browser = new Browser();
+export function store(browser = new Browser()): KeyValueStore & { kept: Map<string, string> } {
   return Object.assign(browser.open().store, { kept: browser.kept });
 }
 
