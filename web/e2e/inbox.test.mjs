@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, box, button, message, person, PHONE, WIDE } from './lib/browser.mjs';
-import { composer, dialog, inspect, main, messageList, side } from './lib/parts.mjs';
+import { composer, dialog, inspect as inspectWide, main, messageList, pictures, side } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
 
 const { server, browser, ada, bo } = await startTeam({
@@ -39,6 +39,13 @@ const until = async (check, what) => {
     assert.ok(Date.now() < end, what);
     await new Promise((done) => setTimeout(done, 20));
   }
+};
+/** Checks a screen at three widths; at 900 px, the list is alone. */
+const inspect = async (p, name) => {
+  await p.page.setViewportSize({ width: 900, height: 844 });
+  await accessible(p.page, `${name}, 900`);
+  await pictures(p, `${name}-900`);
+  await inspectWide(p, name);
 };
 /** Address of the marker of the thread for the whole channel. */
 let lunchMarker;
