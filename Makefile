@@ -207,6 +207,13 @@ flips: node test-tools ## Damage a backup at many bytes, and check that its test
 	$(CLEAN) cargo test --no-run --test api
 	$(CLEAN) OPENVIBE_TEST_FLIPS=$(or $(FLIPS),200) cargo test --quiet --test api -- server_backups::a_test_finds_a_flipped
 
+# `make test` includes a few steps. Without SEED, every run is different; a failure names its seed.
+.PHONY: guests
+guests: ## Generate posts and channels of a guest, and look for texts of other channels; `make guests STEPS=5000 SEED=7`, `ENGINE=postgres`
+	$(CLEAN) cargo test --no-run --test api
+	$(CLEAN) OPENVIBE_TEST_GUESTS_STEPS=$(or $(STEPS),2000) OPENVIBE_TEST_GUESTS_SEED=$(or $(SEED),$$RANDOM) \
+		$(ON_ENGINE) cargo test --quiet --test api -- guest_cases::
+
 # Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench
 bench: node ## Run the benchmarks; `ONLY=sends` for some of them, `ENGINE=postgres` for PostgreSQL

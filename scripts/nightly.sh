@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs what takes too long for each change: everything from nothing, and chaos, kills, generated trees, and fuzzing with new seeds for
+# Runs what takes too long for each change: everything from nothing, and chaos, kills, generated trees, inboxes, and guests, and fuzzing with new seeds for
 # about 10 minutes each; then mutations, real model servers, and clients of other projects. Goes on after a failure; the last lines are
 # the commands that failed, with their seeds. SEED is the seed of all of them.
 set -euo pipefail
@@ -20,6 +20,8 @@ for engine in sqlite postgres; do
   run make chaos ENGINE=$engine SECONDS=300 SEED="$seed"
   run make kills ENGINE=$engine KILLS=150 SEED="$seed"
   run make trees ENGINE=$engine TREES=300 SEED="$seed"
+  run make inbox ENGINE=$engine STEPS=2000 SEED="$seed"
+  run make guests ENGINE=$engine STEPS=2000 SEED="$seed"
 done
 run make chaos NODES=3 SECONDS=600 SEED="$seed"
 run make test-fuzz CASES=40 SEED="$seed"

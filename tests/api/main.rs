@@ -80,6 +80,7 @@ mod forks;
 mod generated_trees;
 mod guard;
 mod guard_runs;
+mod guest_cases;
 mod guests;
 mod handoff;
 mod health;
