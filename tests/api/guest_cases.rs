@@ -49,17 +49,17 @@ const LISTS: [&str; 24] = [
     "/v1/search?q=plan&match=any",
 ];
 
-struct Room {
+struct GuestRoom {
     id: String,
     word: &'static str,
     /// Threads, with their first messages.
     threads: Vec<(String, String)>,
 }
 
-struct Sequence {
+struct GuestSequence {
     t: Team,
     gus: Person,
-    rooms: Vec<Room>,
+    rooms: Vec<GuestRoom>,
     /// Positions of the guest's rooms.
     open: Vec<usize>,
     rng: StdRng,
@@ -72,7 +72,7 @@ struct Sequence {
     cases: usize,
 }
 
-impl Sequence {
+impl GuestSequence {
     async fn new() -> Self {
         let t = team_with(&[("RATE_LIMITS", "off")]).await;
         reader(&t.ada, "sage", json!({})).await;
@@ -82,7 +82,7 @@ impl Sequence {
             let room = id(&t.ada.post("/v1/channels", form).await.is(201));
             let path = format!("/v1/channels/{room}/members");
             t.ada.post(&path, json!({"user_id": t.bo.id})).await.is(201);
-            rooms.push(Room {
+            rooms.push(GuestRoom {
                 id: room,
                 word,
                 threads: Vec::new(),
@@ -249,7 +249,7 @@ impl Sequence {
 
 #[tokio::test]
 async fn a_guest_gets_nothing_of_channels_that_they_are_not_in() {
-    let mut sequence = Sequence::new().await;
+    let mut sequence = GuestSequence::new().await;
     let steps = setting("OPENVIBE_TEST_GUESTS_STEPS").unwrap_or(STEPS);
     for step in 1..=steps {
         sequence.step().await;

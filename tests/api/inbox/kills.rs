@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 use crate::{
     approvals::waiting,
     faults::{Prepared, prepared},
-    runs::{flow, reaches},
+    runs::{flow, reaches, start as begin},
     support::{Answer, Person, TestProcess, at_points, drafting, id, sign_up, text},
     tools_loop::reader,
 };
 
 /// Data of a stopped server whose workspace has two people.
-struct Two {
+struct TwoPeople {
     p: Prepared,
     bo: Person,
     general: String,
 }
 
-impl Two {
+impl TwoPeople {
     async fn new() -> Self {
         let p = prepared().await;
         let (server, ada) = p.start(&[]).await;
@@ -83,7 +83,7 @@ async fn all_ended(person: &Person) -> Vec<Value> {
 }
 
 async fn direct(failpoint: &str) {
-    let two = Two::new().await;
+    let two = TwoPeople::new().await;
     let (server, ada, bo) = two.start(&[]).await;
     let form = json!({"member_ids": [bo.id]});
     let channel = id(&ada.post("/v1/direct", form).await.ok());
@@ -93,13 +93,13 @@ async fn direct(failpoint: &str) {
 }
 
 async fn group(failpoint: &str) {
-    let two = Two::new().await;
+    let two = TwoPeople::new().await;
     let text = "@channel the fair is on Friday";
     two.post_again(failpoint, "group", &two.general, text).await;
 }
 
 async fn new_thread(failpoint: &str) {
-    let two = Two::new().await;
+    let two = TwoPeople::new().await;
     let (server, _, bo) = two.start(&[]).await;
     let path = format!("/v1/channels/{}/level", two.general);
     bo.put(&path, json!({"level": "all"})).await.ok();
@@ -109,7 +109,7 @@ async fn new_thread(failpoint: &str) {
 }
 
 /// Both post in a fork. Returns it.
-async fn fork(two: &Two) -> String {
+async fn fork(two: &TwoPeople) -> String {
     let (server, ada, bo) = two.start(&[]).await;
     let root = ada.tell(&two.p.thread, "Friday or Monday?").await;
     let form = json!({"agent_id": null});
@@ -120,7 +120,7 @@ async fn fork(two: &Two) -> String {
 }
 
 async fn assigned(failpoint: &str) {
-    let two = Two::new().await;
+    let two = TwoPeople::new().await;
     let fork = fork(&two).await;
     let items_of = json!([{"text": "Book the room", "owner_id": two.bo.id}]);
     let form = json!({"resolution": {"headline": "Monday", "action_items": items_of}});
@@ -137,7 +137,7 @@ async fn assigned(failpoint: &str) {
 }
 
 async fn draft(failpoint: &str) {
-    let two = Two::new().await;
+    let two = TwoPeople::new().await;
     let fork = fork(&two).await;
     let draft = json!({"headline": "Monday it is", "conclusion": "Both agreed.", "key_points": [],
         "action_items": [], "open_questions": [], "deferred_items": []});
@@ -154,7 +154,7 @@ async fn draft(failpoint: &str) {
 }
 
 async fn failed(failpoint: &str) {
-    let two = Two::new().await;
+    let two = TwoPeople::new().await;
     two.p
         .model
         .script("vibe", vec![Answer::status(400, "{}"); 2]);
@@ -170,24 +170,28 @@ async fn failed(failpoint: &str) {
 }
 
 async fn resolve(failpoint: &str) {
-    let two = Two::new().await;
+    let two = TwoPeople::new().await;
     let (server, _, bo) = two.start(&[]).await;
     let steps = json!([{"id": "think", "kind": "fork", "goal": "Find a day."}]);
     let flow = flow(&bo, "fair", steps).await;
     server.kill().await;
-    let form = json!({"channel_id": two.general});
-    two.dies(&two.bo, failpoint, &format!("{flow}/runs"), form)
-        .await;
+    let form = json!({"thread_id": two.p.thread});
+    let path = format!("{flow}/runs");
+    two.dies(&two.bo, failpoint, &path, form.clone()).await;
     let (server, _, bo) = two.start(&[]).await;
-    let runs = bo.every("/v1/runs").await;
-    assert_eq!(runs.len(), 1, "{runs:?}");
-    reaches(&bo, &id(&runs[0]), "waiting").await;
+    // The run does not exist if the server died while it began.
+    let run = match bo.every("/v1/runs").await.as_slice() {
+        [] => begin(&bo, &flow, form).await,
+        [run] => id(run),
+        runs => panic!("{runs:?}"),
+    };
+    reaches(&bo, &run, "waiting").await;
     assert_eq!(items(&bo, "resolve").await, 1, "{failpoint}");
     server.kill().await;
 }
 
 async fn approval(failpoint: &str) {
-    let two = Two::new().await;
+    let two = TwoPeople::new().await;
     let (server, ada, _) = two.start(&[]).await;
     let trust = json!({"trust": {"approve": ["search"]}});
     reader(&ada, "sage", trust).await;

@@ -14,7 +14,7 @@ const RECALL_MIN: usize = 80;
 /// Threads of a channel that Bo has not read.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Week {
+struct LabeledWeek {
     title: String,
     threads: Vec<LabeledThread>,
 }
@@ -28,19 +28,19 @@ struct LabeledThread {
     /// Number of messages that Bo has read.
     #[serde(default)]
     read: usize,
-    messages: Vec<Said>,
+    messages: Vec<LabeledMessage>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct LabeledMessage {
     by: String,
     text: Option<String>,
     /// Headline of the result of a fork, instead of a text.
     result: Option<String>,
 }
 
-struct People {
+struct WeekTeam {
     t: Team,
     cem: Person,
     dora: Person,
@@ -57,7 +57,7 @@ async fn publish(by: &Person, thread: &str, message: &str, headline: &str) -> Va
     published["message"].clone()
 }
 
-impl People {
+impl WeekTeam {
     fn named(&self, name: &str) -> &Person {
         match name {
             "Ada" => &self.t.ada,
@@ -96,7 +96,7 @@ impl People {
 
     /// Posts a week in a channel of its own, and checks that each line of Bo's catch-up quotes one unread message of its thread. Returns
     /// the number of labeled messages that are quoted.
-    async fn recalled(&self, name: &str, week: &Week) -> usize {
+    async fn recalled(&self, name: &str, week: &LabeledWeek) -> usize {
         let others = [&self.t.bo, &self.cem, &self.dora];
         let channel = self.t.ada.private_channel(name, &others).await;
         let mut posted = Vec::new();
@@ -140,12 +140,12 @@ impl People {
 
 #[tokio::test]
 async fn catch_ups_of_labeled_weeks_quote_what_a_colleague_would_tell() {
-    let weeks: Vec<Week> = serde_json::from_str(WEEKS).unwrap();
+    let weeks: Vec<LabeledWeek> = serde_json::from_str(WEEKS).unwrap();
     assert_eq!(weeks.len(), COUNT);
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let cem = t.app.join(&t.ada, "Cem", "member").await;
     let dora = t.app.join(&t.ada, "Dora", "member").await;
-    let people = People { t, cem, dora };
+    let people = WeekTeam { t, cem, dora };
     let (mut hits, mut labels) = (0, 0);
     for (n, week) in weeks.iter().enumerate() {
         hits += people.recalled(&format!("week-{n}"), week).await;

@@ -276,9 +276,43 @@ impl<'a> Time<'a> {
     }
 }
 
+/// Words of a text, without those with digits, because corrections replace values.
+fn words_of(text: &str) -> HashSet<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let words = words.filter(|word| !word.is_empty() && !word.contains(char::is_numeric));
+    words.map(str::to_lowercase).collect()
+}
+
+/// Reduces the sources of a sentence to the message that it quotes. Returns false if it joins several messages.
+fn quotes_one(item: &mut RawItem, lines: &[SourceLine]) -> bool {
+    if item.sources.len() < 2 {
+        return true;
+    }
+    let words = words_of(&item.text);
+    let is_quoted = |handle: &&String| {
+        let number = handle.strip_prefix('m').and_then(|n| n.parse().ok());
+        let line = number.and_then(|n: usize| lines.get(n.checked_sub(1)?));
+        line.is_some_and(|line| words.is_subset(&words_of(&line.text)))
+    };
+    let quoted = item.sources.iter().find(is_quoted).cloned();
+    if let Some(quoted) = &quoted {
+        item.sources = vec![quoted.clone()];
+    }
+    quoted.is_some()
+}
+
 /// Returns decisions, tasks, and values as they would be stored as entries, then whatever else the extractor finds in other messages.
+/// Each sentence quotes one message.
 fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
-    let mut items = offline::draft(reading, lines).items;
+    let mut items = Vec::new();
+    let mut known = HashSet::new();
+    for mut item in offline::draft(reading, lines).items {
+        let sources = item.sources.clone();
+        if quotes_one(&mut item, lines) {
+            known.extend(sources);
+            items.push(item);
+        }
+    }
     let outline = reading.outline();
     let points = |kind: MemoryKind, points: Vec<openvibe_extract::Point>| {
         let points = points.into_iter();
@@ -286,7 +320,7 @@ fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
     };
     let tasks = outline.action_items.into_iter();
     let tasks = tasks.map(|task| raw(MemoryKind::Todo, task.text, &task.sources));
-    // A line quotes one message.
+    // Without the question, the statement would be unclear.
     let decisions = reading.decisions().into_iter();
     let decisions = decisions.filter(|decision| decision.asked.is_none());
     let decisions =
@@ -295,9 +329,11 @@ fn sentences_of(reading: &Reading, lines: &[SourceLine]) -> Vec<RawItem> {
         .chain(points(MemoryKind::OpenLoop, outline.open_questions))
         .chain(tasks)
         .chain(points(MemoryKind::Fact, outline.key_points));
-    for other in others {
-        let mut known = items.iter().flat_map(|item| &item.sources);
-        if !known.any(|source| other.sources.contains(source)) {
+    for mut other in others {
+        let sources = other.sources.clone();
+        let is_new = !sources.iter().any(|source| known.contains(source));
+        if is_new && quotes_one(&mut other, lines) {
+            known.extend(sources);
             items.push(other);
         }
     }
@@ -382,5 +418,34 @@ mod tests {
             !items.iter().any(|item| item.text.contains("morning")),
             "{items:?}"
         );
+    }
+    #[test]
+    fn a_line_quotes_one_message_or_is_left_out() {
+        let line = |person: usize, text: &str| SourceLine {
+            person: Some(person),
+            name: ["Ada", "Bo", "Cem"][person].to_owned(),
+            text: text.to_owned(),
+            day: NaiveDate::from_ymd_opt(2026, 11, 20).unwrap_or_default(),
+            is_resolution: false,
+            asks: None,
+        };
+        let lines = [
+            line(0, "Do we ship the importer on Friday or on Monday?"),
+            line(1, "Monday, because nobody works on Saturday."),
+            line(2, "Agreed, Monday."),
+            line(0, "Decision: the importer ships on Monday, at nine."),
+            line(1, "I write the notes until Sunday."),
+        ];
+        let reading = Reading::new(&offline::material(&lines, &[]));
+        for item in sentences_of(&reading, &lines) {
+            assert!(item.sources.len() < 2, "{item:?}");
+        }
+        let joined = "Do we ship the importer on Friday or on Monday? Monday, because nobody works on Saturday.";
+        let mut item = raw(MemoryKind::Decision, joined.to_owned(), &[0, 1]);
+        assert!(!quotes_one(&mut item, &lines));
+        let quote = "because nobody works on Saturday".to_owned();
+        let mut item = raw(MemoryKind::Decision, quote, &[0, 1]);
+        assert!(quotes_one(&mut item, &lines));
+        assert_eq!(item.sources, ["m2"]);
     }
 }

@@ -46,10 +46,10 @@ pub struct CatchUpLine {
     pub sources: Vec<MessageId>,
     #[serde(default = "also")]
     pub section: CatchUpSection,
-    /// Author of the first source. Never stored.
+    /// Author of the message, if the line has one source. Never stored.
     #[serde(default, skip_deserializing)]
     pub author: Option<MessageAuthor>,
-    /// Time of the first source. Never stored.
+    /// Time of the message, if the line has one source. Never stored.
     #[serde(default, skip_deserializing)]
     pub at: Option<Timestamp>,
 }

@@ -71,7 +71,7 @@ pub async fn catch_up(
     })
 }
 
-/// Adds the author and the time of its first source to each line, and finds the lines that ask the caller.
+/// Adds the author and the time of its message to each line that quotes one, and finds the lines that ask the caller.
 ///
 /// # Errors
 /// Only database errors.
@@ -92,8 +92,10 @@ pub async fn attribute(
         if is_asked && line.section != CatchUpSection::Decided {
             line.section = CatchUpSection::Asked;
         }
-        line.author = Some(message.author);
-        line.at = Some(message.created_at);
+        if line.sources.len() == 1 {
+            line.author = Some(message.author);
+            line.at = Some(message.created_at);
+        }
     }
     Ok(())
 }
