@@ -1,4 +1,4 @@
-//! Announces that messages were added to channels or removed from them, at most every ten seconds per channel.
+//! Announces that messages were added to channels or removed from them, at most every ten seconds per channel, and progress as often.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,6 +18,8 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(super) struct Announcer {
     pending: HashSet<ChannelId>,
     announced: HashMap<ChannelId, Instant>,
+    /// Time at which the progress was announced.
+    progress: Option<Instant>,
 }
 
 impl Announcer {
@@ -39,6 +41,18 @@ impl Announcer {
             self.announced.insert(*channel, now);
         }
         due
+    }
+
+    /// Whether to announce the progress of the import now; it counts as announced.
+    pub(super) fn is_progress_due(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = self
+            .progress
+            .is_none_or(|last| now.duration_since(last) >= EVERY);
+        if is_due {
+            self.progress = Some(now);
+        }
+        is_due
     }
 
     /// Channels that are not announced yet.
@@ -74,5 +88,7 @@ mod tests {
         assert_eq!(announcer.due(), []);
         assert_eq!(announcer.all(), [channel]);
         assert_eq!(announcer.all(), []);
+        assert!(announcer.is_progress_due());
+        assert!(!announcer.is_progress_due());
     }
 }

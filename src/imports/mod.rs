@@ -15,6 +15,7 @@ mod chats;
 mod discord;
 mod emoji;
 mod error;
+mod event;
 mod fetch;
 mod json;
 mod key;
@@ -38,6 +39,7 @@ mod undo;
 mod zulip;
 
 pub use error::ImportError;
+pub use event::ImportEvent;
 pub use fetch::SourceHosts;
 pub use merge::merge;
 pub use options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     archive::{ArchiveFault, Piece},
     error::ImportError,
+    event::announce_import,
     key::RecordKind,
     message::ChatPlace,
     options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
@@ -635,7 +636,7 @@ pub(super) async fn end_upload(
     if state == ImportState::Failed {
         delete_pieces(c, id).await?;
     }
-    Ok(())
+    Ok(announce_import(c, id).await?)
 }
 
 #[derive(sqlx::FromRow)]
@@ -696,6 +697,9 @@ pub(super) async fn end(
             .run()
             .await?;
         delete_pieces(c, id).await?;
+    }
+    if changed == 1 {
+        announce_import(c, id).await?;
     }
     Ok(())
 }
@@ -819,6 +823,7 @@ pub async fn step(
         .run()
         .await?;
     record_audit(c, actor, action, id.to_string(), serde_json::json!({})).await?;
+    announce_import(c, id).await?;
     Ok(get(c, actor, id).await?.into())
 }
 
@@ -858,6 +863,7 @@ pub async fn delete(
         .await?;
     delete_pieces(c, id).await?;
     record_audit(c, actor, AuditAction::ImportUndone, id.to_string(), data).await?;
+    announce_import(c, id).await?;
     Ok(Some(get(c, actor, id).await?.into()))
 }
 

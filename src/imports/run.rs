@@ -20,6 +20,7 @@ use super::{
     discord,
     emoji::{SourceEmoji, store_emoji},
     error::ImportError,
+    event::announce_import,
     fetch::{FETCHED_AT_ONCE, FetchFault, SourceHosts},
     key::{Keys, RecordKind},
     message::{self, ChannelPlace, ChatPlace, NewImportedFile, Translated},
@@ -368,7 +369,7 @@ impl Importer {
                     .bind(preview.source.clone())
                     .run()
                     .await?;
-                Ok::<_, ImportError>(())
+                Ok::<_, ImportError>(announce_import(c, id).await?)
             })
             .await
     }
@@ -829,6 +830,7 @@ impl Importer {
                         chat: directory.chat,
                         files: std::mem::take(&mut files),
                         announced: announcer.due(),
+                        shows_progress: announcer.is_progress_due(),
                         fetch_from,
                         failed: HashMap::new(),
                     };
@@ -914,6 +916,9 @@ impl Importer {
                 }
                 Announcer::announce(c, &shared.announced).await?;
                 before.store(c, &next).await?;
+                if shared.shows_progress {
+                    announce_import(c, before.import).await?;
+                }
                 let message::Storing {
                     strangers, used, ..
                 } = storing;
@@ -1047,6 +1052,8 @@ struct Batch {
     files: HashMap<String, NewImportedFile>,
     /// Channels to announce with the batch.
     announced: Vec<ChannelId>,
+    /// True if the progress is announced with the batch.
+    shows_progress: bool,
     /// Source from which missing files are fetched, if they are.
     fetch_from: Option<ImportFormat>,
     /// Reasons why files were not fetched, by key.

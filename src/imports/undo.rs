@@ -10,6 +10,7 @@ use super::{
     archive::ArchiveFault,
     emoji::remove_emoji,
     error::ImportError,
+    event::announce_import,
     key::{Keys, RecordKind},
     preview::kind_here,
     row::ImportRow,
@@ -74,7 +75,7 @@ impl Importer {
                     .bind(now())
                     .run()
                     .await?;
-                Ok::<_, ImportError>(())
+                Ok::<_, ImportError>(announce_import(c, id).await?)
             })
             .await
     }

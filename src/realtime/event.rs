@@ -66,6 +66,7 @@ crate::text_enum::text_enum! {
         FileUpdated = "file.updated",
         VectorStoreUpdated = "vector_store.updated",
         VectorStoreDeleted = "vector_store.deleted",
+        ImportUpdated = "import.updated",
     }
 }
 

@@ -26,6 +26,7 @@ use crate::{
     collections::StoreEvent,
     files::documents::FileEvent,
     forks::{event::ResolutionEvent, items::ActionItemEvent},
+    imports::ImportEvent,
     inbox::InboxEvent,
     realtime::{CompactDelta, LiveFrame, StreamStart, add_schema},
     registry::ToolEvent,
@@ -77,6 +78,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<InboxEvent<'_>>(schemas),
         add_schema::<FileEvent<'_>>(schemas),
         add_schema::<StoreEvent>(schemas),
+        add_schema::<ImportEvent>(schemas),
     ]
 }
 

@@ -24,7 +24,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use crate::{
     faults::prepared,
     imports::{OFF, confirm, export, imported, ready, said, state, sums, threads, unlimited_team},
-    support::{Hold, Person, Team, id, list, number, team_with, text},
+    support::{Hold, Person, Team, id, list, number, team_with, text, within},
 };
 
 /// Tables whose rows an import adds.
@@ -140,6 +140,34 @@ async fn channels_are_announced_without_texts() {
     let events = t.bo.events().await;
     assert!(kinds(&events) >= 1, "{events:?}");
     assert!(!format!("{events:?}").contains("Hidden words"));
+}
+
+#[tokio::test]
+async fn admins_are_told_how_far_an_import_is() {
+    let t = unlimited_team().await;
+    let (mut admins, mut members) = (t.ada.socket().await, t.bo.socket().await);
+    imported(&t.ada, &export(&[])).await;
+    let import = newest(&t.ada).await;
+    let mut states = Vec::new();
+    while states.last().is_none_or(|state| state != "done") {
+        let event = admins.of("import.updated").await;
+        assert_eq!(event["data"]["import_id"], import.as_str());
+        states.push(text(&event, "/data/state"));
+    }
+    states.dedup();
+    assert_eq!(states, ["reading", "ready", "running", "done"]);
+    // The member's next event is a later one.
+    t.ada.thread(&t.general, "It is done").await;
+    let done = async {
+        loop {
+            let event = members.next().await;
+            assert_ne!(event["type"], "import.updated");
+            if event["type"] == "message.created" {
+                return;
+            }
+        }
+    };
+    within("the message", done).await;
 }
 
 #[tokio::test]
