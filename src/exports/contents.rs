@@ -20,7 +20,7 @@ enum Part {
 }
 
 /// Later parts are added at the end: an export that is being written has the number of its part.
-const PARTS: [Part; 16] = [
+const PARTS: [Part; 17] = [
     Part::List(List::People),
     Part::List(List::Bots),
     Part::List(List::Hooks),
@@ -37,6 +37,7 @@ const PARTS: [Part; 16] = [
     Part::Files,
     Part::List(List::Emoji),
     Part::Pictures,
+    Part::List(List::AgentIds),
 ];
 
 /// The page after a position; `None` at the end.

@@ -41,6 +41,8 @@ pub(super) enum List {
     Schedules,
     Agents,
     Emoji,
+    /// IDs of agents, which workflows and memories have.
+    AgentIds,
 }
 
 impl List {
@@ -60,6 +62,7 @@ impl List {
             Self::Schedules => "schedules",
             Self::Agents => "agents",
             Self::Emoji => "emoji",
+            Self::AgentIds => "agent_ids",
         }
     }
 }
@@ -342,6 +345,12 @@ const SCHEDULES: &str = concat!(
 );
 
 #[derive(Serialize, sqlx::FromRow)]
+struct ExportedAgentId {
+    id: AgentId,
+    name: String,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
 struct ExportedEmoji {
     name: String,
     file_id: FileId,
@@ -443,6 +452,10 @@ pub(super) async fn next(
             page(list, at, &rows, |row| row.id.0)
         }
         List::Agents => next_agent(c, view, at).await?,
+        List::AgentIds => {
+            let rows: Vec<ExportedAgentId> = of_workspace(c, view, AGENTS, after).await?;
+            page(list, at, &rows, |row| row.id.0)
+        }
         List::Emoji => {
             let rows = if after.is_nil() {
                 list_emoji(c, view).await?

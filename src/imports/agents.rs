@@ -8,7 +8,7 @@ use super::{error::ImportError, report::RecordOutcome};
 use crate::{
     agents::transfer::Import,
     auth::{Actor, Role},
-    db::Conn,
+    db::{Conn, DbError},
     ids::{UserId, WorkspaceId},
     memory::files::{self, Paragraphs},
 };
@@ -54,6 +54,28 @@ pub(super) fn in_order(mut agents: Vec<SourceAgent>) -> Vec<SourceAgent> {
     }
 }
 
+/// The person who imports, with the rights that they have now; `None` if they have left.
+pub(super) async fn importing_actor(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    importer: UserId,
+) -> Result<Option<Actor<'static>>, DbError> {
+    let role: Option<(Role,)> = c
+        .q("select role from members where workspace_id = $1 and user_id = $2 and status = 'active'")
+        .bind(workspace)
+        .bind(importer)
+        .opt()
+        .await?;
+    Ok(role.map(|(role,)| Actor {
+        user: importer,
+        name: "",
+        workspace,
+        role,
+        scopes: role.scopes(),
+        key: None,
+    }))
+}
+
 /// Creates an agent on behalf of the person who imports, unless there is one with its name. The workspace must be locked.
 ///
 /// # Errors
@@ -74,22 +96,8 @@ pub(super) async fn store_agent(
     if is_here {
         return Ok(RecordOutcome::Existing);
     }
-    let role: Option<(Role,)> = c
-        .q("select role from members where workspace_id = $1 and user_id = $2 and status = 'active'")
-        .bind(workspace)
-        .bind(creator)
-        .opt()
-        .await?;
-    let Some((role,)) = role else {
+    let Some(actor) = importing_actor(c, workspace, creator).await? else {
         return Ok(RecordOutcome::LeftOut("the person who imports has left"));
-    };
-    let actor = Actor {
-        user: creator,
-        name: "",
-        workspace,
-        role,
-        scopes: role.scopes(),
-        key: None,
     };
     files::import(c, &actor, &agent.import, paragraphs).await?;
     Ok(RecordOutcome::Imported)

@@ -31,6 +31,9 @@ pub enum ImportError {
     UnknownArchive(String),
     #[error("{0}")]
     Invalid(String, &'static str),
+    /// A record of an archive is not possible here.
+    #[error("{0}")]
+    Refused(String),
     #[error(transparent)]
     Archive(#[from] ArchiveFault),
     #[error(transparent)]
@@ -61,6 +64,7 @@ impl From<ImportError> for ApiError {
             E::UnknownArchive(_) | E::Archive(_) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::UnknownArchive)
             }
+            E::Refused(_) => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue),
             E::Invalid(_, param) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }

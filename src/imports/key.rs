@@ -18,6 +18,9 @@ text_enum! {
         Files = "files",
         Agents = "agents",
         Emoji = "emoji",
+        Hooks = "hooks",
+        Workflows = "workflows",
+        Memories = "memories",
         /// A thread, which is not a record but has an ID.
         Threads = "threads",
     }

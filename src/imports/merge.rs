@@ -1,5 +1,7 @@
 //! Merges placeholders into members. The channels move at once; what the placeholder wrote, and where it is named, moves in batches.
 
+use serde_json::Value;
+
 use super::{
     announce::Announcer, archive::ArchiveFault, error::ImportError, row::check_none_running,
     run::Importer,
@@ -14,9 +16,9 @@ use crate::{
         channels::take_over_channels,
         imported::{reassign, reassign_thread},
     },
-    db::{Conn, dialect},
+    db::{Conn, DbError, Json, dialect},
     failpoint,
-    ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, ThreadId, UserId, WorkflowId, WorkspaceId},
 };
 
 /// Number of messages that are read at once.
@@ -94,6 +96,34 @@ async fn take_over(
         .bind(placeholder)
         .run()
         .await?;
+    Ok(())
+}
+
+/// Names the member instead of the placeholder in imported workflows, which can name it as an approver.
+async fn rename_approver(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    from: UserId,
+    to: UserId,
+) -> Result<(), DbError> {
+    let rows: Vec<(WorkflowId, Json<Value>)> = c
+        .q("select id, content from workflows where workspace_id = $1 and CAST(content AS TEXT) like $2 order by id limit $3")
+        .bind(workspace)
+        .bind(format!("%{from}%"))
+        .bind(ROWS_READ_MAX)
+        .all()
+        .await?;
+    for (id, Json(content)) in rows {
+        let renamed = content
+            .to_string()
+            .replace(&from.to_string(), &to.to_string());
+        let renamed: Value = serde_json::from_str(&renamed).unwrap_or(content);
+        c.q("update workflows set content = $2 where id = $1")
+            .bind(id)
+            .bind(Json(renamed))
+            .run()
+            .await?;
+    }
     Ok(())
 }
 
@@ -210,6 +240,7 @@ impl Importer {
                     .bind(to)
                     .run()
                     .await?;
+                rename_approver(c, workspace, from, to).await?;
                 c.q("update emoji set created_by = $3 where workspace_id = $1 and created_by = $2")
                     .bind(workspace)
                     .bind(from)

@@ -36,6 +36,7 @@ mod slack;
 mod source;
 mod tarball;
 mod undo;
+mod work;
 mod zulip;
 
 pub use error::ImportError;

@@ -1,6 +1,6 @@
 //! Reads an export of this program (docs/export-format.md): lists of people and channels, and the messages of each channel by month.
 //!
-//! Deep dives, memories, workflows, and schedules are left out. Agents are created if their name is free; what they wrote is by bots.
+//! Deep dives and schedules are left out. Agents are created if their name is free; what they wrote is by bots.
 
 use std::{
     collections::HashMap,
@@ -17,12 +17,14 @@ use super::{
     archive::{Archive, ArchiveFault, parse_line, unknown},
     emoji::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
     json::{array, first, string, strings},
+    key::RecordKind,
     lines::{Line, each_line},
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
         SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourcePerson,
         SourceReaction, SourceThread, SourceUnit, distinct_files,
     },
+    work::{SourceWork, WORK_BYTES_MAX, WORK_MAX, WorkRecord},
 };
 use crate::chat::messages::emoji_name;
 
@@ -45,15 +47,7 @@ const AGENT_BYTES_MAX: u64 = 4 << 20;
 /// Maximum size of all agents, which are in memory at once.
 const AGENTS_BYTES_MAX: usize = 64 << 20;
 /// Entries that are not imported.
-const LEFT_OUT: [&str; 7] = [
-    "action_items.",
-    "forks.",
-    "hooks.",
-    "memories.",
-    "resolutions.",
-    "schedules.",
-    "workflows.",
-];
+const LEFT_OUT: [&str; 4] = ["action_items.", "forks.", "resolutions.", "schedules."];
 
 #[derive(Deserialize)]
 struct ExportManifest {
@@ -311,6 +305,40 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             }
         }
         (in_order(agents), problems)
+    }
+
+    /// Webhooks, then workflows, which can name them, then memories, and the reasons why some cannot be read.
+    pub(super) fn work(&mut self) -> (SourceWork, Vec<String>) {
+        let (mut work, mut problems, mut bytes) = (SourceWork::default(), Vec::new(), 0_usize);
+        self.list("agent_ids", &mut problems, &mut |value| {
+            if work.agents.len() < AGENTS_MAX {
+                let (id, name) = (string(value, "id"), string(value, "name"));
+                work.agents.insert(id.to_owned(), name.to_owned());
+            }
+        });
+        for (list, kind) in [
+            ("hooks", RecordKind::Hooks),
+            ("workflows", RecordKind::Workflows),
+            ("memories", RecordKind::Memories),
+        ] {
+            self.list(list, &mut problems, &mut |value| {
+                let Some(key) = first([string(value, "id")]) else {
+                    return;
+                };
+                bytes += value.to_string().len();
+                if bytes <= WORK_BYTES_MAX && work.records.len() < WORK_MAX {
+                    work.records.push(WorkRecord {
+                        kind,
+                        key: key.to_owned(),
+                        value: value.clone(),
+                    });
+                }
+            });
+        }
+        if bytes > WORK_BYTES_MAX {
+            problems.push("the webhooks, workflows, and memories have more than 64 MiB".to_owned());
+        }
+        (work, problems)
     }
 
     /// Calls `each` with the messages from unit `from` on, by month.

@@ -65,6 +65,8 @@ text_enum! {
         Channels = "channels",
         Emoji = "emoji",
         Agents = "agents",
+        /// Webhooks, workflows, and memories.
+        Work = "work",
         Messages = "messages",
     }
 }

@@ -34,6 +34,7 @@ use super::{
     report::{ImportCounts, ImportReport, RecordOutcome},
     row::{self, ImportPhase, ImportRow, ImportState, WantedFormat},
     source::SourceArchive,
+    work::{SourceWork, store_record},
 };
 use crate::{
     agents::AgentError,
@@ -385,9 +386,11 @@ impl Importer {
             let (emoji, mut faults) = archive.emoji();
             let (agents, others) = archive.agents();
             faults.extend(others);
-            Ok::<_, ArchiveFault>((archive, index, emoji, agents, faults))
+            let (work, others) = archive.work();
+            faults.extend(others);
+            Ok::<_, ArchiveFault>((archive, index, emoji, agents, work, faults))
         });
-        let (mut archive, index, emoji, agents, faults) = opened.await.map_err(stopped)??;
+        let (mut archive, index, emoji, agents, work, faults) = opened.await.map_err(stopped)??;
         let SourceIndex {
             source,
             people,
@@ -421,6 +424,9 @@ impl Importer {
         }
         if progress.phase == ImportPhase::Agents {
             progress = self.store_agents(&row, progress, &agents).await?;
+        }
+        if progress.phase == ImportPhase::Work {
+            progress = self.store_work(&row, progress, work).await?;
         }
         self.find_channels(&progress.keys, &channels, &options, &mut directory)
             .await?;
@@ -682,6 +688,56 @@ impl Importer {
                     let outcome = RecordOutcome::LeftOut("it cannot be created here");
                     next.report.count(RecordKind::Agents, outcome, &agent.name);
                     next.report.problem(&format!("agent {}: {e}", agent.name));
+                    next.position += 1;
+                    self.move_on(&progress, &next).await?;
+                    next
+                }
+                stored => stored?,
+            };
+        }
+        let next = Progress {
+            phase: ImportPhase::Work,
+            position: 0,
+            ..progress.clone()
+        };
+        self.move_on(&progress, &next).await?;
+        Ok(next)
+    }
+
+    async fn store_work(
+        &self,
+        row: &ImportRow,
+        mut progress: Progress,
+        work: SourceWork,
+    ) -> Result<Progress, ImportError> {
+        let (workspace, importer) = (row.workspace_id, row.created_by);
+        let from = usize::try_from(progress.position).unwrap_or(usize::MAX);
+        let work = Arc::new(work);
+        for n in from..work.records.len() {
+            if self.shutdown.is_cancelled() {
+                return Err(ArchiveFault::Stopped.into());
+            }
+            let (shared, before) = (Arc::clone(&work), progress.clone());
+            let keyring = Arc::clone(&self.keyring);
+            let stored = self.db.write(workspace.0, async move |c: &mut Conn| {
+                dialect::lock_workspace(c, workspace.0).await?;
+                let mut next = before.clone();
+                let record = &shared.records[n];
+                let (keys, agents) = (&before.keys, &shared.agents);
+                let stored = store_record(c, keys, importer, agents, record, &keyring);
+                let outcome = Box::pin(stored).await?;
+                next.report.count(record.kind, outcome, &record.key);
+                next.position += 1;
+                before.store(c, &next).await?;
+                Ok::<_, ImportError>(next)
+            });
+            progress = match stored.await {
+                Err(ImportError::Refused(problem)) => {
+                    let record = &work.records[n];
+                    let mut next = progress.clone();
+                    let outcome = RecordOutcome::LeftOut("it cannot be created here");
+                    next.report.count(record.kind, outcome, &record.key);
+                    next.report.problem(&format!("{}: {problem}", record.key));
                     next.position += 1;
                     self.move_on(&progress, &next).await?;
                     next

@@ -14,6 +14,7 @@ use super::{
     record::{EachUnit, SourceIndex, SourceNames},
     slack::SlackArchive,
     tarball::is_gzip,
+    work::SourceWork,
     zulip::ZulipArchive,
 };
 
@@ -146,6 +147,14 @@ impl<R: Read + Seek> SourceArchive<R> {
         match self {
             Self::OpenVibe(archive) => archive.agents(),
             _ => (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// Webhooks, workflows, and memories, and the reasons why some cannot be read.
+    pub(super) fn work(&mut self) -> (SourceWork, Vec<String>) {
+        match self {
+            Self::OpenVibe(archive) => archive.work(),
+            _ => (SourceWork::default(), Vec::new()),
         }
     }
 

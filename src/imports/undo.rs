@@ -15,6 +15,7 @@ use super::{
     preview::kind_here,
     row::ImportRow,
     run::Importer,
+    work::remove_record,
 };
 use crate::{
     auth::placeholders::remove_placeholder,
@@ -63,6 +64,7 @@ impl Importer {
                 workspace: row.workspace_id,
                 source: source.clone(),
             };
+            self.remove_work(&keys).await?;
             self.remove_channels(&keys).await?;
             self.remove_emoji(&keys).await?;
             self.remove_people(&keys).await?;
@@ -160,6 +162,23 @@ impl Importer {
                     Ok::<_, ImportError>(())
                 })
                 .await?;
+        }
+        Ok(())
+    }
+
+    /// Removes memories and webhooks that imports of the source created.
+    async fn remove_work(&self, keys: &Keys) -> Result<(), ImportError> {
+        for kind in [RecordKind::Memories, RecordKind::Hooks] {
+            let all = keys.list(&mut self.db.read().await?, kind).await?;
+            for (key, id) in all {
+                let keys = keys.clone();
+                self.db
+                    .write(keys.workspace.0, async move |c: &mut Conn| {
+                        dialect::lock_workspace(c, keys.workspace.0).await?;
+                        Ok::<_, ImportError>(remove_record(c, &keys, kind, &key, id).await?)
+                    })
+                    .await?;
+            }
         }
         Ok(())
     }

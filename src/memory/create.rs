@@ -7,7 +7,7 @@ use crate::{
     auth::{Actor, Caller, Scope, quota},
     chat::{access, post},
     db::{Conn, DbError, dialect, now},
-    ids::{AgentId, CompactionId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, CompactionId, MemoryId, MessageId, ThreadId, UserId, WorkspaceId},
     memory::{
         MemoryError,
         content::Content,
@@ -213,6 +213,70 @@ pub async fn create(
         entry: find::get_to_change(c, actor, stored).await?,
         is_new,
     })
+}
+
+/// An entry of an archive: of an agent, or of the workspace.
+#[derive(Debug, Clone)]
+pub struct ImportedEntry {
+    pub content: Content,
+    pub kind: MemoryKind,
+    /// `None` for an entry of the workspace.
+    pub agent: Option<AgentId>,
+    /// The channel in which agents use it; `None` for all.
+    pub channel: Option<ChannelId>,
+}
+
+/// Stores an entry of an archive on behalf of an admin. It is trusted like the reply of an agent: nobody here has stated it. The workspace
+/// must be locked.
+///
+/// # Errors
+/// `Off`, `Full`, `NotFound` for an agent that the actor cannot see, or an error from `Actor::require`.
+pub async fn insert_imported(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    new: &ImportedEntry,
+) -> Result<MemoryId, MemoryError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let (scope, origin) = match new.agent {
+        Some(_) => (MemoryScope::Agent, MemoryOrigin::Hand),
+        None => (MemoryScope::Organization, MemoryOrigin::Published),
+    };
+    if let Some(agent) = new.agent
+        && !profiles::is_visible(c, actor, agent).await?
+    {
+        return Err(AgentError::NotFound.into());
+    }
+    settings::check_on(c, actor, scope).await?;
+    let owner = EntryOwner {
+        user: None,
+        agent: new.agent,
+        conversation: None,
+    };
+    let draft = Draft {
+        id: MemoryId::new(),
+        scope,
+        key: owner.key(scope, actor.workspace),
+        kind: new.kind,
+        content: new.content.clone(),
+        agent: new.agent,
+        user: None,
+        about: None,
+        thread: None,
+        conversation: None,
+        compaction: None,
+        reach: Reach {
+            visibility: match new.channel {
+                Some(_) => Visibility::Channel,
+                None => Visibility::Workspace,
+            },
+            channel: new.channel,
+        },
+        trust: MemoryTrust::Agent,
+        origin,
+        created_by: Some(actor.user),
+    };
+    let (id, _) = insert(c, actor.workspace, &draft, &[]).await?;
+    Ok(id)
 }
 
 /// Stores a draft, or adds its sources to an identical entry with the same key and reach. Returns the entry, and whether it is new.

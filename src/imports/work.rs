@@ -1,0 +1,386 @@
+//! Webhooks, workflows, and memories of an export of this program. The person who imports creates them again, with their own rights, and
+//! nothing of it acts before somebody here turns it on: nobody knows the address of a webhook, and workflows are paused.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    agents::importing_actor,
+    error::ImportError,
+    json::string,
+    key::{Keys, RecordKind},
+    report::RecordOutcome,
+};
+use crate::{
+    agents::{
+        AgentError,
+        derived::{self, Change, SourceId},
+    },
+    auth::{Actor, AuthError},
+    chat::ChatError,
+    db::{Conn, DbError},
+    hooks::{self, HookError, HookForm},
+    ids::{AgentId, BotId, ChannelId, HookId, MemoryId, UserId},
+    memory::{
+        MemoryError,
+        content::Content,
+        create::{self, ImportedEntry},
+        entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
+    },
+    secrets::Keyring,
+    workflows::{
+        WorkflowError, WorkflowForm, WorkflowPatch, create_workflow, definition::WorkflowStatus,
+        patch_workflow,
+    },
+};
+
+/// Maximum number of records that are read from an archive, and size of their texts, which are in memory at once.
+pub(super) const WORK_MAX: usize = 60_000;
+pub(super) const WORK_BYTES_MAX: usize = 64 << 20;
+
+/// A webhook, workflow, or memory of an archive.
+#[derive(Debug, Clone)]
+pub(super) struct WorkRecord {
+    pub(super) kind: RecordKind,
+    /// ID in the archive.
+    pub(super) key: String,
+    pub(super) value: Value,
+}
+
+/// Records of an archive, in the order in which they are stored.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SourceWork {
+    /// Names of agents by their IDs in the archive.
+    pub(super) agents: HashMap<String, String>,
+    pub(super) records: Vec<WorkRecord>,
+}
+
+/// The ID of what was stored, or the reason why nothing was.
+type Stored = Result<Uuid, &'static str>;
+
+const NOT_HERE: &str = "it refers to something that is not here";
+
+fn refused(error: &dyn std::fmt::Display) -> ImportError {
+    ImportError::Refused(error.to_string())
+}
+
+/// An error of accounts: of the database, of the quota, or a rule that refuses the record.
+fn auth_fault(error: AuthError) -> ImportError {
+    match error {
+        AuthError::Db(_) | AuthError::QuotaExceeded(_) => error.into(),
+        other => refused(&other),
+    }
+}
+
+fn hook_fault(error: HookError) -> ImportError {
+    match error {
+        HookError::Db(e) | HookError::Chat(ChatError::Db(e)) => e.into(),
+        HookError::Auth(e) => auth_fault(e),
+        other => refused(&other),
+    }
+}
+
+fn workflow_fault(error: WorkflowError) -> ImportError {
+    match error {
+        WorkflowError::Db(e) => e.into(),
+        WorkflowError::Auth(e) => auth_fault(e),
+        other => refused(&other),
+    }
+}
+
+fn memory_fault(error: MemoryError) -> ImportError {
+    match error {
+        MemoryError::Db(e)
+        | MemoryError::Agent(AgentError::Db(e))
+        | MemoryError::Chat(ChatError::Db(e)) => e.into(),
+        MemoryError::Auth(e) => auth_fault(e),
+        other => refused(&other),
+    }
+}
+
+/// The ID here of an object of the archive.
+async fn id_here(
+    c: &mut Conn,
+    keys: &Keys,
+    agents: &HashMap<String, String>,
+    id: &str,
+) -> Result<Option<String>, DbError> {
+    if AgentId::parse(id).is_ok() {
+        let Some(name) = agents.get(id) else {
+            return Ok(None);
+        };
+        let row: Option<(AgentId,)> = c
+            .q("select id from agents where workspace_id = $1 and name = $2")
+            .bind(keys.workspace)
+            .bind(name.clone())
+            .opt()
+            .await?;
+        return Ok(row.map(|row| row.0.to_string()));
+    }
+    let kind = if ChannelId::parse(id).is_ok() {
+        RecordKind::Channels
+    } else if HookId::parse(id).is_ok() {
+        RecordKind::Hooks
+    } else {
+        RecordKind::People
+    };
+    let found = keys.find(c, kind, id).await?;
+    Ok(found.map(|found| match kind {
+        RecordKind::Channels => ChannelId(found).to_string(),
+        RecordKind::Hooks => HookId(found).to_string(),
+        _ if BotId::parse(id).is_ok() => BotId(found).to_string(),
+        _ => UserId(found).to_string(),
+    }))
+}
+
+fn is_id(text: &str) -> bool {
+    AgentId::parse(text).is_ok()
+        || ChannelId::parse(text).is_ok()
+        || UserId::parse(text).is_ok()
+        || HookId::parse(text).is_ok()
+        || BotId::parse(text).is_ok()
+}
+
+fn collect_ids(value: &Value, ids: &mut HashSet<String>) {
+    match value {
+        Value::String(text) if is_id(text) => {
+            ids.insert(text.clone());
+        }
+        Value::Array(list) => list.iter().for_each(|value| collect_ids(value, ids)),
+        Value::Object(map) => map.values().for_each(|value| collect_ids(value, ids)),
+        _ => {}
+    }
+}
+
+fn replace_ids(value: &mut Value, here: &HashMap<String, String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(id) = here.get(text) {
+                text.clone_from(id);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| replace_ids(value, here)),
+        Value::Object(map) => map.values_mut().for_each(|value| replace_ids(value, here)),
+        _ => {}
+    }
+}
+
+/// Replaces the IDs of the archive. Returns `None` if one is of something that is not here: it could be the ID of something else here.
+async fn with_ids_here(
+    c: &mut Conn,
+    keys: &Keys,
+    agents: &HashMap<String, String>,
+    value: &Value,
+) -> Result<Option<Value>, DbError> {
+    let mut ids = HashSet::new();
+    collect_ids(value, &mut ids);
+    let mut here = HashMap::new();
+    for id in ids {
+        let Some(found) = id_here(c, keys, agents, &id).await? else {
+            return Ok(None);
+        };
+        here.insert(id, found);
+    }
+    let mut value = value.clone();
+    replace_ids(&mut value, &here);
+    Ok(Some(value))
+}
+
+/// Stores a record on behalf of the person who imports. The workspace must be locked.
+///
+/// # Errors
+/// `Refused` if it is not possible here; the transaction must be rolled back then.
+pub(super) async fn store_record(
+    c: &mut Conn,
+    keys: &Keys,
+    importer: UserId,
+    agents: &HashMap<String, String>,
+    record: &WorkRecord,
+    keyring: &Keyring,
+) -> Result<RecordOutcome, ImportError> {
+    if keys.find(c, record.kind, &record.key).await?.is_some() {
+        return Ok(RecordOutcome::Existing);
+    }
+    let Some(actor) = importing_actor(c, keys.workspace, importer).await? else {
+        return Ok(RecordOutcome::LeftOut("the person who imports has left"));
+    };
+    let parts: &[&str] = match record.kind {
+        RecordKind::Hooks => &["bot_id", "channel_id", "may_notify", "template"],
+        RecordKind::Workflows => &["name", "status", "content"],
+        _ => &[
+            "scope",
+            "kind",
+            "text",
+            "status",
+            "visibility",
+            "agent_id",
+            "channel_id",
+            "expires_at",
+        ],
+    };
+    // Only these fields are read: others name people and threads that nothing here needs.
+    let fields = parts
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), record.value.get(*name)?.clone())));
+    let fields = Value::Object(fields.collect());
+    let Some(value) = with_ids_here(c, keys, agents, &fields).await? else {
+        return Ok(RecordOutcome::LeftOut(NOT_HERE));
+    };
+    let stored = match record.kind {
+        RecordKind::Hooks => store_hook(c, &actor, &value).await?,
+        RecordKind::Workflows => store_workflow(c, &actor, &value).await?,
+        _ => store_memory(c, &actor, &value, keyring).await?,
+    };
+    match stored {
+        Ok(id) => {
+            keys.store(c, record.kind, &record.key, id).await?;
+            Ok(RecordOutcome::Imported)
+        }
+        Err(reason) => Ok(RecordOutcome::LeftOut(reason)),
+    }
+}
+
+/// Creates a webhook in a channel in which the actor can post. It sleeps: its address is not known until somebody makes a new one.
+async fn store_hook(c: &mut Conn, actor: &Actor<'_>, value: &Value) -> Result<Stored, ImportError> {
+    let (Ok(bot), Ok(channel)) = (
+        BotId::parse(string(value, "bot_id")),
+        ChannelId::parse(string(value, "channel_id")),
+    ) else {
+        return Ok(Err("it has no bot or no channel"));
+    };
+    let template = value.get("template").cloned().unwrap_or(Value::Null);
+    let Ok(template) = serde_json::from_value(template) else {
+        return Ok(Err("its template is not possible here"));
+    };
+    let form = HookForm {
+        name: None,
+        channel_id: channel,
+        bot_id: Some(bot),
+        may_notify: string(value, "may_notify").parse().ok(),
+        other_channel_ids: Vec::new(),
+        template,
+    };
+    let (hook, _) = hooks::create(c, actor, &form).await.map_err(hook_fault)?;
+    Ok(Ok(hook.id.0))
+}
+
+/// Creates a workflow of the actor, and pauses it.
+async fn store_workflow(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    value: &Value,
+) -> Result<Stored, ImportError> {
+    if string(value, "status") == WorkflowStatus::Archived.as_str() {
+        return Ok(Err("it is archived"));
+    }
+    let Some(Value::Object(content)) = value.get("content") else {
+        return Ok(Err("it has no steps"));
+    };
+    let mut form = content.clone();
+    form.insert("name".to_owned(), string(value, "name").into());
+    let Ok(form) = serde_json::from_value::<WorkflowForm>(Value::Object(form)) else {
+        return Ok(Err("it is not a workflow"));
+    };
+    let made = match create_workflow(c, actor, form).await {
+        Ok(made) => made,
+        Err(WorkflowError::NameTaken(_)) => return Ok(Err("a workflow here has its name")),
+        Err(e) => return Err(workflow_fault(e)),
+    };
+    let pause = WorkflowPatch {
+        status: Some(WorkflowStatus::Paused),
+        ..WorkflowPatch::default()
+    };
+    let paused = patch_workflow(c, actor, made.id, pause, None).await;
+    Ok(Ok(paused.map_err(workflow_fault)?.id.0))
+}
+
+/// Stores a memory of an agent or of the workspace, without the trust that the archive gives it.
+async fn store_memory(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    value: &Value,
+    keyring: &Keyring,
+) -> Result<Stored, ImportError> {
+    let scope = string(value, "scope").parse::<MemoryScope>();
+    let agent = match (scope, AgentId::parse(string(value, "agent_id"))) {
+        (Ok(MemoryScope::Agent), Ok(agent)) => Some(agent),
+        (Ok(MemoryScope::Organization), _) => None,
+        (Ok(MemoryScope::Conversation), _) => return Ok(Err("it belongs to a conversation")),
+        (Ok(MemoryScope::User | MemoryScope::Persona), _) => return Ok(Err("it is personal")),
+        _ => return Ok(Err("it is not a memory")),
+    };
+    let Ok(kind) = string(value, "kind").parse::<MemoryKind>() else {
+        return Ok(Err("it is not a memory"));
+    };
+    if string(value, "status") != MemoryStatus::Active.as_str()
+        || !string(value, "expires_at").is_empty()
+    {
+        return Ok(Err("it was replaced, or expires"));
+    }
+    let visibility = string(value, "visibility").parse::<Visibility>();
+    let channel = match (visibility, ChannelId::parse(string(value, "channel_id"))) {
+        (Ok(Visibility::Workspace), _) => None,
+        (Ok(Visibility::Channel), Ok(channel)) => Some(channel),
+        _ => return Ok(Err("it is not for others")),
+    };
+    let content = Content::parse(string(value, "text"), actor.workspace, keyring);
+    let new = ImportedEntry {
+        content: content.map_err(memory_fault)?,
+        kind,
+        agent,
+        channel,
+    };
+    let stored = create::insert_imported(c, actor, &new).await;
+    Ok(Ok(stored.map_err(memory_fault)?.0))
+}
+
+/// Removes a record that imports of the source created: forgets a memory, and deletes a webhook that was never used. Workflows stay, as
+/// agents do. The workspace must be locked.
+///
+/// # Errors
+/// Only database errors.
+pub(super) async fn remove_record(
+    c: &mut Conn,
+    keys: &Keys,
+    kind: RecordKind,
+    key: &str,
+    id: Uuid,
+) -> Result<(), DbError> {
+    match kind {
+        RecordKind::Memories => {
+            let source = SourceId::Memory(MemoryId(id));
+            derived::changed(c, source, Change::Deleted).await?;
+        }
+        RecordKind::Hooks => {
+            c.q("delete from hooks where workspace_id = $1 and id = $2 and last_used_at is null")
+                .bind(keys.workspace)
+                .bind(id)
+                .run()
+                .await?;
+        }
+        _ => return Ok(()),
+    }
+    keys.forget(c, kind, key).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_whole_ids_are_replaced() {
+        let (agent, user) = (AgentId::new().to_string(), UserId::new().to_string());
+        let mut value = json!({"a": [agent, {"b": user}], "c": format!("Ask {user}"), "d": 1});
+        let mut ids = HashSet::new();
+        collect_ids(&value, &mut ids);
+        assert_eq!(ids, HashSet::from([agent.clone(), user.clone()]));
+        let here = HashMap::from([(agent, "x".to_owned()), (user.clone(), "y".to_owned())]);
+        replace_ids(&mut value, &here);
+        let expected = json!({"a": ["x", {"b": "y"}], "c": format!("Ask {user}"), "d": 1});
+        assert_eq!(value, expected);
+    }
+}
