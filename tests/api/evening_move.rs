@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::{
     imports::{OFF, imported, messages, sums, threads, with_content, zipped},
     support::{
-        Person, ProgramServer, SECRET_KEY, TestApp, id, list, number, sign_up, text, visitor,
-        within,
+        Answer, Person, ProgramServer, SECRET_KEY, TestApp, id, list, number, sign_up, text,
+        visitor, within,
     },
 };
 
@@ -189,6 +189,23 @@ async fn a_team_leaves_slack_in_an_evening() {
         }
     }
     assert_eq!(finds(&ada, "confidential").await, 0, "not even the admin");
+
+    // An agent knows the history of the thread in which it is asked, and nothing that is private.
+    app.model.script("vibe", [Answer::text("Dan does.")]);
+    let thread = text(&answer, "/thread_id");
+    let task = cem.ask(&thread, "@vibe so, who deploys?").await;
+    cem.completed(&task).await;
+    let sent = app.model.requests()[0].turns().join("\n");
+    for known in ["Who deploys on Monday?", "I do,", "so, who deploys?"] {
+        assert!(sent.contains(known), "{known}: {sent}");
+    }
+    assert!(
+        !sent.contains("confidential") && !sent.contains("Lunch"),
+        "{sent}"
+    );
+    let contents = dan.contents(&thread).await;
+    assert_eq!(contents.last().unwrap(), "Dan does.");
+    assert_eq!(contents.len(), 4);
 
     // An alert arrives, and a bot deploys.
     let url = text(&hook, "/url");
