@@ -11,12 +11,14 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use reqwest::{Method, header::CONTENT_RANGE};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::output::{say, say_error};
 use crate::trust;
 
 /// Size of a piece of the archive.
 const PIECE_BYTES: u64 = 8 << 20;
+const BUFFER_BYTES: usize = 1 << 20;
 const WAIT: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_mins(5);
 /// Exit status if the report has problems.
@@ -124,13 +126,43 @@ fn read_map(path: &Path) -> anyhow::Result<HashMap<String, String>> {
         .collect()
 }
 
-async fn upload(server: &Server, import: &str, path: &Path) -> anyhow::Result<()> {
-    let mut file =
-        std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+fn open(path: &Path) -> anyhow::Result<std::fs::File> {
+    std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// SHA-256 of a file.
+fn digest_of(path: &Path) -> anyhow::Result<String> {
+    let (mut file, mut hash) = (open(path)?, Sha256::new());
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let len = file.read(&mut buffer)?;
+        if len == 0 {
+            return Ok(hex::encode(hash.finalize()));
+        }
+        hash.update(&buffer[..len]);
+    }
+}
+
+/// An import of the same archive that has not ended.
+async fn find_begun(server: &Server, digest: &str) -> anyhow::Result<Option<Value>> {
+    let all = server.get("/v1/imports").await?;
+    let mut all = all["data"].as_array().into_iter().flatten();
+    let begun = all.find(|import| {
+        let is_open = !matches!(
+            string(import, "state"),
+            "done" | "failed" | "undoing" | "undone"
+        );
+        is_open && string(import, "digest") == digest
+    });
+    Ok(begun.cloned())
+}
+
+/// Uploads an archive from byte `at` on.
+async fn upload(server: &Server, import: &str, path: &Path, mut at: u64) -> anyhow::Result<()> {
+    let mut file = open(path)?;
     let total = file.metadata()?.len();
     ensure!(total > 0, "{} is empty", path.display());
     let archive = format!("{import}/archive");
-    let mut at = 0;
     while at < total {
         let len = PIECE_BYTES.min(total - at);
         file.seek(SeekFrom::Start(at))?;
@@ -226,7 +258,51 @@ fn is_confirmed() -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Imports an archive.
+/// Origin of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    Now,
+    Earlier,
+}
+
+/// Shows what an uploaded archive would become, and starts the import if that is wanted. Returns false if it is not.
+async fn start(
+    server: &Server,
+    path: &str,
+    command: &ImportCommand,
+    begun: Begun,
+) -> anyhow::Result<bool> {
+    wait_for(server, path, "ready").await?;
+    let mut choices = json!({});
+    if begun == Begun::Earlier {
+        choices["fetch"] = command.fetch.into();
+    }
+    if let Some(group) = command.group.as_ref().filter(|_| begun == Begun::Earlier) {
+        choices["group"] = group.as_str().into();
+    }
+    if let Some(map) = &command.map {
+        choices["people"] = json!(read_map(map)?);
+    }
+    if choices
+        .as_object()
+        .is_some_and(|choices| !choices.is_empty())
+    {
+        server.send(Method::PATCH, path, &choices).await?;
+    }
+    show(&server.get(&format!("{path}/preview")).await?);
+    if command.dry_run || !(command.yes || is_confirmed()?) {
+        // What was uploaded before is kept.
+        if begun == Begun::Now {
+            server.call(Method::DELETE, path, |request| request).await?;
+        }
+        return Ok(false);
+    }
+    let start = format!("{path}/start");
+    server.call(Method::POST, &start, |request| request).await?;
+    Ok(true)
+}
+
+/// Imports an archive. An import of the same archive that was interrupted continues.
 ///
 /// # Errors
 /// `HasProblems`, or what the server refused.
@@ -236,27 +312,39 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         base: command.url.trim_end_matches('/').to_owned(),
         key: command.key.clone(),
     };
-    let form = json!({
-        "format": command.format,
-        "options": {"fetch": command.fetch, "group": command.group},
-    });
-    let made = server.send(Method::POST, "/v1/imports", &form).await?;
-    let path = format!("/v1/imports/{}", string(&made, "id"));
-    upload(&server, &path, &command.file).await?;
-    wait_for(&server, &path, "ready").await?;
-    if let Some(map) = &command.map {
-        let people = json!({"people": read_map(map)?});
-        server.send(Method::PATCH, &path, &people).await?;
+    let digest = digest_of(&command.file)?;
+    let (import, begun) = if let Some(import) = find_begun(&server, &digest).await? {
+        say_error("An import of this archive was interrupted: continuing it.");
+        (import, Begun::Earlier)
+    } else {
+        let form = json!({
+            "format": command.format,
+            "options": {"fetch": command.fetch, "group": command.group},
+            "digest": digest,
+        });
+        let made = server.send(Method::POST, "/v1/imports", &form).await?;
+        (made, Begun::Now)
+    };
+    let path = format!("/v1/imports/{}", string(&import, "id"));
+    match string(&import, "state") {
+        "running" | "paused" if command.dry_run => bail!("the import has started already"),
+        "running" => {}
+        "paused" => {
+            let resume = format!("{path}/resume");
+            server
+                .call(Method::POST, &resume, |request| request)
+                .await?;
+        }
+        state => {
+            if state == "receiving" {
+                let received = u64::try_from(number(&import, "/received"))?;
+                upload(&server, &path, &command.file, received).await?;
+            }
+            if !start(&server, &path, &command, begun).await? {
+                return Ok(());
+            }
+        }
     }
-    show(&server.get(&format!("{path}/preview")).await?);
-    if command.dry_run || !(command.yes || is_confirmed()?) {
-        server
-            .call(Method::DELETE, &path, |request| request)
-            .await?;
-        return Ok(());
-    }
-    let start = format!("{path}/start");
-    server.call(Method::POST, &start, |request| request).await?;
     wait_for(&server, &path, "done").await?;
     let report = server.get(&format!("{path}/report")).await?;
     for (kind, counts) in report["kinds"].as_object().into_iter().flatten() {

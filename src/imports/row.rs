@@ -81,6 +81,8 @@ pub struct ImportForm {
     pub options: ImportOptions,
     /// Name of a file in the server's directory for archives (`OPENVIBE_IMPORT_DIR`), which needs no upload; only for admins of the server.
     pub path: Option<String>,
+    /// SHA-256 of the archive, 64 hexadecimal digits in lowercase. It is not checked: a client finds an interrupted import by it.
+    pub digest: Option<String>,
 }
 
 /// Changes to an import that has not started. People and channels that are not named keep their choice.
@@ -116,6 +118,8 @@ pub struct ArchiveImport {
     pub size_bytes: Option<i64>,
     /// Name of the file in the server's directory for archives; null for an upload.
     pub path: Option<String>,
+    /// SHA-256 of the archive, if the client stated it.
+    pub digest: Option<String>,
     /// Messages that were read.
     pub done: i64,
     pub total: i64,
@@ -145,6 +149,7 @@ pub struct ImportRow {
     pub size_bytes: Option<i64>,
     pub received_bytes: i64,
     pub path: Option<String>,
+    pub digest: Option<String>,
     pub report: Json<ImportReport>,
     /// Position: number of the entry in the phase; in the phase of messages, of the day, and of the message in it. While the import is
     /// being undone, the sequence number of the oldest message that was visited.
@@ -168,7 +173,7 @@ impl ImportRow {
 macro_rules! import_sql {
     ($tail:literal) => {
         concat!(
-            "select id, workspace_id, created_by, format, source, state, phase, options, size_bytes, received_bytes, path, report, position, message, \
+            "select id, workspace_id, created_by, format, source, state, phase, options, size_bytes, received_bytes, path, digest, report, position, message, \
              done, total, problem, created_at, started_at, finished_at from imports ",
             $tail
         )
@@ -194,6 +199,7 @@ impl From<ImportRow> for ArchiveImport {
             received: row.received_bytes,
             size_bytes: row.size_bytes,
             path: row.path,
+            digest: row.digest,
             done: row.done,
             total: row.total,
             per_second,
@@ -366,6 +372,10 @@ async fn check_options(
     Ok(())
 }
 
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// A file in the server's directory for archives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalArchive {
@@ -422,11 +432,15 @@ pub async fn create(
         return Err(ImportError::TooMany(max));
     }
     check_options(c, actor, form.format, &form.options).await?;
+    if form.digest.as_deref().is_some_and(|text| !is_digest(text)) {
+        let problem = "send the SHA-256 as 64 hexadecimal digits in lowercase".to_owned();
+        return Err(ImportError::Invalid(problem, "digest"));
+    }
     let id = ImportId::new();
     let size = local.map(|local| i64::try_from(local.size_bytes).unwrap_or(i64::MAX));
     c.q("insert into imports (id, workspace_id, created_by, format, source, state, phase, options, size_bytes, received_bytes, preview, report, \
-         position, message, done, total, problem, created_at, started_at, finished_at, path) \
-         values ($1, $2, $3, $4, null, $5, $6, $7, $10, 0, null, $8, 0, 0, 0, 0, null, $9, null, null, $11)")
+         position, message, done, total, problem, created_at, started_at, finished_at, path, digest) \
+         values ($1, $2, $3, $4, null, $5, $6, $7, $10, 0, null, $8, 0, 0, 0, 0, null, $9, null, null, $11, $12)")
         .bind(id)
         .bind(actor.workspace)
         .bind(actor.user)
@@ -438,6 +452,7 @@ pub async fn create(
         .bind(now())
         .bind(size)
         .bind(local.map(|local| local.path.clone()))
+        .bind(form.digest.clone())
         .run()
         .await?;
     let data = serde_json::json!({});

@@ -16,6 +16,7 @@ use openvibe::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use crate::support::{Person, Reply, Team, TestApp, id, list, number, team_with, text, within};
@@ -557,6 +558,59 @@ async fn the_command_imports_an_archive() {
         done.status.success() && printed.contains("11 imported"),
         "{done:?}"
     );
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test]
+async fn the_command_continues_only_an_import_of_the_same_archive() {
+    let t = unlimited_team().await;
+    let (robot, _) = t.ada.make_key(&["workspace:admin"]).await;
+    let key = robot.key.unwrap();
+    let archive = export(&[("old-news/2021-05-04.json", json!([]))]);
+    // Another archive of the same size, and this one, of which a part was sent.
+    let begun = async |digest: String| {
+        let form = json!({"digest": digest});
+        let import = id(&t.ada.post("/v1/imports", form).await.is(201));
+        let range = format!("bytes 0-99/{}", archive.len());
+        put(&t.ada, &import, &range, &archive[..100]).await.is(200);
+        import
+    };
+    let other = begun("0".repeat(64)).await;
+    let same = begun(hex::encode(Sha256::digest(&archive))).await;
+    let form = json!({"digest": "F00"});
+    let refused = t.ada.post("/v1/imports", form).await.refused(422);
+    assert_eq!(refused, "invalid_value");
+    let file = std::env::temp_dir().join(format!("{same}.zip"));
+    std::fs::write(&file, &archive).unwrap();
+    let run = async |more: &str| -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_openvibe"));
+        command.env_clear().arg("import").arg(&file).args([
+            "--url",
+            &t.app.base,
+            "--key",
+            &key,
+            more,
+        ]);
+        let running = move || command.output().unwrap();
+        openvibe::blocking::blocking((), running).await.unwrap()
+    };
+    let state_of = async |import: &str| {
+        let import = t.ada.get(&format!("/v1/imports/{import}")).await.ok();
+        text(&import, "/state")
+    };
+    // A dry run keeps what was uploaded.
+    let shown = run("--dry-run").await;
+    assert!(shown.status.success(), "{shown:?}");
+    assert_eq!(state_of(&same).await, "ready");
+    let done = run("--yes").await;
+    let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(
+        done.status.success() && printed.contains("11 imported"),
+        "{done:?}"
+    );
+    assert_eq!(state_of(&same).await, "done");
+    assert_eq!(state_of(&other).await, "receiving");
+    assert_eq!(t.app.place.count("imports").await, 2);
     std::fs::remove_file(&file).unwrap();
 }
 
