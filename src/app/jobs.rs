@@ -19,7 +19,7 @@ use crate::{
     forks::edit,
     hooks,
     ids::WorkspaceId,
-    imports::{ImportErrors, Importer},
+    imports::{ImportErrors, ImportTurns, Importer},
     inbox, mail, memory,
     outgoing::{self, Collector, Round},
     personal, push,
@@ -221,7 +221,16 @@ fn jobs(state: &State) -> Vec<Job> {
     let quiet = compaction.interval;
     let quiet = quiet.clamp(Duration::from_millis(250), quiet::CHECKED_EVERY_MAX);
     let notify = state.pusher.pace.check_every;
-    vec![
+    let turns = ImportTurns::default();
+    let imports = (0..ImportTurns::AT_ONCE).map(|_| {
+        let import = Import {
+            importer: Importer::from(state),
+            errors: ImportErrors::default(),
+            turns: turns.clone(),
+        };
+        Job::with("import an archive", SECOND, import)
+    });
+    let mut jobs = vec![
         Job::new("free memory", expired, move |state| {
             Box::pin(async move {
                 state.metrics.run_upkeep();
@@ -326,14 +335,6 @@ fn jobs(state: &State) -> Vec<Job> {
                 Ok(REMOVE_THREADS_EVERY)
             })
         }),
-        Job::with(
-            "import an archive",
-            SECOND,
-            Import {
-                importer: Importer::from(state),
-                errors: ImportErrors::default(),
-            },
-        ),
         Job::with(
             "export a workspace",
             SECOND,
@@ -440,7 +441,9 @@ fn jobs(state: &State) -> Vec<Job> {
             })
         })
         .that(Effect::Sends),
-    ]
+    ];
+    jobs.extend(imports);
+    jobs
 }
 
 /// Removes unreferenced uploads and, less often, leftovers of crashes. The first turn, soon after startup, includes both.
@@ -494,16 +497,17 @@ impl Work for ReadFiles {
     }
 }
 
-/// Reads and stores archives.
+/// Reads and stores archives. Jobs with the same turns work on different ones.
 struct Import {
     importer: Importer,
     errors: ImportErrors,
+    turns: ImportTurns,
 }
 
 impl Work for Import {
     fn turn<'a>(&'a mut self, _: &'a State) -> BoxFuture<'a, Pause> {
         Box::pin(async move {
-            let has_more = self.importer.work(&mut self.errors).await?;
+            let has_more = self.importer.work(&mut self.errors, &self.turns).await?;
             Ok(if has_more { Duration::ZERO } else { SECOND })
         })
     }

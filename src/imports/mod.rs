@@ -53,4 +53,4 @@ pub use row::{
     PIECE_BYTES_MAX, PieceRange, check_local_user, check_piece, create, delete, get, get_preview,
     insert_piece, list, patch, step, workspace_of_import,
 };
-pub use run::{ImportErrors, Importer};
+pub use run::{ImportErrors, ImportTurns, Importer};

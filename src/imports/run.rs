@@ -5,13 +5,14 @@ use std::{
     collections::{HashMap, HashSet},
     ops::ControlFlow,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use futures::StreamExt;
 use tokio::{runtime::Handle, sync::mpsc};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::{
     agents::{SourceAgent, store_agent},
@@ -95,6 +96,42 @@ impl ImportErrors {
         let count = same.map_or(0, |old| old.count).saturating_add(1);
         self.0.insert(id, Errors { count, ..new });
         count
+    }
+}
+
+/// Imports that this process works on. Each loop works on another one, so that a large archive does not stop those of other workspaces.
+#[derive(Debug, Clone, Default)]
+pub struct ImportTurns(Arc<Mutex<HashSet<ImportId>>>);
+
+impl ImportTurns {
+    /// Number of loops of a process.
+    pub const AT_ONCE: usize = 2;
+    /// Stands for the merges, which are made by one loop.
+    const MERGES: ImportId = ImportId(Uuid::nil());
+
+    fn taken(&self) -> MutexGuard<'_, HashSet<ImportId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the turn of an import; `None` if another loop has it.
+    fn take(&self, id: ImportId) -> Option<ImportTurn> {
+        let is_free = self.taken().insert(id);
+        is_free.then(|| ImportTurn {
+            id,
+            turns: self.clone(),
+        })
+    }
+}
+
+/// The turn of an import, until it is dropped.
+struct ImportTurn {
+    id: ImportId,
+    turns: ImportTurns,
+}
+
+impl Drop for ImportTurn {
+    fn drop(&mut self) {
+        self.turns.taken().remove(&self.id);
     }
 }
 
@@ -191,11 +228,15 @@ impl Progress {
 }
 
 impl Importer {
-    /// Works on the oldest import that waits for it, or on a merge. Returns false if there is none.
+    /// Works on the oldest import that waits for it and that no other loop works on, or on a merge. Returns false if there is none.
     ///
     /// # Errors
     /// Only errors after which the import can go on.
-    pub async fn work(&self, errors: &mut ImportErrors) -> Result<bool, ImportError> {
+    pub async fn work(
+        &self,
+        errors: &mut ImportErrors,
+        turns: &ImportTurns,
+    ) -> Result<bool, ImportError> {
         let waiting: Vec<(ImportId,)> = self
             .db
             .read()
@@ -206,12 +247,14 @@ impl Importer {
             .all()
             .await?;
         errors.0.retain(|id, _| waiting.contains(&(*id,)));
-        let next = waiting.iter().min_by_key(|(id,)| errors.count(*id));
-        let Some((id,)) = next.copied() else {
-            return self.merge().await;
+        let mut next: Vec<ImportId> = waiting.iter().map(|(id,)| *id).collect();
+        next.sort_by_key(|id| errors.count(*id));
+        let Some(turn) = next.into_iter().find_map(|id| turns.take(id)) else {
+            return self.merge(turns).await;
         };
+        let id = turn.id;
         if errors.count(id) > 0 {
-            match self.merge().await {
+            match self.merge(turns).await {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
                 Err(e) => tracing::warn!(error = %e, "a merge was interrupted; retrying"),
@@ -221,6 +264,15 @@ impl Importer {
             return Ok(true);
         };
         let (workspace, state) = (row.workspace_id, row.state);
+        let is_waiting = match state {
+            ImportState::Reading | ImportState::Running | ImportState::Undoing => true,
+            ImportState::Receiving => row.path.is_some(),
+            _ => false,
+        };
+        // Another loop can have ended it before this one took its turn.
+        if !is_waiting {
+            return Ok(true);
+        }
         let start = Errors {
             count: 0,
             state,
@@ -258,7 +310,10 @@ impl Importer {
         Ok(true)
     }
 
-    async fn merge(&self) -> Result<bool, ImportError> {
+    async fn merge(&self, turns: &ImportTurns) -> Result<bool, ImportError> {
+        let Some(_turn) = turns.take(ImportTurns::MERGES) else {
+            return Ok(false);
+        };
         match Box::pin(self.merge_next()).await {
             Err(ImportError::Archive(ArchiveFault::Stopped)) => Ok(true),
             merged => merged,
@@ -1370,6 +1425,17 @@ async fn store_channel(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_import_is_the_turn_of_one_loop() {
+        let (turns, id) = (ImportTurns::default(), ImportId::new());
+        let turn = turns.take(id);
+        assert!(turn.is_some());
+        assert!(turns.clone().take(id).is_none());
+        assert!(turns.take(ImportId::new()).is_some());
+        drop(turn);
+        assert!(turns.take(id).is_some());
+    }
 
     #[test]
     fn errors_are_counted_until_an_import_makes_progress() {
