@@ -34,7 +34,8 @@ pub struct CustomEmoji {
     pub file_id: FileId,
     /// URL of the picture.
     pub url: String,
-    pub created_by: UserId,
+    /// Null for guests, who do not see all people.
+    pub created_by: Option<UserId>,
     pub created_at: Timestamp,
 }
 
@@ -64,7 +65,7 @@ impl From<EmojiRow> for CustomEmoji {
             url: format!("/v1/files/{}", row.file_id),
             name: row.name,
             file_id: row.file_id,
-            created_by: row.created_by,
+            created_by: Some(row.created_by),
             created_at: row.created_at,
         }
     }
@@ -132,7 +133,13 @@ pub async fn list_emoji(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<CustomEmo
         .bind(EMOJI_MAX)
         .all()
         .await?;
-    Ok(rows.into_iter().map(CustomEmoji::from).collect())
+    let mut all: Vec<CustomEmoji> = rows.into_iter().map(CustomEmoji::from).collect();
+    if actor.role == Role::Guest {
+        for emoji in &mut all {
+            emoji.created_by = None;
+        }
+    }
+    Ok(all)
 }
 
 /// Checks whether the workspace can have another emoji.
@@ -239,7 +246,7 @@ pub async fn delete_emoji(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result
     dialect::lock_workspace(c, actor.workspace.0).await?;
     let found = find(c, actor.workspace, name).await?;
     let found = found.ok_or(ChatError::EmojiNotFound)?;
-    let is_own = found.created_by == actor.user;
+    let is_own = found.created_by == Some(actor.user);
     if !is_own && actor.role != Role::Admin {
         return Err(ChatError::NotYourEmoji);
     }

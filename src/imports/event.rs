@@ -3,10 +3,10 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::row::{self, ImportState};
+use super::{options::ImportFormat, state::ImportState};
 use crate::{
     db::{Conn, DbError},
-    ids::{ImportId, UserId},
+    ids::{ImportId, UserId, WorkspaceId},
     realtime::{
         Audience, EventData, EventType, NewEvent,
         log::{self, Recipients},
@@ -31,15 +31,31 @@ impl EventData for ImportEvent {
     const TYPES: &'static [EventType] = &[EventType::ImportUpdated];
 }
 
+/// What the event needs of an import.
+#[derive(sqlx::FromRow)]
+struct ImportHead {
+    workspace_id: WorkspaceId,
+    created_by: UserId,
+    format: Option<ImportFormat>,
+    state: ImportState,
+    done: i64,
+    total: i64,
+}
+
 /// Appends `import.updated` for the admins, or for the person whose chats are imported. Does nothing if the import was deleted.
 ///
 /// # Errors
 /// Only database errors.
 pub(super) async fn announce_import(c: &mut Conn, id: ImportId) -> Result<(), DbError> {
-    let Some(row) = row::find(c, id).await? else {
+    let row: Option<ImportHead> = c
+        .q("select workspace_id, created_by, format, state, done, total from imports where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let Some(row) = row else {
         return Ok(());
     };
-    let users = if row.is_of_person() {
+    let users = if row.format == Some(ImportFormat::Chats) {
         vec![row.created_by]
     } else {
         let admins: Vec<(UserId,)> = c

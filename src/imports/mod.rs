@@ -34,6 +34,7 @@ mod row;
 mod run;
 mod slack;
 mod source;
+mod state;
 mod tarball;
 mod undo;
 mod work;

@@ -21,9 +21,11 @@ use crate::{
     files::{self, NewBlob},
     ids::{ImportId, UserId, WorkspaceId},
     storage::Blob,
-    text_enum::{constant, text_enum},
+    text_enum::constant,
     time::Timestamp,
 };
+
+pub use super::state::{ImportPhase, ImportState};
 
 constant! { pub ImportObject = "import" }
 
@@ -41,35 +43,6 @@ const CHOICES_MAX: usize = 10_000;
 pub const PIECE_BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of pieces of an archive.
 const PIECES_MAX: i64 = 100_000;
-
-text_enum! {
-    pub enum ImportState {
-        /// The archive is being uploaded.
-        Receiving = "receiving",
-        /// The archive is being read for the preview.
-        Reading = "reading",
-        Ready = "ready",
-        Running = "running",
-        Paused = "paused",
-        Done = "done",
-        Failed = "failed",
-        /// The records that the import stored are being removed.
-        Undoing = "undoing",
-        Undone = "undone",
-    }
-}
-
-text_enum! {
-    pub enum ImportPhase {
-        People = "people",
-        Channels = "channels",
-        Emoji = "emoji",
-        Agents = "agents",
-        /// Webhooks, workflows, and memories.
-        Work = "work",
-        Messages = "messages",
-    }
-}
 
 /// Input for a new import.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]

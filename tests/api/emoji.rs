@@ -47,6 +47,20 @@ async fn a_member_adds_an_emoji_that_everyone_sees() {
 }
 
 #[tokio::test]
+async fn a_guest_sees_emoji_and_not_who_added_them() {
+    let t = team().await;
+    let acme = add_emoji(&t.bo, "acme", PNG).await;
+    let guest = t.app.join_as_guest(&t.ada, "Gia", &["general"]).await;
+    let all = guest.get("/v1/emoji").await.ok();
+    assert_eq!(all["data"][0]["name"], "acme");
+    assert_eq!(all["data"][0]["created_by"], Value::Null);
+    assert_eq!(guest.get(&text(&acme, "/url")).await.status, 200);
+    let form = json!({"name": "mine", "file_id": acme["file_id"]});
+    guest.post("/v1/emoji", form).await.refused(403);
+    guest.delete("/v1/emoji?name=acme").await.refused(403);
+}
+
+#[tokio::test]
 async fn a_name_and_a_picture_are_checked() {
     let t = team().await;
     add_emoji(&t.bo, "acme", PNG).await;

@@ -50,7 +50,7 @@ async fn list_emoji(
 struct EmojiForm {
     /// 1 to 40 of a-z, 0-9, `_`, `+`, and `-`; not the name of a standard emoji.
     name: String,
-    /// Your upload of a PNG, GIF, or WebP, at most 256 KiB and 1,028 pixels wide and high. All members can see it from then on.
+    /// Your upload of a PNG, GIF, or `WebP`, at most 256 KiB and 1,028 pixels wide and high. All members can see it from then on.
     file_id: FileId,
 }
 
