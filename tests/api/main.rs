@@ -174,6 +174,7 @@ mod server_backups;
 mod shapes;
 mod shared_database;
 mod sign_in;
+mod skills;
 mod slack;
 mod socket;
 mod socket_mode;

@@ -130,7 +130,7 @@ KIND_OF_PATH = {
     "members": "user", "audit-log": "audit", "resolutions": "resolution", "sessions": "session",
     "memories": "memory", "compactions": "compaction",
     "personas": "persona", "tools": "tool", "actions": "act", "grants": "grant", "schedules": "schedule", "hooks": "hook", "bots": "bot",
-    "workflows": "flow", "runs": "run", "vector_stores": "store",
+    "workflows": "flow", "runs": "run", "vector_stores": "store", "skills": "skill",
 }
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",

@@ -19,7 +19,7 @@ PREFIXES = {
     "response": "resp", "audit": "audit", "memory": "mem",
     "compaction": "comp", "persona": "persona", "tool": "tool", "act": "act", "grant": "grant",
     "hook": "hook", "bot": "bot", "request": "request",
-    "schedule": "sched", "flow": "flow", "run": "run", "store": "vs", "batch": "vsfb",
+    "schedule": "sched", "flow": "flow", "run": "run", "store": "vs", "batch": "vsfb", "skill": "skill",
 }
 # IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
@@ -252,6 +252,18 @@ class Things:
         }
         return self.post("/v1/sandbox-policies", box)["id"]
 
+    def skill_form(self):
+        """The form of a skill."""
+        main = f"---\nname: {self.word('skill').lower()}\ndescription: For a test\n---\nSteps.\n"
+        return {"files": [{"path": "SKILL.md", "content": main}]}
+
+    def skill(self):
+        """A skill. A workspace can have 100: older ones go first, but not those of fill()."""
+        old = self.get("/v1/skills?limit=100")["data"]
+        for skill in sorted(old, key=lambda skill: skill["created_at"])[20:] if len(old) == 100 else []:
+            self.call("DELETE", f"/v1/skills/{skill['id']}")
+        return self.post("/v1/skills", self.skill_form())["id"]
+
     def persona(self):
         """A persona with two versions."""
         persona = self.post("/v1/personas", {"name": self.word("persona"), "compressed": "You are calm."})["id"]
@@ -456,6 +468,7 @@ def fill(things):
         keep("agent", things.agent())
         keep("sandbox", things.sandbox())
         keep("persona", things.persona())
+        keep("skill", things.skill())
         keep("tool", things.tool())
         keep("flow", things.flow())
         keep("run", things.run())
