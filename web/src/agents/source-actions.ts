@@ -22,6 +22,7 @@ export function editOf(s: PromptSource, { context, profile }: Told): SourceEdit 
   const { slug } = context.ws;
   if (s.owner.type === 'agent') return { href: to.agent(slug, s.owner.id ?? profile.id, 'edit') };
   if (s.name === 'about') return { href: to.settings(slug, 'memory') };
+  if (s.name === 'skills') return { href: `${to.settings(slug, 'agents')}?skill=` };
   if (s.name === 'addons') return { href: to.settings(slug, 'styles') };
   if (s.name === 'persona') {
     const persona = profile.persona_id ? `?persona=${profile.persona_id}` : '';

@@ -50,6 +50,7 @@ export type AgentFields = Pick<
   | 'store'
   | 'store_required'
   | 'persona_id'
+  | 'skills'
   | 'base_profile_id'
   | 'access_control'
   | 'editors'

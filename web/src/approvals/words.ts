@@ -108,7 +108,7 @@ export function sourcesText(a: Action): string {
 }
 
 /** Names of texts that take a plural verb. */
-const PLURAL = ['instructions', 'tools', 'memories', 'steps'];
+const PLURAL = ['instructions', 'tools', 'skills', 'memories', 'steps'];
 
 /** A sentence about the author of texts that shape an agent, and the agent that has them. */
 export interface AuthorLine {

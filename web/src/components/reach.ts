@@ -13,7 +13,8 @@ const SEARCHES = [
   'read_file',
 ];
 /** True for completed calls that return text from other conversations. */
-const isReading = (a: Action): boolean => (a.name === 'search' || a.name === 'read') && a.state === 'done';
+const isReading = (a: Action): boolean =>
+  (a.name === 'search' || (a.name === 'read' && a.function !== 'read_skill')) && a.state === 'done';
 const and = (parts: string[]): string =>
   parts.length > 1 ? `${parts.slice(0, -1).join(', ')}, and ${parts.at(-1)!}` : (parts[0] ?? '');
 

@@ -14,6 +14,7 @@ export const SOURCES: Record<PromptSource['name'], [label: string, file?: string
   agency: ['Role in the team'],
   agents_md: ['Working rules', 'AGENTS.md'],
   tools_md: ['Notes on tools', 'TOOLS.md'],
+  skills: ['Skills'],
   addons: ['Style'],
   adaptation: ['Adaptation'],
   conversation: ['Place and people'],

@@ -240,6 +240,13 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Character deleted',
     describe: (e) => `deleted the character${quoted(e.data, 'name')}`,
   },
+  'skill.created': { name: 'Skill created', describe: (e) => `created the skill${quoted(e.data, 'name')}` },
+  'skill.updated': {
+    name: 'Skill changed',
+    describe: (e) =>
+      `changed the skill${quoted(e.data, 'name')}${typeof e.data.version === 'number' ? ` (version ${e.data.version})` : ''}`,
+  },
+  'skill.deleted': { name: 'Skill deleted', describe: (e) => `deleted the skill${quoted(e.data, 'name')}` },
   'file.changed': { name: 'File changed', describe: (e) => `changed ${e.target ?? 'a shared file'}` },
   'file.deleted': { name: 'File deleted', describe: (e) => `deleted ${e.target ?? 'a shared file'}` },
   'sandbox_policy.created': {

@@ -20,6 +20,8 @@ export const profile = (x: Partial<AgentProfile> = {}): AgentProfile => ({
   trust: null,
   persona_id: null,
   persona: null,
+  skills: null,
+  missing_skills: [],
   editors: [],
   authors: {
     instructions: null,
