@@ -382,6 +382,31 @@ pub async fn find_reader<'a>(
     Ok(can_read_file(c, reader, file).await?.then_some(actor))
 }
 
+/// Vector stores with a file that the reader can read, oldest first.
+///
+/// # Errors
+/// Only database errors.
+pub async fn stores_of(
+    c: &mut Conn,
+    reader: FileReader,
+    file: FileId,
+) -> Result<Vec<VectorStoreId>, DbError> {
+    let stores: Vec<(VectorStoreId,)> = c
+        .q(concat!(
+            "select v.id from vector_store_files vf join vector_stores v on v.id = vf.store_id \
+             where vf.file_id = $1 and v.workspace_id = $4 and ",
+            is_readable_store!("$2", "$3"),
+            " order by v.created_at, v.id limit 200"
+        ))
+        .bind(file)
+        .bind(reader.user)
+        .bind(reader.shared_in)
+        .bind(reader.workspace)
+        .all()
+        .await?;
+    Ok(stores.into_iter().map(|(store,)| store).collect())
+}
+
 /// Checks whether a file is in a vector store that the reader can read, or was until another one replaced it.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ pub use error::CollectionError;
 pub use event::StoreEvent;
 pub use files::{
     StoreFile, StoreFileForm, add_file, can_read_file, find_file, find_reader, list_files,
-    remove_file, set_attributes,
+    remove_file, set_attributes, stores_of,
 };
 pub use paths::StorePath;
 pub use search::{StoreHit, StoreHits, StoreSearch, StoreUse, note_use, search};

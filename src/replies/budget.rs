@@ -116,8 +116,8 @@ impl TooLarge {
     }
 }
 
-/// Cuts one more part around the messages: memories beyond `MEMORIES_KEPT` first, then passages of vector stores, USER.md, MEMORY.md, and the workspace context.
-/// Returns false if nothing is left to cut.
+/// Cuts one more part around the messages: memories beyond `MEMORIES_KEPT` first, then passages of vector stores, USER.md, MEMORY.md,
+/// and the workspace context. Returns false if nothing is left to cut.
 fn cut_surroundings(context: &mut Context, window: &Window) -> bool {
     if context.memories.len() + context.old_messages.len() > MEMORIES_KEPT {
         context.memories.truncate(MEMORIES_KEPT);

@@ -35,34 +35,35 @@ impl ResponsesService {
         let base = format!("{}/{}", self.public_url, workspace.slug);
         let annotations = cited.iter().filter_map(|citation| {
             // The fields of the crate's type are private.
-            let citation = serde_json::to_value(annotation(&text, &base, citation)).ok()?;
+            let citation = serde_json::to_value(annotation(&text, &base, citation)?).ok()?;
             serde_json::from_value(citation).ok()
         });
         Ok(annotations.collect())
     }
 }
 
-/// Creates the annotation for a citation. Its indexes count characters.
-fn annotation(text: &str, base: &str, citation: &Citation) -> UrlCitation {
+/// Creates the annotation for the citation of a message or its file. Its indexes count characters.
+fn annotation(text: &str, base: &str, citation: &Citation) -> Option<UrlCitation> {
     let chars = |end: usize| text[..end].chars().count();
-    UrlCitation {
+    Some(UrlCitation {
         kind: UrlCitationType,
         cited: CitedMessage {
             start_index: chars(citation.range.start),
             end_index: chars(citation.range.end),
             title: citation.title.clone(),
-            url: url(base, citation),
+            url: url(base, citation)?,
         },
-    }
+    })
 }
 
-fn url(base: &str, citation: &Citation) -> String {
-    let message = &citation.message;
-    let thread = format!("{base}/c/{}/t/{}", message.channel_id, message.thread_id);
-    match message.fork_id {
-        Some(fork) => format!("{thread}?panel=dive:{fork}#d-{}", message.message_id),
-        None => format!("{thread}#m-{}", message.message_id),
-    }
+fn url(base: &str, citation: &Citation) -> Option<String> {
+    let source = &citation.source;
+    let (message, thread, channel) = (source.message_id?, source.thread_id?, source.channel_id?);
+    let thread = format!("{base}/c/{channel}/t/{thread}");
+    Some(match source.fork_id {
+        Some(fork) => format!("{thread}?panel=dive:{fork}#d-{message}"),
+        None => format!("{thread}#m-{message}"),
+    })
 }
 
 #[cfg(test)]
@@ -76,25 +77,23 @@ mod tests {
     #[test]
     fn an_annotation_counts_characters_and_links_to_the_message() {
         let text = "Über alles. Am Montag.";
-        let source = MessageSource::of(MessageId::new(), ThreadId::new(), None, ChannelId::new());
+        let (message, thread, channel) = (MessageId::new(), ThreadId::new(), ChannelId::new());
         let mut citation = Citation {
             range: 13..text.len(),
-            message: source.clone(),
+            source: MessageSource::of(message, thread, None, channel),
             title: "Ada in #ops, 2026-11-27".to_owned(),
+            file_name: None,
         };
-        let found = annotation(text, "https://chat.example/team", &citation);
+        let found = annotation(text, "https://chat.example/team", &citation).unwrap();
         let cited = &found.cited;
         assert_eq!((cited.start_index, cited.end_index), (12, 22));
-        let thread = format!(
-            "https://chat.example/team/c/{}/t/{}",
-            source.channel_id, source.thread_id
-        );
-        assert_eq!(cited.url, format!("{thread}#m-{}", source.message_id));
+        let thread = format!("https://chat.example/team/c/{channel}/t/{thread}");
+        assert_eq!(cited.url, format!("{thread}#m-{message}"));
         let annotation = serde_json::to_value(&found).unwrap();
         assert!(serde_json::from_value::<Annotation>(annotation).is_ok());
         let fork = ForkId::new();
-        citation.message.fork_id = Some(fork);
-        let expected = format!("{thread}?panel=dive:{fork}#d-{}", source.message_id);
-        assert_eq!(url("https://chat.example/team", &citation), expected);
+        citation.source.fork_id = Some(fork);
+        let expected = format!("{thread}?panel=dive:{fork}#d-{message}");
+        assert_eq!(url("https://chat.example/team", &citation), Some(expected));
     }
 }

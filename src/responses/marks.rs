@@ -28,11 +28,7 @@ impl Handles {
             self.0.push(of);
             self.0.len() - 1
         });
-        let kind = match of {
-            Handled::Message(_) => 'S',
-            Handled::File(_) => 'F',
-        };
-        format!("{kind}{}", at + 1)
+        format!("{}{}", of.letter(), at + 1)
     }
 
     /// Finds the object to which a handle refers. Brackets around it are ignored.
@@ -41,11 +37,8 @@ impl Handles {
         let (kind, number) = handle.split_at_checked(1)?;
         let at = number.parse::<usize>().ok()?.checked_sub(1)?;
         let of = *self.0.get(at)?;
-        let is_kind = match of {
-            Handled::Message(_) => kind.eq_ignore_ascii_case("S"),
-            Handled::File(_) => kind.eq_ignore_ascii_case("F"),
-        };
-        is_kind.then_some(of)
+        let letter = kind.chars().next()?.to_ascii_uppercase();
+        (letter == of.letter()).then_some(of)
     }
 }
 

@@ -327,6 +327,7 @@ impl ServerFunctions {
             match value.as_str().and_then(|text| self.handles.find(text)) {
                 Some(Handled::Message(id)) => *value = id.to_string().into(),
                 Some(Handled::File(id)) => *value = id.to_string().into(),
+                Some(Handled::Passage(place)) => *value = place.file.to_string().into(),
                 None => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Short names of messages and files for models, such as `S1` and `F2`. They stay the same within a task.
+//! Short names of messages, files, and passages for models, such as `S1`, `F2`, and `P3`. They stay the same within a task.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,7 +8,7 @@ use std::{
 use regex::{Match, Regex};
 use uuid::Uuid;
 
-use super::output::Handled;
+use super::output::{Handled, PassagePlace};
 use crate::{
     db::{Conn, DbError, dialect::insert_handles},
     ids::{FileId, MessageId, TaskId},
@@ -20,6 +20,8 @@ text_enum! {
     enum HandleKind {
         Message = "message",
         File = "file",
+        /// In a table of its own.
+        Passage = "passage",
     }
 }
 
@@ -28,13 +30,16 @@ impl HandleKind {
         match self {
             Self::Message => 'S',
             Self::File => 'F',
+            Self::Passage => 'P',
         }
     }
 
-    fn source(self, id: Uuid) -> Handled {
+    /// The object with an ID; `None` for passages, which have none.
+    fn source(self, id: Uuid) -> Option<Handled> {
         match self {
-            Self::Message => Handled::Message(MessageId(id)),
-            Self::File => Handled::File(FileId(id)),
+            Self::Message => Some(Handled::Message(MessageId(id))),
+            Self::File => Some(Handled::File(FileId(id))),
+            Self::Passage => None,
         }
     }
 }
@@ -44,6 +49,7 @@ impl Handled {
         match self {
             Self::Message(_) => HandleKind::Message,
             Self::File(_) => HandleKind::File,
+            Self::Passage(_) => HandleKind::Passage,
         }
     }
 
@@ -51,8 +57,57 @@ impl Handled {
         match self {
             Self::Message(id) => id.0,
             Self::File(id) => id.0,
+            Self::Passage(place) => place.file.0,
         }
     }
+
+    fn passage(self) -> Option<PassagePlace> {
+        match self {
+            Self::Passage(place) => Some(place),
+            Self::Message(_) | Self::File(_) => None,
+        }
+    }
+}
+
+/// The row of a passage with a handle.
+#[derive(sqlx::FromRow)]
+struct PassageRow {
+    number: i64,
+    file_id: FileId,
+    part: i64,
+    from_unit: i64,
+    to_unit: i64,
+}
+
+impl PassageRow {
+    fn source(&self) -> Handled {
+        Handled::Passage(PassagePlace {
+            file: self.file_id,
+            part: self.part,
+            from: self.from_unit,
+            to: self.to_unit,
+        })
+    }
+}
+
+async fn insert_passages(
+    c: &mut Conn,
+    task: TaskId,
+    newest: i64,
+    passages: impl Iterator<Item = PassagePlace>,
+) -> Result<(), DbError> {
+    for (number, place) in (newest + 1..).zip(passages) {
+        c.q("insert into task_passages (task_id, number, file_id, part, from_unit, to_unit) values ($1, $2, $3, $4, $5, $6)")
+            .bind(task)
+            .bind(number)
+            .bind(place.file)
+            .bind(place.part)
+            .bind(place.from)
+            .bind(place.to)
+            .run()
+            .await?;
+    }
+    Ok(())
 }
 
 /// Assigns handles to the distinct sources of a result. Sources that already have a handle keep it. The caller must hold the task's
@@ -76,8 +131,13 @@ pub async fn assign(
         let is_new = |of: &&Handled| of.kind() == *kind && !numbers.contains_key(*of);
         let new: Vec<Handled> = sources.iter().filter(is_new).copied().collect();
         if !new.is_empty() {
-            let ids = new.iter().map(|of| of.uuid());
-            insert_handles(c, task.0, kind.as_str(), newest, ids).await?;
+            if *kind == HandleKind::Passage {
+                let passages = new.iter().filter_map(|of| of.passage());
+                insert_passages(c, task, newest, passages).await?;
+            } else {
+                let ids = new.iter().map(|of| of.uuid());
+                insert_handles(c, task.0, kind.as_str(), newest, ids).await?;
+            }
             numbers.extend(new.into_iter().zip(newest + 1..));
         }
     }
@@ -87,7 +147,7 @@ pub async fn assign(
 
 /// Handles within brackets, such as `[S1]` or `[S1, F2]`.
 static BRACKETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"\[[ \t]*[SF]\d{1,9}(?:[ \t]*[,;][ \t]*[SF]\d{1,9})*[ \t]*\]").ok()
+    Regex::new(r"\[[ \t]*[SFP]\d{1,9}(?:[ \t]*[,;][ \t]*[SFP]\d{1,9})*[ \t]*\]").ok()
 });
 
 /// Replaces the handles of one task in a text with those of another task, which receives the text. Unknown handles
@@ -145,10 +205,18 @@ async fn list(c: &mut Conn, task: TaskId) -> Result<Sources, DbError> {
         .bind(task)
         .all()
         .await?;
-    let sources = rows
+    let mut sources: Sources = rows
         .into_iter()
-        .map(|(kind, number, id)| ((kind, number), kind.source(id)));
-    Ok(sources.collect())
+        .filter_map(|(kind, number, id)| Some(((kind, number), kind.source(id)?)))
+        .collect();
+    let rows: Vec<PassageRow> = c
+        .q("select number, file_id, part, from_unit, to_unit from task_passages where task_id = $1 order by number limit 10000")
+        .bind(task)
+        .all()
+        .await?;
+    let passages = rows.iter();
+    sources.extend(passages.map(|row| ((HandleKind::Passage, row.number), row.source())));
+    Ok(sources)
 }
 
 /// Kind and number of a handle. Brackets around it are ignored.
@@ -156,9 +224,9 @@ fn parse(handle: &str) -> Option<(HandleKind, i64)> {
     let handle = handle.trim_matches(['[', ']', ' ', '\t']);
     let mut letters = handle.chars();
     let letter = letters.next()?.to_ascii_uppercase();
-    let kinds = [HandleKind::Message, HandleKind::File];
-    let kind = kinds.into_iter().find(|kind| kind.letter() == letter)?;
-    Some((kind, letters.as_str().parse().ok()?))
+    let mut kinds = HandleKind::ALL.iter();
+    let kind = kinds.find(|kind| kind.letter() == letter)?;
+    Some((*kind, letters.as_str().parse().ok()?))
 }
 
 /// Finds the source to which a handle refers in a task. Brackets around it are ignored.
@@ -166,6 +234,15 @@ pub async fn find(c: &mut Conn, task: TaskId, handle: &str) -> Result<Option<Han
     let Some((kind, number)) = parse(handle.trim()) else {
         return Ok(None);
     };
+    if kind == HandleKind::Passage {
+        let row: Option<PassageRow> = c
+            .q("select number, file_id, part, from_unit, to_unit from task_passages where task_id = $1 and number = $2")
+            .bind(task)
+            .bind(number)
+            .opt()
+            .await?;
+        return Ok(row.map(|row| row.source()));
+    }
     let row: Option<(Uuid,)> = c
         .q("select source_id from task_handles where task_id = $1 and kind = $2 and number = $3")
         .bind(task)
@@ -173,7 +250,7 @@ pub async fn find(c: &mut Conn, task: TaskId, handle: &str) -> Result<Option<Han
         .bind(number)
         .opt()
         .await?;
-    Ok(row.map(|(id,)| kind.source(id)))
+    Ok(row.and_then(|(id,)| kind.source(id)))
 }
 
 #[cfg(test)]
@@ -186,6 +263,7 @@ mod tests {
             ("S1", Some((HandleKind::Message, 1))),
             ("[f12]", Some((HandleKind::File, 12))),
             (" S3 ]", Some((HandleKind::Message, 3))),
+            ("[P4]", Some((HandleKind::Passage, 4))),
             ("S", None),
             ("X1", None),
             ("", None),

@@ -17,6 +17,28 @@ pub const RESULT_BYTES_MAX: usize = 32 * 1024;
 pub enum Handled {
     Message(MessageId),
     File(FileId),
+    Passage(PassagePlace),
+}
+
+/// Place of a passage in the text of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct PassagePlace {
+    pub file: FileId,
+    pub part: i64,
+    /// Position in the text of the part, in UTF-16 code units.
+    pub from: i64,
+    pub to: i64,
+}
+
+impl Handled {
+    /// Letter of the object's handles.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Message(_) => 'S',
+            Self::File(_) => 'F',
+            Self::Passage(_) => 'P',
+        }
+    }
 }
 
 /// Part of a result.

@@ -387,7 +387,7 @@ async fn an_agent_searches_files_within_the_rights_of_its_readers() {
         "sage",
         [
             Answer::calls("", &[("search_files", json!({"query": "okapi euros"}))]),
-            Answer::calls("", &[("read_file", json!({"file": "F1", "part": 2}))]),
+            Answer::calls("", &[("read_file", json!({"file": "P1", "part": 2}))]),
             Answer::calls("", &[("read_file", json!({"file": id(&secret)}))]),
             Answer::text("42 euros."),
         ],
@@ -398,7 +398,7 @@ async fn an_agent_searches_files_within_the_rights_of_its_readers() {
     let requests = t.model().asked("sage", 4).await;
     let results = requests[3].results();
     assert!(
-        results[0].contains("[F1] Fares.pdf, page 2 (part 2):\n> The okapi fare is 42 euros"),
+        results[0].contains("[P1] Fares.pdf, page 2 (part 2):\n> The okapi fare is 42 euros"),
         "{}",
         results[0]
     );

@@ -557,6 +557,7 @@ const LEFT_OUT: [(&str, &[&str]); 11] = [
             "runs",
             "task_contexts",
             "task_handles",
+            "task_passages",
             "task_rounds",
             "task_steers",
             "task_taints",

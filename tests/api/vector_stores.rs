@@ -839,3 +839,37 @@ async fn an_expired_vector_store_answers_no_search() {
     let found = search(&t.bo, &store, json!({"query": "zebra"})).await;
     assert_eq!(list(&found, "/data").len(), 1);
 }
+
+#[tokio::test]
+async fn a_passage_of_a_store_is_cited_with_its_place() {
+    let t = team().await;
+    let form = json!({"handle": "zoo"});
+    let text = "The zoo opens in May and closes in October";
+    let store = made(&t.ada, form, &[text]).await;
+    reader(&t.ada, "sage", json!({})).await;
+    let answer = "The zoo opens in May [P1]. It opens in June [P1]. A note says “the zoo never opens in May again” [P1]. See [P7].";
+    let query = (
+        "search_files",
+        json!({"query": "zoo", "collection": "vs_zoo"}),
+    );
+    let script = [Answer::calls("", &[query]), Answer::text(answer)];
+    t.model().script("sage", script);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@sage when does the zoo open?").await;
+    t.ada.completed(&task).await;
+    let results = t.model().asked("sage", 2).await[1].results();
+    assert!(results[0].contains("[P1] zoo0.md"), "{}", results[0]);
+    let reply = t.ada.messages(&thread).await.pop().unwrap();
+    let shown = "The zoo opens in May [1]. It opens in June. A note says “the zoo never opens in May again”. See.";
+    assert_eq!(reply["content"], shown);
+    let sources = list(&reply, "/metadata/sources");
+    assert_eq!(sources.len(), 1, "{reply}");
+    let source = &sources[0];
+    assert_eq!(source["vector_store_id"], json!(store));
+    assert_eq!((&source["part"], &source["from"]), (&json!(1), &json!(0)));
+    assert_eq!(source["to"], json!(text.len()));
+    assert_eq!(source["message_id"], Value::Null);
+    let files = format!("/v1/vector_stores/{store}/files");
+    let files = t.ada.get(&files).await.ok();
+    assert_eq!(source["file_id"], files["data"][0]["id"]);
+}

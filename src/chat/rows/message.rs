@@ -12,7 +12,7 @@ use crate::{
     files::{Attachment, File},
     ids::{
         AgentId, BotId, ChannelId, FileId, ForkId, ImportId, MessageId, ThreadId, UserId,
-        WorkspaceId,
+        VectorStoreId, WorkspaceId,
     },
     realtime::hub::Conversation,
     sql_with_ids,
@@ -162,15 +162,26 @@ pub(in crate::chat) fn joined(stored: Vec<Reaction>) -> Vec<Reaction> {
     joined
 }
 
-/// A message that a reply cites as `[n]`, or a passage of one of its files.
+/// A message that a reply cites as `[n]`, a passage of one of its files, or a passage of a file in a vector store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MessageSource {
     pub n: usize,
-    pub message_id: MessageId,
-    pub thread_id: ThreadId,
+    /// Absent for a file in a vector store, like the thread and the channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub message_id: Option<MessageId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
-    pub channel_id: ChannelId,
-    /// The cited file of the message; absent if the message itself is cited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub channel_id: Option<ChannelId>,
+    /// The vector store with the cited file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub vector_store_id: Option<VectorStoreId>,
+    /// The cited file; absent if the message itself is cited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub file_id: Option<FileId>,
@@ -201,11 +212,29 @@ impl MessageSource {
     ) -> Self {
         Self {
             n: 0,
-            message_id: message,
-            thread_id: thread,
+            message_id: Some(message),
+            thread_id: Some(thread),
             fork_id: fork,
-            channel_id: channel,
+            channel_id: Some(channel),
+            vector_store_id: None,
             file_id: None,
+            part: None,
+            label: None,
+            from: None,
+            to: None,
+        }
+    }
+
+    /// A file in a vector store, without its number.
+    pub fn in_store(store: VectorStoreId, file: FileId) -> Self {
+        Self {
+            n: 0,
+            message_id: None,
+            thread_id: None,
+            fork_id: None,
+            channel_id: None,
+            vector_store_id: Some(store),
+            file_id: Some(file),
             part: None,
             label: None,
             from: None,

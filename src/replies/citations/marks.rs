@@ -19,11 +19,11 @@ static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static MARK: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!("(?i)^{}$", mark_pattern())).ok());
 static HANDLES: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)\b([SF])0*(\d{1,6})\b").ok());
+    LazyLock::new(|| Regex::new(r"(?i)\b([SFP])0*(\d{1,6})\b").ok());
 
 /// Returns the pattern of a mark with handles.
 fn mark_pattern() -> String {
-    let handles = r"[SF]\d{1,6}(?:\s*(?:[,;&–-]|and|und|et|y)\s*[SF]\d{1,6})*";
+    let handles = r"[SFP]\d{1,6}(?:\s*(?:[,;&–-]|and|und|et|y)\s*[SFP]\d{1,6})*";
     // Some models write a name after the handle.
     format!(r"[\[【]\s*{handles}(?:\s*[:|][^\[\]\n]{{0,80}})?\s*[\]】]")
 }
@@ -368,9 +368,9 @@ impl Marked {
         result
     }
 
-    /// Ignores marks with file handles, which can have another meaning in the text, as in `Press [F5]`.
+    /// Ignores marks with handles of files or passages, which can have another meaning in the text, as in `Press [F5]`.
     pub(super) fn without_files(mut self) -> Self {
-        let is_file = |handle: &String| handle.starts_with('F');
+        let is_file = |handle: &String| handle.starts_with(['F', 'P']);
         self.marks
             .retain(|mark| mark.handles.is_empty() || !mark.handles.iter().all(is_file));
         self

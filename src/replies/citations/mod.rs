@@ -1,8 +1,8 @@
-//! Citations of a reply. A mark that a model wrote becomes `[n]` if the cited message supports the sentence; all
+//! Citations of a reply. A mark that a model wrote becomes `[n]` if the cited message or passage supports the sentence; all
 //! others are removed.
 //!
 //! ```text
-//! text ─ marks ─► handles of the task ─► messages that everyone here can read now ─► support ─► `[n]`, sources
+//! text ─ marks ─► handles of the task ─► messages and files that everyone here can read now ─► support ─► `[n]`, sources
 //!                                                         └── read again in the transaction that ends the reply
 //! ```
 
@@ -21,19 +21,26 @@ use crate::{
     chat::{
         messages::{MessageKind, MessageSource, ReplyText},
         search::{
-            passages::passages,
+            passages::{find::FileReader, passages},
             task::{self, TaskMessage},
         },
     },
+    collections,
     db::{Conn, Db, DbError, dialect::hexadecimal_ids},
     files::{
         self, Blobs, Stored,
         documents::{self, DocumentPart, DocumentRow},
     },
-    ids::{FileId, ForkId, MessageId, UserId},
+    ids::{FileId, ForkId, MessageId, UserId, VectorStoreId},
     sql_with_ids,
     tasks::slow,
-    tools::{builtin::files::read_part, handles, output::Handled, rights, runner::ToolTask},
+    tools::{
+        builtin::files::read_part,
+        handles,
+        output::{Handled, PassagePlace},
+        rights::{self, Rights},
+        runner::ToolTask,
+    },
 };
 
 use marks::Marked;
@@ -47,6 +54,8 @@ const HANDLES_MAX: usize = 64;
 const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// Number of parts of a file that are read at a time.
 const PARTS_AT_ONCE: i64 = 50;
+/// Minimum number of words of a quotation that must stand in a cited passage.
+const QUOTED_WORDS_MIN: usize = 5;
 /// Maximum number of passages of a file that are compared with a sentence, those with most of its words first.
 const COMPARED_MAX: usize = 20;
 
@@ -74,14 +83,21 @@ struct Checked {
     marked: Marked,
     /// Places that support a sentence, by sentence position and handle.
     supported: Vec<HashMap<String, CitedPlace>>,
-    places: HashMap<MessageId, MessageSource>,
+    places: HashMap<Home, MessageSource>,
     files: HashMap<FileId, CitedFile>,
 }
 
-/// Target of a citation: a message, or a passage of one of its files.
+/// What gives access to a source: a message, or a vector store with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Home {
+    Message(MessageId),
+    Store(VectorStoreId, FileId),
+}
+
+/// Target of a citation: a message, or a passage of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CitedPlace {
-    message: MessageId,
+    home: Home,
     passage: Option<PassageAt>,
 }
 
@@ -118,6 +134,8 @@ struct Source {
     words: BTreeSet<String>,
     names: BTreeSet<String>,
     numbers: BTreeSet<String>,
+    /// Words of a passage, of which quotations must consist; `None` if quotations are not compared.
+    quotable: Option<String>,
 }
 
 impl CitedText {
@@ -223,57 +241,115 @@ impl Cited {
         else {
             return Ok(Cow::Borrowed(&self.whole));
         };
-        let ids: Vec<MessageId> = self.whole.sources.iter().map(|s| s.message_id).collect();
-        let messages = match rights::find(c, &checked.task).await? {
-            Some(rights) => {
-                let reader = (checked.task.workspace, rights.requester, rights.shared_in);
-                task::find_readable(c, reader, &ids).await?
-            }
-            None => Vec::new(),
+        let homes: HashSet<Home> = self.whole.sources.iter().filter_map(Home::of).collect();
+        let readable = match rights::find(c, &checked.task).await? {
+            Some(rights) => still_readable(c, &checked.task, &rights, &homes).await?,
+            None => HashSet::new(),
         };
-        let readable: HashSet<MessageId> = messages.iter().map(|message| message.id).collect();
-        if ids.iter().all(|id| readable.contains(id)) {
+        if homes.iter().all(|home| readable.contains(home)) {
             return Ok(Cow::Borrowed(&self.whole));
         }
-        Ok(Cow::Owned(checked.text(|id| readable.contains(&id))))
+        Ok(Cow::Owned(checked.text(|home| readable.contains(&home))))
+    }
+}
+
+impl Home {
+    fn of(source: &MessageSource) -> Option<Self> {
+        let in_store = || source.vector_store_id.zip(source.file_id);
+        let message = source.message_id.map(Self::Message);
+        message.or_else(|| in_store().map(|(store, file)| Self::Store(store, file)))
+    }
+}
+
+/// Returns those of the messages and files that everyone here can still read.
+async fn still_readable(
+    c: &mut Conn,
+    of: &ToolTask,
+    rights: &Rights,
+    homes: &HashSet<Home>,
+) -> Result<HashSet<Home>, DbError> {
+    let ids = homes.iter().filter_map(|home| match home {
+        Home::Message(id) => Some(*id),
+        Home::Store(..) => None,
+    });
+    let ids: Vec<MessageId> = ids.collect();
+    let reader = (of.workspace, rights.requester, rights.shared_in);
+    let messages = task::find_readable(c, reader, &ids).await?;
+    let mut readable: HashSet<Home> = messages.iter().map(|m| Home::Message(m.id)).collect();
+    for home in homes {
+        if let Home::Store(store, file) = home {
+            let stores = collections::stores_of(c, reader_of(of, rights), *file).await?;
+            if stores.contains(store) {
+                readable.insert(*home);
+            }
+        }
+    }
+    Ok(readable)
+}
+
+fn reader_of(of: &ToolTask, rights: &Rights) -> FileReader {
+    FileReader {
+        workspace: of.workspace,
+        user: rights.requester,
+        shared_in: rights.shared_in,
     }
 }
 
 impl Checked {
     /// Returns the text with the citations of those sentences whose sources all pass.
-    fn text(&self, passes: impl Fn(MessageId) -> bool) -> CitedText {
+    fn text(&self, passes: impl Fn(Home) -> bool) -> CitedText {
         let numbered = self.marked.numbered(|sentence, handle| {
             let sources = self.supported.get(sentence)?;
-            let passes = sources.values().all(|place| passes(place.message));
+            let passes = sources.values().all(|place| passes(place.home));
             sources.get(handle).copied().filter(|_| passes)
         });
         let cited = numbered.cited.iter().enumerate();
         let sources = cited.filter_map(|(at, place)| {
-            let mut source = self.places.get(&place.message)?.clone();
-            source.n = at + 1;
-            if let Some((file, passage)) = self.passage(*place) {
-                source.file_id = Some(file);
-                source.part = Some(passage.part);
-                source.label = Some(passage.label.clone());
-                source.from = Some(passage.from);
-                source.to = Some(passage.to);
-            }
-            Some(source)
+            Some(MessageSource {
+                n: at + 1,
+                ..source_at(&self.places, &self.files, *place)?
+            })
         });
         CitedText::of(&numbered.text, sources.collect(), numbered.removed)
     }
+}
 
-    /// The passage of a place, and its file.
-    fn passage(&self, place: CitedPlace) -> Option<(FileId, &FilePassage)> {
-        let PassageAt { file, at } = place.passage?;
-        Some((file, self.files.get(&file)?.passages.get(at)?))
+/// Returns the source at a place, without its number.
+fn source_at(
+    places: &HashMap<Home, MessageSource>,
+    files: &HashMap<FileId, CitedFile>,
+    place: CitedPlace,
+) -> Option<MessageSource> {
+    let mut source = places.get(&place.home)?.clone();
+    let passage = place.passage.and_then(|PassageAt { file, at }| {
+        let passage = files.get(&file)?.passages.get(at)?;
+        Some((file, passage))
+    });
+    if let Some((file, passage)) = passage {
+        source.file_id = Some(file);
+        source.part = Some(passage.part);
+        source.label = Some(passage.label.clone());
+        source.from = Some(passage.from);
+        source.to = Some(passage.to);
     }
+    Some(source)
+}
+
+/// A handle whose object everyone here can read.
+struct NamedSource {
+    handle: String,
+    home: Home,
+    file: Option<FileId>,
+    /// The passage of the file that the handle stands for; `None` for the whole file.
+    passage: Option<PassagePlace>,
 }
 
 /// Messages and files behind the handles of a reply.
 #[derive(Default)]
 struct Found {
-    handles: Vec<(String, MessageId, Option<FileId>)>,
+    handles: Vec<NamedSource>,
+    /// True if a handle stands for a file or a passage, even one that cannot be read.
+    names_files: bool,
     messages: HashMap<MessageId, TaskMessage>,
     /// Texts of published resolutions, which the resolution messages do not contain in full.
     results: HashMap<MessageId, String>,
@@ -290,21 +366,24 @@ impl Found {
             return Ok(Self::default());
         };
         let mut found = Self::default();
+        let mut placed = Vec::with_capacity(named.len());
         for (handle, of) in named {
-            let (message, file) = match of {
+            let (mut message, file, passage) = match of {
                 // The question cannot be a source of its own answer.
-                Handled::Message(id) => (Some(id).filter(|id| *id != task.trigger), None),
-                Handled::File(id) => {
-                    let stored = files::find(c, id).await?;
-                    let message = stored.as_ref().and_then(|stored| stored.message_id);
-                    found.files.extend(stored.map(|stored| (id, stored)));
-                    (message, Some(id))
-                }
+                Handled::Message(id) => (Some(id).filter(|id| *id != task.trigger), None, None),
+                Handled::File(id) => (None, Some(id), None),
+                Handled::Passage(place) => (None, Some(place.file), Some(place)),
             };
-            let message = message.map(|message| (handle, message, file));
-            found.handles.extend(message);
+            if let Some(id) = file {
+                found.names_files = true;
+                let stored = files::find(c, id).await?;
+                let stored = stored.filter(|stored| stored.workspace_id == task.workspace);
+                message = stored.as_ref().and_then(|stored| stored.message_id);
+                found.files.extend(stored.map(|stored| (id, stored)));
+            }
+            placed.push((handle, message, file, passage));
         }
-        let ids: Vec<MessageId> = found.handles.iter().map(|(_, id, _)| *id).collect();
+        let ids: Vec<MessageId> = placed.iter().filter_map(|(_, id, ..)| *id).collect();
         let reader = (task.workspace, rights.requester, rights.shared_in);
         let mut messages = task::find_readable(c, reader, &ids).await?;
         // Messages from agents are not sources.
@@ -316,14 +395,31 @@ impl Found {
             found.results = results_of(c, &ids).await?;
         }
         found.messages = messages.into_iter().map(|m| (m.id, m)).collect();
+        for (handle, message, file, passage) in placed {
+            let message = message.filter(|id| found.messages.contains_key(id));
+            let home = match (message, file) {
+                (Some(id), _) => Some(Home::Message(id)),
+                (None, Some(file)) => {
+                    let stores = collections::stores_of(c, reader_of(task, &rights), file).await?;
+                    stores.first().map(|store| Home::Store(*store, file))
+                }
+                (None, None) => None,
+            };
+            found.handles.extend(home.map(|home| NamedSource {
+                handle,
+                home,
+                file,
+                passage,
+            }));
+        }
         Ok(found)
     }
 
     fn has_files(&self) -> bool {
-        self.handles.iter().any(|(_, _, file)| file.is_some())
+        self.names_files
     }
 
-    /// Reads the texts of the files. The text is empty if the file has none, or if the file's message cannot be read.
+    /// Reads the texts of the files that can be read, or only the cited passages. A text is empty if the file has none.
     async fn read_files(
         &self,
         db: &Db,
@@ -332,29 +428,37 @@ impl Found {
         let mut texts = HashMap::new();
         let mut left = FILE_BYTES_MAX;
         for (id, file) in &self.files {
-            let is_readable = |id| self.messages.contains_key(&id);
-            let text = if file.message_id.is_some_and(is_readable) {
+            let of_file = self.handles.iter().filter(|named| named.file == Some(*id));
+            let cited: Vec<Option<PassagePlace>> = of_file.map(|named| named.passage).collect();
+            let text = if cited.is_empty() {
+                CitedFile::default()
+            } else if cited.contains(&None) {
                 let document = read_document(&mut db.read().await?, file, &mut left).await?;
                 match document {
                     Some(text) => text,
                     None => read_bytes(blobs, file, &mut left).await,
                 }
             } else {
-                CitedFile::default()
+                let places: Vec<PassagePlace> = cited.into_iter().flatten().collect();
+                read_passages(&mut db.read().await?, file, &places).await?
             };
             texts.insert(*id, text);
         }
         Ok(texts)
     }
 
-    fn places(&self) -> HashMap<MessageId, MessageSource> {
+    fn places(&self) -> HashMap<Home, MessageSource> {
         let places = self.messages.iter().map(|(id, message)| {
             let is_fork = message.conversation_id != message.thread_id.0;
             let fork = is_fork.then_some(ForkId(message.conversation_id));
             let place = MessageSource::of(*id, message.thread_id, fork, message.channel_id);
-            (*id, place)
+            (Home::Message(*id), place)
         });
-        places.collect()
+        let stores = self.handles.iter().filter_map(|named| match named.home {
+            Home::Store(store, file) => Some((named.home, MessageSource::in_store(store, file))),
+            Home::Message(_) => None,
+        });
+        places.chain(stores).collect()
     }
 
     fn source(&self, message: &TaskMessage, file: Option<&str>) -> Source {
@@ -374,24 +478,50 @@ impl Found {
         ));
         Source {
             place: CitedPlace {
-                message: message.id,
+                home: Home::Message(message.id),
                 passage: None,
             },
             words: keywords(&text),
             names: names_of(message),
             numbers,
+            quotable: None,
         }
     }
 
-    /// Passages of a file as sources, in their order.
-    fn passages(message: &TaskMessage, file: &Stored, text: &CitedFile) -> Vec<Source> {
-        let names = names_of(message);
+    /// A file of a vector store as a whole.
+    fn file_source(home: Home, file: &Stored, whole: &str) -> Source {
+        let text = format!("{}\n{whole}", file.about.name);
+        Source {
+            place: CitedPlace {
+                home,
+                passage: None,
+            },
+            words: keywords(&text),
+            names: BTreeSet::new(),
+            numbers: numbers(&text),
+            quotable: None,
+        }
+    }
+
+    /// Passages of a file as sources, in their order: all of them, or the one that a handle stands for.
+    fn passages(&self, named: &NamedSource, file: &Stored, text: &CitedFile) -> Vec<Source> {
+        let names = match named.home {
+            Home::Message(id) => self.messages.get(&id).map(names_of).unwrap_or_default(),
+            Home::Store(..) => BTreeSet::new(),
+        };
+        let is_cited = |passage: &FilePassage| {
+            named.passage.is_none_or(|place| {
+                (place.part, place.from, place.to) == (passage.part, passage.from, passage.to)
+            })
+        };
         let passages = text.passages.iter().enumerate();
+        let passages = passages.filter(|(_, passage)| is_cited(passage));
         let sources = passages.map(|(at, passage)| {
             let text = format!("{}\n{}\n{}", file.about.name, passage.label, passage.text);
             Source {
+                quotable: Some(folded_words(&passage.text)),
                 place: CitedPlace {
-                    message: message.id,
+                    home: named.home,
                     passage: Some(PassageAt {
                         file: file.about.id,
                         at,
@@ -413,17 +543,24 @@ impl Found {
         files: &HashMap<FileId, CitedFile>,
     ) -> Vec<HashMap<String, CitedPlace>> {
         let (mut sources, mut passages) = (HashMap::new(), HashMap::new());
-        for (handle, message, file) in &self.handles {
-            let Some(message) = self.messages.get(message) else {
-                continue;
-            };
-            let text = file.and_then(|id| files.get(&id));
-            let whole = text.map(|text| text.whole.as_str());
-            sources.insert(handle.as_str(), self.source(message, whole));
-            if let (Some(stored), Some(text)) = (file.and_then(|id| self.files.get(&id)), text) {
-                let of_file = Self::passages(message, stored, text);
-                passages.insert(handle.as_str(), of_file);
+        for named in &self.handles {
+            let handle = named.handle.as_str();
+            let text = named.file.and_then(|id| files.get(&id));
+            let stored = named.file.and_then(|id| self.files.get(&id));
+            if let (Some(stored), Some(text)) = (stored, text) {
+                passages.insert(handle, self.passages(named, stored, text));
             }
+            // A passage is not supported by the rest of its file.
+            if named.passage.is_some() {
+                continue;
+            }
+            let whole = text.map(|text| text.whole.as_str());
+            let source = match named.home {
+                Home::Message(id) => self.messages.get(&id).map(|of| self.source(of, whole)),
+                Home::Store(..) => stored
+                    .map(|file| Self::file_source(named.home, file, whole.unwrap_or_default())),
+            };
+            sources.extend(source.map(|source| (handle, source)));
         }
         let sentences = marked.sentences().into_iter();
         let supported = sentences.map(|(sentence, handles)| {
@@ -482,6 +619,72 @@ async fn read_document(
             text.add(&part, &file.about.name);
         }
     }
+}
+
+/// Reads passages of a file. Each part is read once.
+async fn read_passages(
+    c: &mut Conn,
+    file: &Stored,
+    places: &[PassagePlace],
+) -> Result<CitedFile, DbError> {
+    let mut text = CitedFile::default();
+    let parts: BTreeSet<i64> = places.iter().map(|place| place.part).collect();
+    for n in parts {
+        let Some(part) = documents::find_part(c, &file.blob.hash, n).await? else {
+            continue;
+        };
+        for place in places.iter().filter(|place| place.part == n) {
+            let Some(passage) = units_of(&part.text, place.from, place.to) else {
+                continue;
+            };
+            text.passages.push(FilePassage {
+                part: n,
+                label: part.name(&file.about.name).to_owned(),
+                from: place.from,
+                to: place.to,
+                text: passage.to_owned(),
+            });
+        }
+    }
+    Ok(text)
+}
+
+/// Returns a range in UTF-16 code units of a text; `None` if it does not lie between characters of the text.
+fn units_of(text: &str, from: i64, to: i64) -> Option<&str> {
+    let (mut at, mut start) = (0, None);
+    let chars = text.char_indices().map(|(byte, c)| (byte, c.len_utf16()));
+    for (byte, units) in chars.chain([(text.len(), 0)]) {
+        if at == from {
+            start = start.or(Some(byte));
+        }
+        if at == to {
+            return text.get(start?..byte);
+        }
+        at += i64::try_from(units).ok()?;
+    }
+    None
+}
+
+/// Words of a text in lowercase, separated by single spaces.
+fn folded_words(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let words: Vec<String> = words
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    format!(" {} ", words.join(" "))
+}
+
+/// Checks that each quotation of at least `QUOTED_WORDS_MIN` words in a sentence stands in a text of `folded_words`.
+fn quotes_only(sentence: &str, words: &str) -> bool {
+    let mut quotations = sentence
+        .split(['"', '“', '”', '„', '«', '»'])
+        .skip(1)
+        .step_by(2);
+    quotations.all(|quotation| {
+        let quotation = folded_words(quotation);
+        quotation.split_whitespace().count() < QUOTED_WORDS_MIN || words.contains(&quotation)
+    })
 }
 
 /// Reads the bytes of a text file, as far as they fit.
@@ -548,6 +751,10 @@ fn supporting<'s>(sentence: &str, cited: &[(&'s str, &'s Source)]) -> Vec<(&'s s
     for (handle, source) in cited {
         let own: Vec<&String> = words.intersection(&source.words).collect();
         // The author's name alone can be the answer.
+        let is_quoted = |quotable: &String| quotes_only(sentence, quotable);
+        if !source.quotable.as_ref().is_none_or(is_quoted) {
+            continue;
+        }
         if !own.is_empty() || words.is_empty() && has_name {
             said.extend(own);
             known.extend(source.numbers.iter().cloned());
@@ -595,12 +802,13 @@ mod tests {
     fn source(name: &str, text: &str) -> Source {
         Source {
             place: CitedPlace {
-                message: MessageId::new(),
+                home: Home::Message(MessageId::new()),
                 passage: None,
             },
             words: keywords(text),
             names: keywords(name),
             numbers: numbers(text),
+            quotable: None,
         }
     }
 
@@ -631,6 +839,33 @@ mod tests {
             "",
         ] {
             assert_eq!(supports(sentence, &[&ada]), 0, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_long_quotation_stands_in_the_cited_passage() {
+        let text = "The okapi house opens on 3 June, and closes in October.";
+        let handbook = Source {
+            quotable: Some(folded_words(text)),
+            ..source("", text)
+        };
+        for (sentence, count) in [
+            ("It says “the okapi house opens on 3 June”.", 1),
+            ("The okapi \"house\" opens on 3 June.", 1),
+            ("It says “the okapi house never opens on 3 June”.", 0),
+        ] {
+            assert_eq!(supports(sentence, &[&handbook]), count, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_units_lies_between_characters() {
+        let text = "a😀é";
+        assert_eq!(units_of(text, 1, 3), Some("😀"));
+        assert_eq!(units_of(text, 3, 4), Some("é"));
+        assert_eq!(units_of(text, 0, 4), Some(text));
+        for (from, to) in [(2, 3), (1, 2), (0, 5), (3, 1), (-1, 1)] {
+            assert_eq!(units_of(text, from, to), None, "{from} {to}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::Range};
 
 use openvibe_extract::sentence_ranges;
 
-use super::{Found, HANDLES_MAX, marks::Marked};
+use super::{Found, HANDLES_MAX, Home, marks::Marked, source_at};
 use crate::{
     chat::{messages::MessageSource, search::task::TaskMessage},
     db::{Db, DbError},
@@ -22,14 +22,16 @@ pub struct RemovedMark {
     pub named: Vec<(String, Handled)>,
 }
 
-/// A sentence and a message that supports it.
+/// A sentence, and a message or passage that supports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Citation {
     /// Range of the sentence in the text, in bytes.
     pub range: Range<usize>,
-    pub message: MessageSource,
-    /// Author, channel, and date, such as `Ada in #ops, 2026-11-27`.
+    pub source: MessageSource,
+    /// Author, channel, and date of a message, such as `Ada in #ops, 2026-11-27`; empty for a file in a vector store.
     pub title: String,
+    /// Name of the file with the cited passage.
+    pub file_name: Option<String>,
 }
 
 /// Finds the sentences of a text whose marks are supported, by the rules for the marks of a reply.
@@ -68,18 +70,23 @@ pub async fn find_citations(
                 continue;
             };
             for handle in handles {
-                let message = supported.get(sentence).and_then(|of| of.get(handle));
-                let message = message.and_then(|cited| {
-                    let id = cited.message;
-                    Some((places.get(&id)?, found.messages.get(&id)?))
-                });
-                let Some((place, message)) = message else {
+                let cited = supported.get(sentence).and_then(|of| of.get(handle));
+                let Some((cited, source)) =
+                    cited.and_then(|cited| Some((cited, source_at(&places, &files, *cited)?)))
+                else {
                     continue;
                 };
+                let file = source.file_id.and_then(|id| found.files.get(&id));
+                let title = match cited.home {
+                    Home::Message(id) => found.messages.get(&id).map(title).unwrap_or_default(),
+                    Home::Store(..) => String::new(),
+                };
+                let file_name = file.map(|file| file.about.name.clone());
                 let citation = Citation {
                     range: sentence_before(&text, *at),
-                    message: place.clone(),
-                    title: title(message),
+                    source,
+                    title,
+                    file_name,
                 };
                 if !citations.contains(&citation) {
                     citations.push(citation);

@@ -40,6 +40,7 @@ pub(super) async fn find_id(c: &mut Conn, of: &ToolTask, named: &str) -> Result<
     }
     match handles::find(c, of.task, named).await? {
         Some(Handled::File(id)) => Ok(id),
+        Some(Handled::Passage(place)) => Ok(place.file),
         _ => Err(places::missing("no such file")),
     }
 }

@@ -82,7 +82,7 @@ impl BuiltIn {
             Self::SearchDecisions => "Search published results of discussions, newest first.",
             Self::ListActionItems => "List action items of published results, newest first.",
             Self::SearchFiles => {
-                "Search the text of files: PDF, Office documents, pages, mails, code. Each hit has the handle of its file, such as [F1]."
+                "Search the text of files: PDF, Office documents, pages, mails, code. Each hit has a handle such as [P1]: cite it after a sentence that uses it."
             }
             Self::ReadFile => {
                 "Read a file: text 32 KiB at a time, documents part by part (page, slide, sheet, section)."
@@ -133,14 +133,14 @@ impl BuiltIn {
                     "query": text("Words to search for."),
                     "collection": text("ID of a vector store, or vs_HANDLE."),
                     "channel": text("Name or ID."),
-                    "file": text("Handle such as F1, or an ID."),
+                    "file": text("Handle such as F1 or P1, or an ID."),
                     "limit": number(20),
                 }),
                 json!(["query"]),
             ),
             Self::ReadFile => (
                 json!({
-                    "file": text("Handle such as F1, or an ID."),
+                    "file": text("Handle such as F1 or P1, or an ID."),
                     "part": {"type": "integer", "minimum": 1},
                     "offset": {"type": "integer", "minimum": 0, "description": "Position in bytes."},
                 }),

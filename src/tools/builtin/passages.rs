@@ -16,7 +16,7 @@ use crate::{
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         arguments::Arguments,
-        output::{Handled, ToolOutput, one_line},
+        output::{Handled, PassagePlace, ToolOutput, one_line},
         rights::Rights,
         runner::{CallError, ToolTask},
     },
@@ -98,7 +98,7 @@ pub(super) async fn search(
 /// Formats hits, separated by blank lines:
 ///
 /// ```text
-/// [F1] Handbook.pdf, page 12 (part 12):
+/// [P1] Handbook.pdf, page 12 (part 12):
 /// > The text of the passage.
 /// ```
 fn show(found: &[FoundText]) -> ToolOutput {
@@ -114,12 +114,22 @@ fn show(found: &[FoundText]) -> ToolOutput {
             output.own("\n\n");
         }
         output.own("[");
-        output.handle(Handled::File(passage.file));
+        output.handle(Handled::Passage(PassagePlace {
+            file: passage.file,
+            part: passage.part,
+            from: passage.from,
+            to: passage.to,
+        }));
         output.own("] ");
         output.data(one_line(&passage.name));
         if passage.label != passage.name {
             output.own(", ");
             output.data(one_line(&passage.label));
+        }
+        let heading = passage.heading.as_deref().unwrap_or_default();
+        if !heading.is_empty() && !passage.label.ends_with(heading) {
+            output.own(", ");
+            output.data(one_line(heading));
         }
         output.own(format!(" (part {}):\n", passage.part));
         let header = passage.header.as_deref().unwrap_or_default();

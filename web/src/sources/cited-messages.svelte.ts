@@ -4,6 +4,10 @@ import type { Message } from '../api/types';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
 export type Source = NonNullable<Message['metadata']['sources']>[number];
+/** A source that is a message or one of its files. */
+export type SourceInMessage = Source & { message_id: string; thread_id: string; channel_id: string };
+export const isInMessage = (s: Source): s is SourceInMessage =>
+  !!s.message_id && !!s.thread_id && !!s.channel_id;
 
 /** Maximum number of requests at a time. */
 const IN_FLIGHT_MAX = 4;
@@ -39,7 +43,7 @@ export class CitedMessages {
   }
   /** Adopts cited messages that are known from threads and open conversations. */
   learn(sources: readonly Source[]): void {
-    for (const s of sources) {
+    for (const s of sources.filter(isInMessage)) {
       const thread = this.#ws.threads.map.get(s.thread_id);
       const open = this.#ws.window(s)?.messages ?? [];
       const near = [thread?.root_message, thread?.last_message, ...open];
@@ -57,7 +61,7 @@ export class CitedMessages {
       this.#start = this.#ws.outcomes.starts;
       this.#found.clear();
     }
-    const visible = sources.filter((s) => this.#ws.channels.map.has(s.channel_id));
+    const visible = sources.filter(isInMessage).filter((s) => this.#ws.channels.map.has(s.channel_id));
     const ids = visible.map((s) => s.message_id);
     for (const id of ids) this.#failed.delete(id);
     this.#wanted.add(ids);

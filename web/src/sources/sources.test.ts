@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
 import { screen as page, within } from '@testing-library/svelte';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { FilesApi } from '../api/files';
 import type { Message } from '../api/types';
 import Conversation from '../components/Conversation.svelte';
 import { AT, fromAgent, message, myChannel } from '../test/make';
@@ -108,4 +109,15 @@ test('an answer lists the source that is left', async () => {
   await showReply({ sources: [source()], sources_removed: 2 });
   await list();
   expect(page.queryByText('No message supports this answer.')).toBeNull();
+});
+
+test('a passage of a file in a collection links to the file', async () => {
+  const file = { id: 'file_1', name: 'Handbook.pdf', content_type: 'application/pdf' };
+  const metadata = vi.spyOn(FilesApi.prototype, 'metadata').mockResolvedValue(file as never);
+  const place = { vector_store_id: 'vs_1', file_id: 'file_1', part: 12, label: 'page 12' };
+  await showReply({ sources: [{ n: 1, fork_id: null, ...place } as unknown as Source] });
+  await comeIntoView();
+  const link = await (await list()).findByRole('link', { name: 'Handbook.pdf, page 12' });
+  expect(link.getAttribute('href')).toBe('/v1/files/file_1#page=12');
+  metadata.mockRestore();
 });
