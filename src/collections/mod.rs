@@ -28,7 +28,9 @@ pub use files::{
     remove_file, set_attributes, stores_of,
 };
 pub use paths::StorePath;
-pub use search::{StoreHit, StoreHits, StoreSearch, StoreUse, note_use, search};
+pub use search::{
+    StoreHit, StoreHits, StoreSearch, StoreUse, check_filters, note_use, search, search_for,
+};
 pub use stores::{
     SearchedFiles, StoreEditors, StoreForm, StorePatch, StoreRef, VectorStore, create, delete,
     find_for, get, list, update,

@@ -86,6 +86,30 @@ pub async fn search(
     })
 }
 
+/// Checks the filters of a search.
+///
+/// # Errors
+/// `Invalid`.
+pub fn check_filters(filters: &serde_json::Value) -> Result<(), CollectionError> {
+    AttributeFilter::parse(filters).map(drop)
+}
+
+/// Searches a vector store or the files of a channel for a reader, without noting the use.
+///
+/// # Errors
+/// `NotFound`, also for a vector store that has expired; `Invalid`.
+pub async fn search_for(
+    c: &mut Conn,
+    reader: FileReader,
+    named: &StoreRef,
+    search: &StoreSearch<'_>,
+) -> Result<Vec<StoreHit>, CollectionError> {
+    let filter = search.filters.map(AttributeFilter::parse).transpose()?;
+    let files = find_for(c, reader, named).await?;
+    let of = files.ok_or(CollectionError::NotFound)?.filter();
+    Ok(find_hits(c, reader, of, filter.as_ref(), search).await?)
+}
+
 /// Finds the passages of a vector store or channel that the filter permits, best first.
 async fn find_hits(
     c: &mut Conn,

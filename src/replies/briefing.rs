@@ -1,5 +1,5 @@
-//! Blocks that precede a conversation through the API, for the requester as the only reader: workspace, notes, USER.md, memories. They are
-//! the same as in a direct message.
+//! Blocks that precede a conversation through the API, for the requester as the only reader: workspace, notes, USER.md, memories, passages
+//! of attached vector stores. They are the same as in a direct message.
 
 use std::collections::HashSet;
 
@@ -18,10 +18,11 @@ use crate::{
     model::{Window, estimate_tokens},
     realtime::hub::Conversation,
     replies::{
-        budget::{ABOUT_SHARE, ABOUT_TOKENS_MAX, MEMORIES_TOKENS_MAX},
+        budget::{ABOUT_SHARE, ABOUT_TOKENS_MAX, KNOWLEDGE_TOKENS_MAX, MEMORIES_TOKENS_MAX},
         context::{memory_scopes, remembered},
+        knowledge,
         lines::{MEMORIES, about_heading, escape_lines, notes_heading, without_control_tokens},
-        prompt::memory_line,
+        prompt::{knowledge_text, memory_line},
         workspace::{self, ContextPlace, beginning},
     },
 };
@@ -85,6 +86,17 @@ impl Briefing {
         briefing
             .add_memories(c, of, cap(MEMORIES_TOKENS_MAX))
             .await?;
+        let mut room = cap(KNOWLEDGE_TOKENS_MAX);
+        let mut passages = knowledge::find(c, of.agent, &readers, of.question).await?;
+        passages.retain(|passage| {
+            let tokens = estimate_tokens(&passage.lines());
+            let fits = tokens <= room;
+            room = room.saturating_sub(tokens);
+            fits
+        });
+        if !passages.is_empty() {
+            briefing.add(&knowledge_text(&passages));
+        }
         Ok(briefing)
     }
 

@@ -16,7 +16,7 @@ use super::{
     conversation::{
         Conversation, ROUNDS_SHARE, fixed_tokens, leave_out_results, prompt_tokens_max, turn_tokens,
     },
-    draft::Draft,
+    draft::{Draft, Held},
     ignored,
     kept_rounds::{self, ServerRounds},
     marks::Handles,
@@ -50,6 +50,8 @@ use crate::{
 const PROGRESS_MAX: usize = 64;
 /// Maximum total wait for an unavailable model within one call; clients have their own timeouts.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(6);
+/// Maximum number of marks of passages in a response that are checked; additional ones are removed.
+const PASSAGE_MARKS_MAX: usize = 200;
 /// Maximum time that calls continue after shutdown starts.
 const DRAIN: Duration = Duration::from_secs(4);
 
@@ -208,6 +210,21 @@ fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
     })
 }
 
+/// Removes the results of searches: the texts, names, and attributes of files are not kept with a response, because files can be deleted
+/// or hidden.
+fn forget_results(response: &mut serde_json::Value) {
+    let items = response["output"].as_array_mut();
+    for item in items.into_iter().flatten() {
+        if let Some(item) = item.as_object_mut()
+            && item
+                .get("type")
+                .is_some_and(|kind| kind == "file_search_call")
+        {
+            item.remove("results");
+        }
+    }
+}
+
 /// A call in progress.
 struct Job {
     service: Arc<ResponsesService>,
@@ -231,6 +248,8 @@ struct Job {
     round_turns: usize,
     /// Usage of the earlier rounds.
     spent: Option<TokenUsage>,
+    /// Number of marks of passages that were checked.
+    passage_marks: usize,
     is_connected: bool,
     ignored: IgnoredPaths,
     started_at: Timestamp,
@@ -263,6 +282,7 @@ impl ResponsesService {
             round: 1,
             round_turns: 0,
             spent: None,
+            passage_marks: 0,
             is_connected: false,
             ignored: ignored.clone(),
             started_at: now(),
@@ -368,10 +388,49 @@ impl Job {
         &mut self,
         calls: &[ToolCall],
     ) -> Result<Vec<ToolResult>, ResponseError> {
-        match &mut self.plan.functions {
-            Some(functions) => Ok(functions.run(calls).await?),
-            None => Ok(Vec::new()),
+        let Some(functions) = &mut self.plan.functions else {
+            return Ok(Vec::new());
+        };
+        let results = functions.run(calls).await?;
+        let searched = functions.take_searched();
+        if !searched.is_empty() {
+            // A search ends the message before it.
+            let mut events = self.annotate().await;
+            for search in searched {
+                events.extend(self.draft.add_search(search));
+            }
+            self.tell_all(events).await?;
         }
+        Ok(results)
+    }
+
+    /// Checks the marks of passages before more text is written.
+    async fn check_passages(&mut self, held: Held) -> Vec<ResponseStreamEvent> {
+        let mut events = Vec::new();
+        while let Some((text, mark)) = self.draft.pending() {
+            let mut cited = Vec::new();
+            if self.passage_marks < PASSAGE_MARKS_MAX
+                && let Some(functions) = &self.plan.functions
+            {
+                self.passage_marks += 1;
+                let found = self.service.cited_passages(functions.task(), text, mark);
+                match found.await {
+                    Ok(found) => cited = found,
+                    Err(e) => {
+                        tracing::warn!(error = %e, "the citations of a response could not be checked");
+                    }
+                }
+            }
+            events.extend(self.draft.cite(cited, held));
+        }
+        events
+    }
+
+    /// Writes the text that is held back.
+    async fn release_held(&mut self) -> Vec<ResponseStreamEvent> {
+        let mut events = self.draft.release_held();
+        events.extend(self.check_passages(Held::Nothing).await);
+        events
     }
 
     /// Runs the functions of a round, and adds the round to the request.
@@ -386,7 +445,8 @@ impl Job {
             handles.clone_from(functions.handles());
             is_last = functions.are_used_up();
         }
-        let events = self.draft.begin_round(handles);
+        let mut events = self.release_held().await;
+        events.extend(self.draft.begin_round(handles));
         self.tell_all(events).await?;
         let request = &mut self.plan.request;
         request.turns.push(ChatMessage {
@@ -648,9 +708,19 @@ impl Job {
             let events = match delta.map_err(ResponseError::Model)? {
                 Delta::Text(piece) => {
                     round.text.push_str(&piece);
-                    self.draft.say(&piece)
+                    let mut events = self.draft.say(&piece);
+                    events.extend(self.check_passages(Held::PossibleMark).await);
+                    events
                 }
-                Delta::ToolCall(piece) => self.take_call(&mut round, piece),
+                Delta::ToolCall(piece) => {
+                    let mut events = if piece.begins.is_some() {
+                        self.release_held().await
+                    } else {
+                        Vec::new()
+                    };
+                    events.extend(self.take_call(&mut round, piece));
+                    events
+                }
                 Delta::Usage(counted) => {
                     usage = Some(counted);
                     continue;
@@ -857,7 +927,8 @@ impl Job {
             ..self.task(TaskStatus::Completed)
         };
         let row = self.plan.kept.and_then(|kept| {
-            let stored = serde_json::to_value(&response).ok()?;
+            let mut stored = serde_json::to_value(&response).ok()?;
+            forget_results(&mut stored);
             Some(NewRow {
                 id: response.id,
                 previous: response.previous_response_id,
@@ -918,7 +989,9 @@ impl Job {
 
     /// Turns the citations of the last message into annotations.
     async fn annotate(&mut self) -> Vec<ResponseStreamEvent> {
-        let (mut events, text, marks) = self.draft.take_marks();
+        let mut events = self.release_held().await;
+        let (released, text, marks) = self.draft.take_marks();
+        events.extend(released);
         let Some(functions) = self.plan.functions.as_ref().filter(|_| !marks.is_empty()) else {
             return events;
         };
@@ -927,7 +1000,7 @@ impl Job {
             .annotations(functions.task(), text, marks)
             .await
         {
-            Ok(annotations) => events.extend(self.draft.annotate(annotations)),
+            Ok(annotations) => events.extend(self.draft.add_annotations(annotations)),
             Err(e) => {
                 tracing::warn!(error = %e, "the citations of a response could not be checked");
             }

@@ -4,16 +4,74 @@ use async_openai::types::responses::Annotation;
 
 use super::{
     ResponsesService,
-    object::{CitedMessage, UrlCitation, UrlCitationType},
+    object::{CitedMessage, FileCitation, FileCitationType, UrlCitation, UrlCitationType},
 };
 use crate::{
     auth::workspaces::get_workspace,
     db::DbError,
+    ids::FileId,
     replies::citations::removed::{Citation, RemovedMark, find_citations},
     tools::runner::ToolTask,
 };
 
+/// A passage of a file that supports a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CitedPassage {
+    file: FileId,
+    name: String,
+    part: i64,
+    /// Position in the text of the part.
+    from: i64,
+}
+
+impl CitedPassage {
+    fn of(citation: Citation) -> Option<Self> {
+        Some(Self {
+            file: citation.source.file_id?,
+            name: citation.file_name?,
+            part: citation.source.part?,
+            from: citation.source.from?,
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_tests(file: FileId) -> Self {
+        Self {
+            file,
+            name: "handbook.md".to_owned(),
+            part: 1,
+            from: 0,
+        }
+    }
+
+    /// The annotation for the number at this position of a text, in characters.
+    pub(super) fn annotation(&self, index: usize) -> Option<Annotation> {
+        // The fields of the crate's type are private.
+        let annotation = FileCitation {
+            kind: FileCitationType,
+            index,
+            file_id: self.file,
+            filename: self.name.clone(),
+        };
+        serde_json::from_value(serde_json::to_value(annotation).ok()?).ok()
+    }
+}
+
 impl ResponsesService {
+    /// Returns the passages that a mark after a text names and that support its sentence.
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub(super) async fn cited_passages(
+        &self,
+        task: &ToolTask,
+        text: String,
+        mark: RemovedMark,
+    ) -> Result<Vec<CitedPassage>, DbError> {
+        let cited = find_citations(&self.db, &self.blobs, task, text, vec![mark]).await?;
+        Ok(cited.into_iter().filter_map(CitedPassage::of).collect())
+    }
+
     /// Returns the annotations for the marks that were removed from a text.
     ///
     /// # Errors

@@ -3,6 +3,8 @@
 //! Events are numbered when they are sent, so their `sequence_number` is 0 here.
 
 use super::{
+    citations::CitedPassage,
+    file_search::Searched,
     items::{OUTPUT_FROM, item_id, split_name},
     marks::{Handles, MarkFilter, Segment},
 };
@@ -10,11 +12,14 @@ use crate::{
     ids::ResponseId,
     model::{CallHead, ToolCallPiece},
     replies::citations::removed::RemovedMark,
+    tools::output::Handled,
 };
 use async_openai::types::responses::{
-    Annotation, AssistantRole, FunctionToolCall, OutputContent, OutputItem, OutputMessage,
-    OutputMessageContent, OutputStatus, OutputTextContent, ResponseContentPartAddedEvent,
-    ResponseContentPartDoneEvent, ResponseFunctionCallArgumentsDeltaEvent,
+    Annotation, AssistantRole, FileSearchToolCall, FileSearchToolCallStatus, FunctionToolCall,
+    OutputContent, OutputItem, OutputMessage, OutputMessageContent, OutputStatus,
+    OutputTextContent, ResponseContentPartAddedEvent, ResponseContentPartDoneEvent,
+    ResponseFileSearchCallCompletedEvent, ResponseFileSearchCallInProgressEvent,
+    ResponseFileSearchCallSearchingEvent, ResponseFunctionCallArgumentsDeltaEvent,
     ResponseFunctionCallArgumentsDoneEvent, ResponseOutputItemAddedEvent,
     ResponseOutputItemDoneEvent, ResponseOutputTextAnnotationAddedEvent,
     ResponseStreamEvent as Event, ResponseTextDeltaEvent, ResponseTextDoneEvent,
@@ -23,13 +28,21 @@ use async_openai::types::responses::{
 /// Separates the texts of rounds.
 const ROUNDS_JOINED: &str = "\n\n";
 
+/// Text that is held back after a mark, because it could be the beginning of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    PossibleMark,
+    Nothing,
+}
+
 /// Output at the start of a round.
 #[derive(Debug, Clone, Copy, Default)]
 struct RoundStart {
     items: usize,
-    /// Size of the current message's text in bytes, and number of its marks.
+    /// Size of the current message's text in bytes, and numbers of its marks and annotations.
     text: usize,
     marks: usize,
+    annotations: usize,
 }
 
 /// The output so far.
@@ -48,6 +61,10 @@ pub(super) struct Draft {
     filter: MarkFilter,
     /// Marks that were removed from the current message.
     marks: Vec<RemovedMark>,
+    /// A mark of passages after the current text, which is checked before more text is written.
+    pending: Option<RemovedMark>,
+    /// Passages that `[n]` stands for; that of `[n]` is at `n - 1`.
+    cited: Vec<CitedPassage>,
     /// Positions of the model's calls in the list of items.
     calls: Vec<usize>,
 }
@@ -63,6 +80,8 @@ impl Draft {
             handles: Handles::default(),
             filter: MarkFilter::default(),
             marks: Vec::new(),
+            pending: None,
+            cited: Vec::new(),
             calls: Vec::new(),
         }
     }
@@ -102,21 +121,73 @@ impl Draft {
         self.release(false)
     }
 
-    /// Writes the text that the filter does not hold back, and records the marks.
+    /// Writes the text that the filter does not hold back, up to a mark of passages, and records the other marks.
     fn release(&mut self, is_end: bool) -> Vec<Event> {
         let mut events = Vec::new();
         let mut filter = std::mem::take(&mut self.filter);
-        while let Some(segment) = filter.next(self.message_text(), &self.handles, is_end) {
+        while self.pending.is_none()
+            && let Some(segment) = filter.next(self.message_text(), &self.handles, is_end)
+        {
             match segment {
                 Segment::Text(text) => events.extend(self.write(&text)),
-                Segment::Mark(named) => self.marks.push(RemovedMark {
-                    at: self.message_text().len(),
-                    named,
-                }),
+                Segment::Mark(named) => self.add_mark(named),
             }
         }
         self.filter = filter;
         events
+    }
+
+    fn add_mark(&mut self, named: Vec<(String, Handled)>) {
+        let is_passage = |(_, of): &(String, Handled)| matches!(of, Handled::Passage(_));
+        let (passages, others): (Vec<_>, Vec<_>) = named.into_iter().partition(is_passage);
+        let at = self.message_text().len();
+        if !others.is_empty() {
+            self.marks.push(RemovedMark { at, named: others });
+        }
+        self.pending = (!passages.is_empty()).then_some(RemovedMark {
+            at,
+            named: passages,
+        });
+    }
+
+    /// Writes the text that was held back, up to a mark of passages.
+    pub(super) fn release_held(&mut self) -> Vec<Event> {
+        self.release(true)
+    }
+
+    /// Returns the mark of passages that must be checked now, and the text before it.
+    pub(super) fn pending(&self) -> Option<(String, RemovedMark)> {
+        let mark = self.pending.clone()?;
+        Some((self.message_text().to_owned(), mark))
+    }
+
+    /// Writes `[n]` for the passages that support the sentence, in place of the mark, and continues with the text after it. `held`
+    /// tells whether text is held back again.
+    pub(super) fn cite(&mut self, passages: Vec<CitedPassage>, held: Held) -> Vec<Event> {
+        self.pending = None;
+        let mut events = Vec::new();
+        for passage in passages {
+            let known = self.cited.iter().position(|known| *known == passage);
+            let n = known.map_or_else(|| self.cited.len() + 1, |at| at + 1);
+            let text = self.message_text();
+            let is_apart = text.is_empty() || text.ends_with(char::is_whitespace);
+            let number = format!("{}[{n}]", if is_apart { "" } else { " " });
+            events.extend(self.write(&number));
+            events.extend(self.add_citation(n, &passage));
+            if known.is_none() {
+                self.cited.push(passage);
+            }
+        }
+        events.extend(self.release(held == Held::Nothing));
+        events
+    }
+
+    /// Adds the annotation for the number at the end of the current message.
+    fn add_citation(&mut self, n: usize, passage: &CitedPassage) -> Option<Event> {
+        let number = format!("[{n}]").len();
+        let index = self.message_text().chars().count().saturating_sub(number);
+        let annotation = passage.annotation(index)?;
+        self.add_annotations(vec![annotation]).pop()
     }
 
     fn write(&mut self, text: &str) -> Vec<Event> {
@@ -177,6 +248,7 @@ impl Draft {
             match message.content.first_mut() {
                 Some(OutputMessageContent::OutputText(part)) if kept > 0 => {
                     part.text.truncate(kept);
+                    part.annotations.truncate(self.round.annotations);
                     self.is_paused = true;
                 }
                 _ => message.content.clear(),
@@ -187,6 +259,7 @@ impl Draft {
     /// Drops what an attempt without output has left, such as text that is held back.
     pub(super) fn forget_held(&mut self) {
         self.filter.clear();
+        self.pending = None;
         self.marks.truncate(self.round.marks);
     }
 
@@ -199,6 +272,7 @@ impl Draft {
             items: self.items.len(),
             text: self.message_text().len(),
             marks: self.marks.len(),
+            annotations: self.annotation_count(),
         };
         events
     }
@@ -215,8 +289,56 @@ impl Draft {
         (events, text, std::mem::take(&mut self.marks))
     }
 
+    fn annotation_count(&self) -> usize {
+        match self.items.last() {
+            Some(OutputItem::Message(message)) if self.is_speaking => match message.content.first()
+            {
+                Some(OutputMessageContent::OutputText(part)) => part.annotations.len(),
+                _ => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    /// Adds a search that has ended. It ends the current message.
+    pub(super) fn add_search(&mut self, searched: Searched) -> Vec<Event> {
+        let mut events = self.end_message(OutputStatus::Completed);
+        let (item_id, output_index) = (self.next_id("fs"), index(self.items.len()));
+        let call = FileSearchToolCall {
+            id: item_id.clone(),
+            queries: searched.queries,
+            status: FileSearchToolCallStatus::InProgress,
+            results: None,
+        };
+        events.push(self.add(OutputItem::FileSearchCall(call)));
+        let (sequence_number, id) = (0, || item_id.clone());
+        events.extend([
+            Event::ResponseFileSearchCallInProgress(ResponseFileSearchCallInProgressEvent {
+                sequence_number,
+                output_index,
+                item_id: id(),
+            }),
+            Event::ResponseFileSearchCallSearching(ResponseFileSearchCallSearchingEvent {
+                sequence_number,
+                output_index,
+                item_id: id(),
+            }),
+            Event::ResponseFileSearchCallCompleted(ResponseFileSearchCallCompletedEvent {
+                sequence_number,
+                output_index,
+                item_id: id(),
+            }),
+        ]);
+        if let Some(OutputItem::FileSearchCall(call)) = self.items.last_mut() {
+            call.status = FileSearchToolCallStatus::Completed;
+            call.results = searched.results;
+        }
+        events.push(self.done(self.items.len() - 1));
+        events
+    }
+
     /// Adds annotations to the current message.
-    pub(super) fn annotate(&mut self, annotations: Vec<Annotation>) -> Vec<Event> {
+    pub(super) fn add_annotations(&mut self, annotations: Vec<Annotation>) -> Vec<Event> {
         let at = self.items.len().saturating_sub(1);
         let Some(OutputItem::Message(message)) = self.items.last_mut().filter(|_| self.is_speaking)
         else {
@@ -230,13 +352,13 @@ impl Draft {
                 sequence_number: 0,
                 output_index: index(at),
                 content_index: 0,
-                annotation_index: index(n),
+                annotation_index: index(part.annotations.len() + n),
                 item_id: message.id.clone(),
                 annotation: Some(annotation.clone()),
             })
         });
         let events = added.collect();
-        part.annotations = annotations;
+        part.annotations.extend(annotations);
         events
     }
 
@@ -247,6 +369,7 @@ impl Draft {
             events.extend(self.release(true));
             self.marks.clear();
             self.round.marks = 0;
+            self.round.annotations = 0;
             events.extend(self.end_message(OutputStatus::Completed));
             self.calls.push(self.items.len());
             events.push(self.add(OutputItem::FunctionCall(function_call(
@@ -274,6 +397,10 @@ impl Draft {
     /// Ends the response. All open items get this status.
     pub(super) fn end(&mut self, status: OutputStatus) -> Vec<Event> {
         let mut events = self.release(true);
+        // Marks of passages that were not checked are removed.
+        while self.pending.is_some() {
+            events.extend(self.cite(Vec::new(), Held::Nothing));
+        }
         events.extend(self.end_message(status));
         for at in std::mem::take(&mut self.calls) {
             let Some(OutputItem::FunctionCall(call)) = self.items.get_mut(at) else {
@@ -427,7 +554,10 @@ mod tests {
     use utoipa::PartialSchema;
 
     use super::{super::object, *};
-    use crate::{ids::MessageId, tools::output::Handled};
+    use crate::{
+        ids::{FileId, MessageId},
+        tools::output::PassagePlace,
+    };
 
     fn piece(index: usize, name: Option<&str>, arguments: &str) -> ToolCallPiece {
         ToolCallPiece {
@@ -549,6 +679,64 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_of_passages_becomes_a_number_when_it_was_checked() {
+        let mut draft = Draft::new(ResponseId::new());
+        let file = FileId::new();
+        let mut handles = Handles::default();
+        handles.assign(Handled::Passage(PassagePlace {
+            file,
+            part: 1,
+            from: 0,
+            to: 9,
+        }));
+        draft.set_handles(handles);
+        draft.say("On Monday [P1]. At nine");
+        let (text, mark) = draft.pending().unwrap();
+        assert_eq!((text.as_str(), mark.named.len()), ("On Monday", 1));
+        let events = draft.cite(vec![CitedPassage::for_tests(file)], Held::PossibleMark);
+        assert!(kinds(&events).contains(&"output_text.annotation.added".to_owned()));
+        draft.say(" [P1].");
+        assert!(draft.pending().is_some());
+        draft.cite(Vec::new(), Held::PossibleMark);
+        draft.say(" Bye [P1]");
+        let events = draft.end(OutputStatus::Completed);
+        assert!(!json!(events).to_string().contains("[P"));
+        let part = &json!(draft.items())[0]["content"][0];
+        assert_eq!(part["text"], "On Monday [1]. At nine. Bye");
+        let citation = json!({"type": "file_citation", "index": 10, "file_id": file, "filename": "handbook.md"});
+        assert_eq!(part["annotations"], json!([citation]));
+    }
+
+    #[test]
+    fn a_search_is_an_item_of_its_own() {
+        let mut draft = Draft::new(ResponseId::new());
+        draft.say("Let me look.");
+        let events = draft.add_search(Searched {
+            queries: vec!["fair".to_owned()],
+            results: None,
+        });
+        let last: Vec<String> = kinds(&events)[3..].to_vec();
+        assert_eq!(
+            last,
+            [
+                "output_item.added",
+                "file_search_call.in_progress",
+                "file_search_call.searching",
+                "file_search_call.completed",
+                "output_item.done",
+            ]
+        );
+        draft.begin_round(Handles::default());
+        draft.say("On Monday.");
+        draft.end(OutputStatus::Completed);
+        let items = json!(draft.items());
+        let kinds: Vec<&Value> = (0..3).map(|at| &items[at]["type"]).collect();
+        assert_eq!(kinds, ["message", "file_search_call", "message"]);
+        assert_eq!(items[1]["queries"], json!(["fair"]));
+        assert_eq!(items[2]["content"][0]["text"], "On Monday.");
+    }
+
+    #[test]
     fn rounds_are_separated_and_marks_are_removed() {
         let mut draft = Draft::new(ResponseId::new());
         draft.say("Let me look. ");
@@ -570,7 +758,7 @@ mod tests {
         let citation = json!({"type": "url_citation", "start_index": 15, "end_index": 25, "title": "t", "url": "u"});
         let annotation = serde_json::from_value(citation.clone()).unwrap();
         assert_eq!(
-            kinds(&draft.annotate(vec![annotation])),
+            kinds(&draft.add_annotations(vec![annotation])),
             ["output_text.annotation.added"]
         );
         draft.end(OutputStatus::Completed);

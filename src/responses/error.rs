@@ -29,6 +29,8 @@ pub enum ResponseError {
         "the previous response `{0}` does not exist, has expired, or belongs to someone else: send the conversation as `input`"
     )]
     PreviousNotFound(String),
+    #[error("the vector store `{name}` does not exist, has expired, or is not available to you")]
+    NoSuchStore { name: String, param: String },
     #[error("the agent `{name}` does not exist here, is not active, or is not available to you")]
     AgentNotFound { name: String, param: &'static str },
     #[error(
@@ -192,6 +194,9 @@ impl From<ResponseError> for ApiError {
             E::PreviousNotFound(_) => {
                 make(StatusCode::NOT_FOUND, ErrorCode::PreviousResponseNotFound)
                     .param("previous_response_id")
+            }
+            E::NoSuchStore { param, .. } => {
+                make(StatusCode::NOT_FOUND, ErrorCode::VectorStoreNotFound).param(param)
             }
             E::AgentNotFound { param, .. } => {
                 make(StatusCode::NOT_FOUND, ErrorCode::AgentNotFound).param(param)

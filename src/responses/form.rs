@@ -22,9 +22,8 @@ const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
 const INSTRUCTIONS_BYTES_MAX: usize = 256 * 1024;
 const LABEL_UNITS_MAX: usize = 512;
 /// Values of `include` that are accepted without effect, because they apply to item types that are never returned.
-const INCLUDES: [&str; 7] = [
+const INCLUDES: [&str; 6] = [
     "reasoning.encrypted_content",
-    "file_search_call.results",
     "web_search_call.results",
     "web_search_call.action.sources",
     "message.input_image.image_url",
@@ -32,6 +31,8 @@ const INCLUDES: [&str; 7] = [
     "code_interpreter_call.outputs",
 ];
 
+/// Value of `include` that adds the results to searches in vector stores.
+pub(super) const RESULTS: &str = "file_search_call.results";
 /// Value of `include` that changes the answer.
 const LOGPROBS: &str = "message.output_text.logprobs";
 /// Path of the reasoning effort in a request.
@@ -326,7 +327,7 @@ impl CreateResponse {
             if name == LOGPROBS {
                 return unsupported("include", "log probabilities are not supported");
             }
-            if !INCLUDES.contains(&name.as_str()) {
+            if name != RESULTS && !INCLUDES.contains(&name.as_str()) {
                 ignored.add(format!("include[{n}]"));
             }
         }

@@ -5,7 +5,7 @@ use crate::{replies::citations::handles_of, tools::output::Handled};
 
 /// Maximum size of a mark in bytes. Text after a bracket is held back up to this size.
 const MARK_BYTES_MAX: usize = 200;
-/// Maximum number of marks that are removed; additional ones remain in the text.
+/// Maximum number of marks that are read; additional ones are removed.
 const MARKS_MAX: usize = 500;
 
 /// Objects with a handle, in the order of their numbers.
@@ -19,6 +19,11 @@ impl Handles {
 
     pub(super) fn list(&self) -> &[Handled] {
         &self.0
+    }
+
+    fn has_passages(&self) -> bool {
+        let mut all = self.0.iter();
+        all.any(|of| matches!(of, Handled::Passage(_)))
     }
 
     /// Returns the handle of an object, which gets one if it has none.
@@ -46,7 +51,7 @@ impl Handles {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Segment {
     Text(String),
-    /// A mark, with the objects that it names.
+    /// A mark, with the objects that it names; none if they are unknown or not read.
     Mark(Vec<(String, Handled)>),
 }
 
@@ -122,21 +127,29 @@ impl MarkFilter {
             None if rest.len() <= MARK_BYTES_MAX && !is_end => return Bracket::Open,
             _ => return Bracket::Other,
         };
-        if self.count == MARKS_MAX || end > MARK_BYTES_MAX {
+        if end > MARK_BYTES_MAX {
             return Bracket::Other;
         }
-        let named = handles_of(&rest[..end]).into_iter();
-        let named: Option<Vec<(String, Handled)>> = named
-            .map(|handle| handles.find(&handle).map(|of| (handle, of)))
-            .collect();
-        let Some(named) = named.filter(|named| !named.is_empty()) else {
-            return Bracket::Other;
+        let names = handles_of(&rest[..end]);
+        // Handles of passages that a model made up are not left in the text.
+        let is_known = |name: &String| {
+            handles.find(name).is_some() || handles.has_passages() && name.starts_with('P')
         };
+        if names.is_empty() || !names.iter().all(is_known) {
+            return Bracket::Other;
+        }
+        let named = names.into_iter();
+        let named: Vec<(String, Handled)> = named
+            .filter_map(|handle| handles.find(&handle).map(|of| (handle, of)))
+            .collect();
         match rest[end..].chars().next() {
             // The text of a link.
             Some('(') => return Bracket::Other,
             None if !is_end => return Bracket::Open,
             _ => {}
+        }
+        if self.count == MARKS_MAX {
+            return Bracket::Mark(open + end, Vec::new());
         }
         self.count += 1;
         if ends_in_code(text) {
@@ -157,7 +170,10 @@ fn ends_in_code(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{FileId, MessageId};
+    use crate::{
+        ids::{FileId, MessageId},
+        tools::output::PassagePlace,
+    };
 
     fn handles() -> Handles {
         Handles::of(vec![
@@ -209,6 +225,35 @@ mod tests {
         let mut filter = MarkFilter::default();
         filter.push(&long);
         assert!(filter.next("", &handles(), false).is_some());
+    }
+
+    #[test]
+    fn made_up_passages_and_marks_beyond_the_limit_are_removed() {
+        let place = PassagePlace {
+            file: FileId::new(),
+            part: 1,
+            from: 0,
+            to: 9,
+        };
+        let handles = Handles::of(vec![Handled::Passage(place)]);
+        let filtered = |whole: &str| {
+            let (mut filter, mut text, mut marks) = (MarkFilter::default(), String::new(), 0);
+            filter.push(whole);
+            while let Some(segment) = filter.next(&text, &handles, true) {
+                match segment {
+                    Segment::Text(more) => text.push_str(&more),
+                    Segment::Mark(named) => marks += named.len(),
+                }
+            }
+            (text, marks)
+        };
+        assert_eq!(
+            filtered("On Monday [P1]. At nine [P7]."),
+            ("On Monday. At nine.".to_owned(), 1)
+        );
+        let (text, marks) = filtered(&"So [P1]. ".repeat(MARKS_MAX + 20));
+        assert!(!text.contains("[P"));
+        assert_eq!(marks, MARKS_MAX);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod completions;
 mod conversation;
 mod draft;
 mod error;
+mod file_search;
 mod form;
 mod format;
 mod ignored;

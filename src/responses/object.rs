@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use crate::{
-    ids::{AgentId, ResponseId},
+    ids::{AgentId, FileId, ResponseId},
     model::{Usage, VendorMembers},
     responses::{form::Truncation, format::TextFormat},
     tasks::TokenUsage,
@@ -42,8 +42,7 @@ pub(super) struct OutputText {
     #[schema(inline)]
     pub kind: OutputTextType,
     pub text: String,
-    /// Citations of messages.
-    pub annotations: Vec<UrlCitation>,
+    pub annotations: Vec<TextAnnotation>,
     /// Always empty.
     #[schema(value_type = Vec<Object>)]
     pub logprobs: [(); 0],
@@ -72,9 +71,46 @@ pub struct CitedMessage {
     pub url: String,
 }
 
+constant! { pub FileCitationType = "file_citation" }
+
+/// A passage of a file that supports the sentence before `[n]`.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub(super) struct FileCitation {
+    #[serde(rename = "type")]
+    #[schema(inline)]
+    pub kind: FileCitationType,
+    /// Position of `[n]` in the text, in characters.
+    pub index: usize,
+    pub file_id: FileId,
+    pub filename: String,
+}
+
+/// A citation of a message, or of a passage of a file.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only for the API document, like `OutputItem`")]
+pub(super) enum TextAnnotation {
+    Message(UrlCitation),
+    File(FileCitation),
+}
+
+constant! { pub FileSearchStatus = "completed" }
+
+/// A passage that a search has found.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct FileSearchResult {
+    pub file_id: FileId,
+    pub filename: String,
+    /// Share of the score of the best hit.
+    pub score: f32,
+    pub text: String,
+    #[schema(value_type = Object)]
+    pub attributes: Value,
+}
+
 constant! { pub AssistantRole = "assistant" }
 
-/// A message, or a function call for the client to run.
+/// A message, a function call for the client to run, or a search in vector stores.
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(
@@ -103,6 +139,17 @@ pub(super) enum OutputItem {
         /// Arguments as JSON, as written by the model; may be invalid.
         arguments: String,
         status: Status,
+    },
+    FileSearchCall {
+        /// `fs_…`
+        id: String,
+        queries: Vec<String>,
+        #[schema(inline)]
+        status: FileSearchStatus,
+        /// Present if `include` has `file_search_call.results`; not stored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false)]
+        results: Option<Vec<FileSearchResult>>,
     },
 }
 

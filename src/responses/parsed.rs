@@ -2,6 +2,7 @@
 
 use super::{
     CreateResponse, ResponseError,
+    file_search::{SearchTool, read_search},
     form::EFFORT,
     format::TextFormat,
     ignored::Ignored,
@@ -14,6 +15,8 @@ use crate::model::ReasoningEffort;
 pub(super) struct Parsed {
     pub input: Input,
     pub tools: Vec<Tool>,
+    /// The tool `file_search`.
+    pub search: Option<SearchTool>,
     pub format: TextFormat,
     pub effort: Option<ReasoningEffort>,
     /// Path of the reasoning effort in the request.
@@ -39,6 +42,7 @@ impl Parsed {
         Ok(Self {
             input: read_input(input, &ignored)?,
             tools: read_tools(form.tools.as_deref().unwrap_or_default(), &ignored)?,
+            search: read_search(form.tools.as_deref().unwrap_or_default(), &ignored)?,
             format: form.format(&ignored)?,
             effort: form.effort(&ignored),
             effort_path: EFFORT,

@@ -8,6 +8,7 @@ use super::{
     chain::{self, Before, Previous},
     client_calls::ClientCalls,
     conversation::{Conversation, converse, fixed_tokens, prompt_tokens_max},
+    file_search::{FileSearch, Includes},
     items::{Item, Speaker},
     kept_rounds::{self, Restoring},
     marks::Handles,
@@ -28,7 +29,7 @@ use crate::{
     ids::{AgentId, ResponseId, WorkspaceId},
     model::{ChatRequest, RequiredFormat, ToolChoice, VendorMembers, estimate_tokens},
     replies::briefing::{ApiCall, Briefing},
-    responses::form::{Truncation, output_tokens},
+    responses::form::{RESULTS, Truncation, output_tokens},
     tasks::queue::{Tenancy, tenancy},
 };
 
@@ -192,6 +193,16 @@ fn kept(
     Ok((wanted && days > 0).then(|| DAY * days))
 }
 
+/// Returns what the client wants to see of searches.
+fn includes(form: &CreateResponse) -> Includes {
+    let mut included = form.include.iter().flatten();
+    if included.any(|name| name == RESULTS) {
+        Includes::Results
+    } else {
+        Includes::Queries
+    }
+}
+
 /// Returns the last message of the user.
 fn question_of(items: &[Item]) -> &str {
     let from_user = items.iter().rev().find_map(|item| match item {
@@ -270,6 +281,13 @@ impl ResponsesService {
             Some(reference) => Some(chain::find_previous(&mut c, actor, reference).await?),
             None => None,
         };
+        let stores = match &parsed.search {
+            Some(search) => {
+                actor.require(Scope::ChatRead)?;
+                search.find_stores(&mut c, actor.into()).await?
+            }
+            None => Vec::new(),
+        };
         let question = question_of(&parsed.input.items);
         let can_read = actor.require(Scope::ChatRead).is_ok();
         let asked = choose_agent(&mut c, actor, form, previous.as_ref(), question).await?;
@@ -277,6 +295,15 @@ impl ResponsesService {
         let policy = policy::find(&mut c, actor.workspace).await?;
         if asked.is_none() && !policy.bare_model {
             return Err(ResponseError::BareModelOff);
+        }
+        if let Some(search) = &parsed.search {
+            if !policy.allows(ToolKind::FileSearch) {
+                let text = "this workspace does not allow file_search: omit it, or ask an admin";
+                return Err(ResponseError::unsupported(&search.path, text));
+            }
+            if self.provider.is_offline() {
+                parsed.ignored.push(search.path.clone());
+            }
         }
         let kept = kept(form, asked.as_ref())?;
         if kept.is_some() {
@@ -320,26 +347,27 @@ impl ResponsesService {
             workspace: actor.workspace,
             user: member.caller.user,
             model: &request.model,
-            has_rounds: can_read && asked.is_some(),
+            has_rounds: can_read && (asked.is_some() || parsed.search.is_some()),
         };
         let mut c = self.db.read().await?;
         let handles = kept_rounds::restore(&mut c, restoring, &mut conversation.turns).await?;
         drop(c);
+        let asking = Asking {
+            workspace: member.workspace,
+            requester: member.caller.user,
+            api_key: member.caller.key(),
+            can_read,
+            takes_functions: self.takes_functions(&request),
+            calls_max: form.max_tool_calls,
+            client_names: request
+                .tools
+                .iter()
+                .map(|tool| tool.name.as_str())
+                .collect(),
+            search: FileSearch::of(actor.into(), parsed.search.as_ref(), stores, includes(form)),
+        };
         let side = match &asked {
             Some(asked) => {
-                let asking = Asking {
-                    workspace: member.workspace,
-                    requester: member.caller.user,
-                    api_key: member.caller.key(),
-                    can_read,
-                    takes_functions: self.takes_functions(&request),
-                    calls_max: form.max_tool_calls,
-                    client_names: request
-                        .tools
-                        .iter()
-                        .map(|tool| tool.name.as_str())
-                        .collect(),
-                };
                 self.agent_side(
                     member,
                     &asking,
@@ -349,6 +377,15 @@ impl ResponsesService {
                     handles,
                 )
                 .await?
+            }
+            None if parsed.search.is_some() => {
+                let (mut functions, _) =
+                    ServerFunctions::find(&self.db, &self.tools, &asking, None).await?;
+                functions.set_handles(handles);
+                AgentSide {
+                    functions: Some(functions),
+                    ..AgentSide::default()
+                }
             }
             None => AgentSide::default(),
         };
@@ -487,8 +524,18 @@ impl ResponsesService {
             // The agent's own functions are dropped, so that the request is not rejected because of them.
             offered = offer(&[], own, may_call);
         }
-        let (choice, shown_choice) =
-            tools::read_choice(form.tool_choice.as_ref(), &offered.functions)?;
+        let mut choices = offered.functions.clone();
+        if let Some(search) = &parsed.search {
+            if !self.provider.takes_tools(&request.model) && !self.provider.is_offline() {
+                let text = format!(
+                    "the model `{}` does not support tools: choose another model, or omit file_search",
+                    request.model
+                );
+                return Err(ResponseError::unsupported(&search.path, text));
+            }
+            choices.push(FileSearch::definition());
+        }
+        let (choice, shown_choice) = tools::read_choice(form.tool_choice.as_ref(), &choices)?;
         request.tool_choice = choice;
         request.parallel_tool_calls = form.parallel_tool_calls.filter(|parallel| !parallel);
         request.tools_required = !own.is_empty();
@@ -566,7 +613,7 @@ impl ResponsesService {
             limits.push("memory");
         }
         let (mut functions, unused) =
-            ServerFunctions::find(&self.db, &self.tools, asking, &asked.resolved).await?;
+            ServerFunctions::find(&self.db, &self.tools, asking, Some(&asked.resolved)).await?;
         functions.limit(self.provider.as_ref(), model).await;
         functions.set_handles(handles);
         limits.extend(unused.functions.then_some("functions"));

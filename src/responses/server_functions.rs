@@ -6,7 +6,10 @@ use std::{collections::HashMap, time::Instant};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use serde_json::{Map, Value};
 
-use super::marks::Handles;
+use super::{
+    file_search::{FILE_SEARCH, FileSearch, Searched},
+    marks::Handles,
+};
 use crate::{
     agents::{
         policy::{self, Policy},
@@ -14,7 +17,7 @@ use crate::{
     },
     chat::search::shared::NO_CHANNEL,
     db::{Db, DbError, Share},
-    ids::{ActionId, ApiKeyId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    ids::{ActionId, AgentId, ApiKeyId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     mcp::Effect,
     model::{FunctionTool, Provider, Refused, RefusedFunction, ToolCall, ToolResult},
     replies::{
@@ -35,10 +38,14 @@ use crate::{
     },
 };
 
+/// Function that searches all files. `file_search` takes its place if the call has vector stores.
+const SEARCH_FILES: &str = "search_files";
+/// Heading of the results of `file_search`.
+const FILES: &str = "files";
 /// Arguments of the server's own functions that can be handles.
 const HANDLE_ARGUMENTS: [&str; 3] = ["thread", "before", "file"];
 
-/// Facts about a call of an agent on which its functions depend.
+/// Facts about a call on which its functions depend.
 pub(super) struct Asking<'a> {
     pub workspace: WorkspaceId,
     pub requester: UserId,
@@ -51,14 +58,21 @@ pub(super) struct Asking<'a> {
     pub calls_max: Option<u32>,
     /// Names of the client's functions, which take precedence.
     pub client_names: Vec<&'a str>,
+    /// Search in the vector stores of the request.
+    pub search: FileSearch,
 }
 
-/// Functions that an agent's call can use, and the state of their use.
+/// Functions that a call can use, and the state of their use.
 pub(super) struct ServerFunctions {
     db: Db,
     toolbox: Toolbox,
     task: ToolTask,
+    /// `None` for a call of the model without an agent.
+    agent: Option<AgentId>,
     offer: Offer,
+    search: Option<FileSearch>,
+    /// Searches of the current round.
+    searched: Vec<Searched>,
     /// Lists and rules of the agent.
     trust: Option<Trust>,
     handles: Handles,
@@ -95,6 +109,7 @@ struct ReadyCall {
 /// End of a call.
 enum Ran {
     Output(ToolOutput),
+    Searched(ToolOutput, Searched),
     Failed(ToolFault, FaultSource),
 }
 
@@ -106,18 +121,18 @@ enum FaultSource {
 }
 
 impl ServerFunctions {
-    /// Finds the functions that the agent can use in a call.
+    /// Finds the functions that the agent can use in a call, and the search of the request.
     pub(super) async fn find(
         db: &Db,
         toolbox: &Toolbox,
         asking: &Asking<'_>,
-        agent: &Resolved,
+        agent: Option<&Resolved>,
     ) -> Result<(Self, Unused), DbError> {
         let task = ToolTask {
             workspace: asking.workspace,
             task: TaskId::new(),
-            agent: agent.agent,
-            agent_version: agent.version,
+            agent: agent.map_or(AgentId(NO_CHANNEL.0), |agent| agent.agent),
+            agent_version: agent.map_or(0, |agent| agent.version),
             requester: asking.requester,
             api_key: asking.api_key,
             channel: NO_CHANNEL,
@@ -131,7 +146,10 @@ impl ServerFunctions {
         };
         let toolbox = toolbox.for_run();
         let policy = policy::find(&mut db.read().await?, asking.workspace).await?;
-        let mut offer = toolbox.offer(&task, &agent.profile, &policy).await?;
+        let mut offer = match agent {
+            Some(agent) => toolbox.offer(&task, &agent.profile, &policy).await?,
+            None => Offer::default(),
+        };
         offer.keep(|function| function.name() != DELEGATE);
         let is_read = |function: &ToolFunction| function.effect == Effect::Read;
         let writes = !offer.functions().all(is_read);
@@ -144,12 +162,23 @@ impl ServerFunctions {
         if !is_usable {
             offer.keep(|_| false);
         }
+        let mut search = asking.search.clone();
+        if let Some(agent) = agent
+            && offer.find_called(SEARCH_FILES).is_some()
+        {
+            search.add_stores(&agent.profile.vector_stores());
+        }
+        let is_named = asking.client_names.contains(&FILE_SEARCH);
+        let search = Some(search).filter(|search| is_usable && !is_named && !search.is_empty());
         let functions = Self {
             db: db.clone(),
             toolbox,
             task,
+            agent: agent.map(|agent| agent.agent),
             offer,
-            trust: agent.profile.trust.clone(),
+            search,
+            searched: Vec::new(),
+            trust: agent.and_then(|agent| agent.profile.trust.clone()),
             handles: Handles::default(),
             equal: HashMap::new(),
             calls: 0,
@@ -179,6 +208,9 @@ impl ServerFunctions {
         let refused: Vec<Refused> = refused.collect();
         self.offer
             .leave_out(refused.iter().map(RefusedFunction::from));
+        if refused.iter().any(|of| of.definition.name == FILE_SEARCH) {
+            self.search = None;
+        }
         refused
     }
 
@@ -197,7 +229,26 @@ impl ServerFunctions {
 
     pub(super) fn definitions(&self) -> impl Iterator<Item = FunctionTool> + '_ {
         let functions = self.offer.functions();
-        functions.map(|function| function.definition.clone())
+        let functions = functions.filter(move |function| !self.is_replaced(function));
+        let search = self.search.as_ref().map(|_| FileSearch::definition());
+        functions
+            .map(|function| function.definition.clone())
+            .chain(search)
+    }
+
+    /// Checks whether `file_search` takes the place of a function.
+    fn is_replaced(&self, function: &ToolFunction) -> bool {
+        self.search.is_some() && function.name() == SEARCH_FILES
+    }
+
+    fn is_search(&self, called: &str) -> bool {
+        let bare = called.strip_prefix("functions.").unwrap_or(called);
+        self.search.is_some() && bare == FILE_SEARCH
+    }
+
+    /// Returns the searches since the last call.
+    pub(super) fn take_searched(&mut self) -> Vec<Searched> {
+        std::mem::take(&mut self.searched)
     }
 
     /// Returns the agent's tools of which at least one function is offered, without the IDs of registered tools.
@@ -216,11 +267,16 @@ impl ServerFunctions {
             shown.as_object_mut()?.remove("registry_id");
             Some(shown)
         });
-        shown.collect()
+        let of_request = self.search.as_ref().and_then(FileSearch::shown);
+        let is_other = |tool: &Value| of_request.is_none() || tool["type"] != FILE_SEARCH;
+        shown.filter(is_other).chain(of_request.cloned()).collect()
     }
 
     /// Returns the name of the function that a model has called; `None` if it is not one of these.
     pub(super) fn name_of(&self, called: &str) -> Option<&str> {
+        if self.is_search(called) {
+            return Some(FILE_SEARCH);
+        }
         self.offer.find_called(called).map(ToolFunction::name)
     }
 
@@ -245,11 +301,17 @@ impl ServerFunctions {
             .buffered(READS_AT_ONCE)
             .collect()
             .await;
-        let results = calls.iter().zip(ended).map(|(call, ran)| ToolResult {
-            call_id: call.id.clone(),
-            content: self.text_of(&call.name, ran),
-        });
-        Ok(results.collect())
+        let mut results = Vec::with_capacity(calls.len());
+        for (call, ran) in calls.iter().zip(ended) {
+            if let Ran::Searched(_, searched) = &ran {
+                self.searched.push(searched.clone());
+            }
+            results.push(ToolResult {
+                call_id: call.id.clone(),
+                content: self.text_of(&call.name, ran),
+            });
+        }
+        Ok(results)
     }
 
     async fn facts(&self) -> Result<RoundFacts, DbError> {
@@ -258,11 +320,13 @@ impl ServerFunctions {
             workspace: self.task.workspace.0,
         };
         let mut c = self.db.scan(share).await?;
-        let (agent, requester) = (self.task.agent, self.task.requester);
+        let can_call = match self.agent {
+            Some(agent) => profiles::is_invocable_by(&mut c, agent, self.task.requester).await?,
+            None => true,
+        };
         Ok(RoundFacts {
             policy: policy::find(&mut c, self.task.workspace).await?,
-            has_rights: rights::find(&mut c, &self.task).await?.is_some()
-                && profiles::is_invocable_by(&mut c, agent, requester).await?,
+            has_rights: can_call && rights::find(&mut c, &self.task).await?.is_some(),
         })
     }
 
@@ -280,7 +344,11 @@ impl ServerFunctions {
         if !facts.has_rights {
             return Err(rights::refusal());
         }
+        if self.is_search(&call.name) {
+            return self.prepare_search(facts, call);
+        }
         let function = self.offer.find_called(&call.name);
+        let function = function.filter(|function| !self.is_replaced(function));
         let function = function.ok_or_else(|| ToolFault::of(ToolErrorCode::NoSuchFunction))?;
         let parsed = ParsedCall::of(call, Some(function));
         let equal = hash::call_hash(function.tool(), function.name(), &parsed.text);
@@ -291,6 +359,49 @@ impl ServerFunctions {
         }
         let mut arguments = (parsed.arguments)
             .map_err(|e| ToolFault::new(ToolErrorCode::BadArguments, e.to_string()))?;
+        self.check_rules(facts, function, &arguments)?;
+        // The server's own functions check their arguments when they run.
+        if function.server_function.is_some() {
+            schema::check(function, &arguments)?;
+        }
+        let name = function.name().to_owned();
+        if function.server_function.is_none() {
+            self.resolve_handles(&mut arguments);
+        }
+        Ok(ReadyCall { name, arguments })
+    }
+
+    /// Decides on a call of `file_search`. The rules of an agent for its search apply.
+    fn prepare_search(
+        &mut self,
+        facts: &RoundFacts,
+        call: &ToolCall,
+    ) -> Result<ReadyCall, ToolFault> {
+        let parsed = ParsedCall::of(call, None);
+        let equal = hash::call_hash(None, FILE_SEARCH, &parsed.text);
+        let equal = self.equal.entry(equal).or_default();
+        *equal += 1;
+        if *equal > EQUAL_CALLS_MAX {
+            return Err(ToolFault::of(ToolErrorCode::RepeatedCall));
+        }
+        let arguments = (parsed.arguments)
+            .map_err(|e| ToolFault::new(ToolErrorCode::BadArguments, e.to_string()))?;
+        if let Some(function) = self.offer.find_called(SEARCH_FILES) {
+            self.check_rules(facts, function, &arguments)?;
+        }
+        Ok(ReadyCall {
+            name: FILE_SEARCH.to_owned(),
+            arguments,
+        })
+    }
+
+    /// Checks whether a call needs no approval, which a program cannot give.
+    fn check_rules(
+        &self,
+        facts: &RoundFacts,
+        function: &ToolFunction,
+        arguments: &Map<String, Value>,
+    ) -> Result<(), ToolFault> {
         let rules = CallRules {
             toolbox: &self.toolbox,
             task: &self.task,
@@ -301,21 +412,24 @@ impl ServerFunctions {
         // Like a message that was posted with a key, the text of a program can come from anywhere.
         let requester = self.task.requester.0;
         let seen = ActionSource::new(TaintKind::Key, requester, "a program");
-        match rules.decide(&[seen], function, &arguments) {
-            Decision::Granted => {}
-            Decision::NotOffered => return Err(ToolFault::of(ToolErrorCode::NotAllowed)),
-            // A program cannot approve anything.
-            Decision::Asks(_) => return Err(ToolFault::of(ToolErrorCode::NoApprover)),
+        match rules.decide(&[seen], function, arguments) {
+            Decision::Granted => Ok(()),
+            Decision::NotOffered => Err(ToolFault::of(ToolErrorCode::NotAllowed)),
+            Decision::Asks(_) => Err(ToolFault::of(ToolErrorCode::NoApprover)),
         }
-        // The server's own functions check their arguments when they run.
-        if function.server_function.is_some() {
-            schema::check(function, &arguments)?;
-        }
-        let name = function.name().to_owned();
-        if function.server_function.is_none() {
-            self.resolve_handles(&mut arguments);
-        }
-        Ok(ReadyCall { name, arguments })
+    }
+
+    async fn run_search(
+        &self,
+        search: &FileSearch,
+        arguments: &Map<String, Value>,
+    ) -> Result<(ToolOutput, Searched), CallError> {
+        let share = Share {
+            person: self.task.requester.0,
+            workspace: self.task.workspace.0,
+        };
+        let mut c = self.db.scan(share).await?;
+        search.run(&mut c, arguments).await
     }
 
     /// Replaces handles in arguments with the IDs that they stand for, because the handles of a call are not stored.
@@ -350,6 +464,19 @@ impl ServerFunctions {
 
     async fn run_ready(&self, call: ReadyCall, trusted: &[String]) -> Ran {
         let deadline = tokio::time::Instant::now() + CALL_MAX;
+        let own = |code| Ran::Failed(ToolFault::of(code), FaultSource::Server);
+        if let Some(search) = self.search.as_ref().filter(|_| call.name == FILE_SEARCH) {
+            let running = self.run_search(search, &call.arguments);
+            return match tokio::time::timeout_at(deadline, running).await {
+                Ok(Ok((output, searched))) => Ran::Searched(output, searched),
+                Ok(Err(CallError::Fault { fault, .. })) => Ran::Failed(fault, FaultSource::Server),
+                Ok(Err(CallError::Db(e))) => {
+                    tracing::warn!(error = %e, "a search in vector stores failed");
+                    own(ToolErrorCode::ToolFailed)
+                }
+                Err(_) => own(ToolErrorCode::ToolTimeout),
+            };
+        }
         let run = ToolRun {
             action: ActionId::new(),
             name: &call.name,
@@ -358,7 +485,6 @@ impl ServerFunctions {
             deadline,
         };
         let running = self.toolbox.run(&self.task, &self.offer, run);
-        let own = |code| Ran::Failed(ToolFault::of(code), FaultSource::Server);
         match tokio::time::timeout_at(deadline + CALL_GRACE, running).await {
             Ok(Ok(output)) => Ran::Output(output),
             Ok(Err(CallError::Fault { fault, taints })) if taints.is_empty() => {
@@ -377,12 +503,17 @@ impl ServerFunctions {
     fn text_of(&mut self, called: &str, ran: Ran) -> String {
         let function = self.offer.find_called(called);
         let source = function.map_or("", |function| function.source.as_str());
+        let source = if self.is_search(called) {
+            FILES
+        } else {
+            source
+        };
         match ran {
             Ran::Failed(fault, FaultSource::Server) => fault_text(&fault, FaultOrigin::Server),
             Ran::Failed(fault, FaultSource::Function) => {
                 fault_text(&fault, FaultOrigin::Source(source))
             }
-            Ran::Output(output) => {
+            Ran::Output(output) | Ran::Searched(output, _) => {
                 let handled = output.handled().into_iter();
                 let named: HashMap<Handled, String> =
                     handled.map(|of| (of, self.handles.assign(of))).collect();

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     ResponseError,
+    file_search::FILE_SEARCH,
     ignored::{Fields, Ignored},
     items::qualified_name,
 };
@@ -57,7 +58,7 @@ fn function(value: &Value, namespace: Option<&str>) -> FunctionTool {
     }
 }
 
-/// Parses the `tools` of a request. Tools other than functions are ignored.
+/// Parses the functions in the `tools` of a request. Tools other than functions and `file_search` are ignored.
 ///
 /// # Errors
 /// `Invalid` with the path, such as `tools[0].name`.
@@ -66,6 +67,11 @@ pub(super) fn read_tools(list: &[Value], ignored: &Ignored) -> Result<Vec<Tool>,
         let read = match fields.text("type") {
             Some("function") => Some(read_function(fields)?),
             Some(NAMESPACE) => read_namespace(fields)?,
+            // See `file_search`.
+            Some(FILE_SEARCH) => {
+                fields.read_all();
+                return Ok(None);
+            }
             _ => None,
         };
         if read.is_none() {
@@ -254,6 +260,12 @@ pub(super) fn read_choice(
             }
             ToolChoice::Function(name.to_owned())
         }
+        Value::Object(object)
+            if object.get("type").is_some_and(|kind| kind == FILE_SEARCH)
+                && offered.iter().any(|tool| tool.name == FILE_SEARCH) =>
+        {
+            ToolChoice::Function(FILE_SEARCH.to_owned())
+        }
         _ => {
             let text = "this tool_choice is not supported: use none, auto, required, or {\"type\":\"function\",\"name\":…}";
             return Err(ResponseError::unsupported("tool_choice", text));
@@ -385,7 +397,6 @@ mod tests {
             "tools[2]",
             "tools[3]",
             "tools[4]",
-            "tools[5]",
         ];
         assert_eq!(ignored.into_paths(), paths);
     }

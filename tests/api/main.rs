@@ -150,6 +150,7 @@ mod resolve_model;
 mod response_agents;
 mod response_errors;
 mod response_functions;
+mod response_searches;
 mod response_streams;
 mod responses;
 mod resume;

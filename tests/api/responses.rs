@@ -339,13 +339,12 @@ async fn tools_that_are_not_offered_are_not_listed() {
     let body = json!({"model": "tiny", "input": "x", "tools": [
         mcp,
         {"type": "time_machine"},
-        {"type": "file_search", "vector_store_ids": ["vs_1"]},
         {"type": "mcp", "server_label": "notes", "colour": "red"},
     ]});
     let reply = program.post("/v1/responses", body).await;
     assert_eq!(
         reply.header("openvibe-ignored").as_deref(),
-        Some("tools[0], tools[1], tools[2], tools[3]")
+        Some("tools[0], tools[1], tools[2]")
     );
     assert_eq!(reply.is(200)["tools"], json!([]));
 }

@@ -685,7 +685,7 @@ async fn a_batch_counts_its_files() {
 }
 
 /// Creates a vector store with a handle and files of these texts.
-async fn made(person: &Person, form: Value, texts: &[&str]) -> String {
+pub async fn made(person: &Person, form: Value, texts: &[&str]) -> String {
     let handle = text(&form, "/handle");
     let store = id(&person.post("/v1/vector_stores", form).await.is(200));
     let path = format!("/v1/vector_stores/{store}/files");
@@ -847,7 +847,7 @@ async fn a_passage_of_a_store_is_cited_with_its_place() {
     let text = "The zoo opens in May and closes in October";
     let store = made(&t.ada, form, &[text]).await;
     reader(&t.ada, "sage", json!({})).await;
-    let answer = "The zoo opens in May [P1]. It opens in June [P1]. A note says “the zoo never opens in May again” [P1]. See [P7].";
+    let answer = "The zoo opens in May [P1]. It opens on 3 June [P1]. A note says “the zoo never opens in May again” [P1]. See [P7].";
     let query = (
         "search_files",
         json!({"query": "zoo", "collection": "vs_zoo"}),
@@ -860,7 +860,7 @@ async fn a_passage_of_a_store_is_cited_with_its_place() {
     let results = t.model().asked("sage", 2).await[1].results();
     assert!(results[0].contains("[P1] zoo0.md"), "{}", results[0]);
     let reply = t.ada.messages(&thread).await.pop().unwrap();
-    let shown = "The zoo opens in May [1]. It opens in June. A note says “the zoo never opens in May again”. See.";
+    let shown = "The zoo opens in May [1]. It opens on 3 June. A note says “the zoo never opens in May again”. See.";
     assert_eq!(reply["content"], shown);
     let sources = list(&reply, "/metadata/sources");
     assert_eq!(sources.len(), 1, "{reply}");

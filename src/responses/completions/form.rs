@@ -146,6 +146,7 @@ impl CreateChatCompletion {
                     references: Vec::new(),
                 },
                 tools: self.read_tools(&ignored)?,
+                search: None,
                 format: read_format(self.response_format.as_ref(), "response_format", &ignored)?,
                 effort: read_effort(effort, EFFORT, &ignored),
                 effort_path: EFFORT,
