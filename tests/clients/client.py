@@ -191,6 +191,26 @@ def models():
     rejects(openai.NotFoundError, lambda: client.models.retrieve("agent:nobody"))
 
 
+def searches(store, file):
+    search = {"type": "file_search", "vector_store_ids": [store]}
+    results = ["file_search_call.results"]
+    asked = {"model": MODEL, "input": "Which trains?", "tools": [search], "include": results}
+    raw = client.responses.with_raw_response.create(**asked)
+    response = Response.model_validate(json.loads(raw.text))
+    call, message = response.output
+    assert (call.type, call.queries, call.status) == ("file_search_call", ["trains"], "completed")
+    assert (call.results[0].file_id, call.results[0].filename) == (file, "notes.md")
+    assert response.output_text == "Trains are preferred over planes [1]."
+    (citation,) = message.content[0].annotations
+    assert (citation.type, citation.file_id) == ("file_citation", file)
+    events = list(client.responses.create(**asked, stream=True))
+    for event in events:
+        type(event).model_validate(event.to_dict())
+    kinds = [event.type for event in events]
+    assert "response.file_search_call.completed" in kinds
+    assert "response.output_text.annotation.added" in kinds
+
+
 def stores():
     notes = ("notes.md", b"# Travel\n\nTrains are preferred over planes.")
     file = client.files.create(file=notes, purpose="assistants")
@@ -211,6 +231,7 @@ def stores():
     assert "Trains are preferred" in found[0].content[0].text
     assert client.vector_stores.retrieve(store.id).file_counts.completed == 2
     assert {known.id for known in client.vector_stores.files.list(store.id)} == {file.id, added.id}
+    searches(store.id, file.id)
     client.vector_stores.files.update(added.id, vector_store_id=store.id, attributes={"year": 2026})
     only = {"type": "eq", "key": "year", "value": 2026}
     assert not client.vector_stores.search(store.id, query="trains", filters=only).data

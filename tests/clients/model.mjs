@@ -6,6 +6,9 @@ const usage = { prompt_tokens: 12, completion_tokens: 5 };
 /** The response to a conversation: a text, part of one, a call of the first tool, or an error. */
 function answerTo(body) {
   const last = body.messages.at(-1);
+  const search = body.tools?.find((tool) => tool.function.name === 'file_search');
+  if (last.role === 'tool' && search) return { text: 'Trains are preferred over planes [P1].' };
+  if (search) return { call: 'file_search', pieces: ['{"queries":', '["trains"]}'] };
   if (last.role === 'tool') return { text: `It is ${last.content}.` };
   if (/be refused/.test(last.content)) return { status: 429, headers: { 'retry-after': '1' } };
   if (/be away/.test(last.content)) return { status: 503 };
@@ -17,11 +20,11 @@ function answerTo(body) {
   return { text: `${system.split(/[.,\n]/)[0]}: answer ${earlier + 1} to ${last.content}` };
 }
 
-function chunks({ text, call }) {
+function chunks({ text, call, pieces = ['{"city":', '"Bonn"}'] }) {
   const delta = (d) => ({ choices: [{ index: 0, delta: d, finish_reason: null }] });
   if (call) {
     const begin = { index: 0, id: 'call_1', type: 'function', function: { name: call, arguments: '' } };
-    const rest = ['{"city":', '"Bonn"}'].map((piece) => ({ index: 0, function: { arguments: piece } }));
+    const rest = pieces.map((piece) => ({ index: 0, function: { arguments: piece } }));
     return [begin, ...rest].map((c) => delta({ tool_calls: [c] }));
   }
   return text.match(/[\s\S]{1,7}/g).map((content) => delta({ content }));
