@@ -5,11 +5,10 @@ alter table channels add column vector_store_ids text not null default '[]';
 create table task_passages (
     task_id uuid not null references tasks (id) on delete cascade,
     number bigint not null,
-    file_id uuid not null references files (id) on delete cascade,
+    file_id uuid not null,
     part bigint not null,
     from_unit bigint not null,
     to_unit bigint not null,
     primary key (task_id, number),
     unique (task_id, file_id, part, from_unit, to_unit)
 );
-create index task_passages_file on task_passages (file_id);

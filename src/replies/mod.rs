@@ -19,6 +19,7 @@ mod labels;
 pub mod lines;
 pub mod manifest;
 mod offline;
+mod offline_passages;
 pub mod persona;
 pub mod pictures;
 pub mod preset;

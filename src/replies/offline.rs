@@ -15,6 +15,7 @@ use crate::{
     realtime::hub::Conversation as Place,
     replies::{
         context::{self, Loaded},
+        offline_passages::{self, QuotedPassage},
         prompt::{Ask, Author, HistoryMessage},
         requester::RequesterRole,
     },
@@ -131,6 +132,7 @@ async fn search(
         question: ask.message_id,
     };
     let found = shared::find_shared(c, &readers, asked).await?;
+    let passages = offline_passages::find(c, &readers, asked).await?;
     let excerpts: Vec<Excerpt> = found.iter().map(excerpt).collect();
     let composed = apart(turn, move || answer.compose(&excerpts)).await;
     let source = |source: Source| {
@@ -142,7 +144,33 @@ async fn search(
             excerpt.channel_id,
         ))
     };
-    Ok(composed.map_or_else(unreadable, |composed| reply(composed, source)))
+    Ok(composed.map_or_else(unreadable, |composed| {
+        with_passages(reply(composed, source), passages)
+    }))
+}
+
+/// Adds quoted passages to a reply. They replace the first paragraph of a reply that quotes nothing.
+fn with_passages(reply: Offline, passages: Vec<QuotedPassage>) -> Offline {
+    match reply {
+        Offline::Reply { text, mut sources } if !passages.is_empty() => {
+            let is_quoting = !sources.is_empty();
+            let mut lines = Vec::with_capacity(passages.len());
+            for QuotedPassage { line, source } in passages {
+                let n = sources.len() + 1;
+                lines.push(format!("- {line} [{n}]"));
+                sources.push(MessageSource { n, ..source });
+            }
+            let lines = lines.join("\n");
+            let text = if is_quoting {
+                format!("{text}\n\n{lines}")
+            } else {
+                let notes = text.split_once("\n\n").map(|(_, notes)| notes);
+                notes.map_or_else(|| lines.clone(), |notes| format!("{lines}\n\n{notes}"))
+            };
+            Offline::Reply { text, sources }
+        }
+        other => other,
+    }
 }
 
 /// Quotes the values that were inserted into a step's prompt, but not the prompt's instructions.

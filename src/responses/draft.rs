@@ -170,10 +170,19 @@ impl Draft {
             let known = self.cited.iter().position(|known| *known == passage);
             let n = known.map_or_else(|| self.cited.len() + 1, |at| at + 1);
             let text = self.message_text();
-            let is_apart = text.is_empty() || text.ends_with(char::is_whitespace);
-            let number = format!("{}[{n}]", if is_apart { "" } else { " " });
-            events.extend(self.write(&number));
+            // The filter drops the spaces after a mark at the start of a line.
+            let (before, after) = if text.is_empty() || text.ends_with('\n') {
+                ("", " ")
+            } else if text.ends_with(char::is_whitespace) {
+                ("", "")
+            } else {
+                (" ", "")
+            };
+            events.extend(self.write(&format!("{before}[{n}]")));
             events.extend(self.add_citation(n, &passage));
+            if !after.is_empty() {
+                events.extend(self.write(after));
+            }
             if known.is_none() {
                 self.cited.push(passage);
             }

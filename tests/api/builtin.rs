@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Person, Team, id, list, team_with, text};
+use crate::{
+    support::{Person, Team, id, list, team_with, text},
+    vector_stores::made,
+};
 
 async fn offline() -> Team {
     team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await
@@ -338,4 +341,25 @@ async fn a_deleted_or_edited_message_is_not_quoted_as_it_was() {
         found.starts_with("I found nothing") && !found.contains("1234"),
         "{found}"
     );
+}
+
+#[tokio::test]
+async fn passages_of_files_that_all_readers_can_read_are_quoted() {
+    let t = offline().await;
+    let board = t.ada.private_channel("board", &[]).await;
+    let zoo = made(&t.ada, json!({"handle": "zoo"}), &["The zoo opens in May"]).await;
+    let secret = json!({"handle": "secret", "channel_id": board});
+    made(&t.ada, secret, &["The zoo opens in April for the board"]).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let reply = reply_to(&t.ada, &thread, "@vibe when is the zoo opening?").await;
+    let content = text(&reply, "/content");
+    assert!(
+        content.contains("zoo0.md: “The zoo opens in May” [1]"),
+        "{content}"
+    );
+    assert!(!content.contains("April"), "{content}");
+    let source = &reply["metadata"]["sources"][0];
+    assert_eq!(source["vector_store_id"], json!(zoo));
+    let other = answer(&t.ada, &thread, "@vibe who repairs the elevator?").await;
+    assert!(!other.contains("zoo"), "{other}");
 }

@@ -191,7 +191,7 @@ pub async fn open_direct(
 
 /// Changes of a channel; absent fields stay as they are. `Some(None)` clears the topic or the agent.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct ChannelChange<'a> {
+pub struct ChannelUpdate<'a> {
     pub name: Option<&'a str>,
     pub topic: Option<Option<&'a str>>,
     pub agent: Option<Option<ChannelAgent>>,
@@ -208,9 +208,9 @@ pub async fn update(
     c: &mut Conn,
     caller: &Caller,
     id: ChannelId,
-    change: ChannelChange<'_>,
+    change: ChannelUpdate<'_>,
 ) -> Result<MyChannel, ChatError> {
-    let ChannelChange {
+    let ChannelUpdate {
         name,
         topic,
         agent,

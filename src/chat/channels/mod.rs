@@ -26,7 +26,7 @@ pub use super::rows::channel::{Channel, ChannelAgent, ChannelAgentMode, ChannelK
 use super::rows::channel::{Row, channel_sql};
 pub use agent::{DAILY_REPLIES, parse_daily_max};
 pub(in crate::chat) use agent::{UnaskedReply, count_unasked, find_agent};
-pub use change::{ChannelChange, NewChannel, create, open_direct, set_archived, update};
+pub use change::{ChannelUpdate, NewChannel, create, open_direct, set_archived, update};
 pub(in crate::chat) use change::{forget_agent, insert};
 pub(in crate::chat) use direct::check_has_reader;
 pub(crate) use direct::is_chat_channel;

@@ -10,7 +10,7 @@ use crate::{
     auth::{Caller, Member, Scope, WorkspaceCaller},
     chat::{
         access,
-        channels::{self, ChannelAgent, ChannelAgentMode, ChannelChange, ListedChannel, MyChannel},
+        channels::{self, ChannelAgent, ChannelAgentMode, ChannelUpdate, ListedChannel, MyChannel},
         follows::FollowLevel,
     },
     db::Conn,
@@ -238,7 +238,7 @@ async fn update_channel(
         .transpose()?;
     let stores = patch.vector_store_ids;
     let channel = write_for(&state, WhichObject::Channel(id), async move |c| {
-        let change = ChannelChange {
+        let change = ChannelUpdate {
             name: name.as_deref(),
             topic: topic.as_ref().map(Option::as_deref),
             agent,

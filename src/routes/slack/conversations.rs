@@ -11,7 +11,7 @@ use super::{
 use crate::{
     auth::Caller,
     chat::{
-        channels::{self, ChannelChange, ChannelKind},
+        channels::{self, ChannelKind, ChannelUpdate},
         messages::{self, Message, RootRange, Window},
     },
     db::Conn,
@@ -249,9 +249,9 @@ pub(super) async fn set_topic(call: &Call<'_>) -> Answer {
     drop(c);
     let topic = channels::parse_topic(call.args.text("topic").as_deref())?;
     call.write(async move |c: &mut Conn, caller: &Caller| {
-        let change = ChannelChange {
+        let change = ChannelUpdate {
             topic: Some(topic.as_deref()),
-            ..ChannelChange::default()
+            ..ChannelUpdate::default()
         };
         channels::update(c, caller, id, change).await
     })

@@ -307,7 +307,7 @@ async fn load(
         let of = (row.file_id, row.part);
         if read.as_ref().is_none_or(|(known, _)| *known != of) {
             // The text before is dropped first.
-            read = None;
+            drop(read.take());
             let text: Option<(String,)> = c
                 .q("select d.text from document_parts d join files f on f.hash = d.hash where f.id = $1 and d.n = $2")
                 .bind(row.file_id)
