@@ -181,6 +181,7 @@ mod socket;
 mod socket_mode;
 mod sources;
 mod sql_words;
+mod steering;
 mod streams;
 mod subscriptions;
 mod support;

@@ -259,6 +259,42 @@ async fn a_reply_streams_to_watchers_on_both_nodes_over_nats() {
     }
 }
 
+async fn a_reply_is_steered_from_both_nodes(p: Pair) {
+    let gates = [Gate::new(), Gate::new()];
+    let open = |gate: &Gate| Answer::pieces_open(&["So far"]).wait(gate).end();
+    let answers = [open(&gates[0]), open(&gates[1]), Answer::text("Done.")];
+    p.first.model.script("vibe", answers);
+    let thread = p.ada.thread(&p.general, "Root").await;
+    let task = p.ada.ask(&thread, "@vibe hi").await;
+    let path = format!("/v1/threads/{thread}/messages");
+    let nodes = [(&p.first.base, "WISH-ONE"), (&p.second.base, "WISH-TWO")];
+    for (gate, (base, content)) in gates.iter().zip(nodes) {
+        gate.reached().await;
+        let form = json!({"content": content, "steer": task});
+        p.ada.at(base).post(&path, form).await.is(201);
+    }
+    p.ada.completed(&task).await;
+    let requests = p.first.model.asked("vibe", 3).await;
+    let last = requests.last().unwrap().all();
+    for (_, content) in nodes {
+        assert_eq!(last.matches(content).count(), 1, "{last}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_is_steered_from_both_nodes_over_notify() {
+    if is_shared_engine() {
+        a_reply_is_steered_from_both_nodes(Pair::over_notify_alone().await).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reply_is_steered_from_both_nodes_over_nats() {
+    if is_shared_engine() {
+        a_reply_is_steered_from_both_nodes(Pair::over_nats_alone().await).await;
+    }
+}
+
 async fn a_scope_holds_on_the_other_node(p: Pair) {
     let channel = p.ada.post("/v1/channels", json!({"name": "apart"})).await;
     let channel = id(&channel.is(201));
