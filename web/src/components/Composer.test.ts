@@ -4,6 +4,7 @@ import { expect, test, vi } from 'vitest';
 import { rowsShown } from '../lib/lazy-module.svelte';
 import { responderOf } from '../state/composer-context';
 import { Drafts } from '../state/drafts.svelte';
+import { task } from '../test/make';
 import { Screen } from '../test/screen';
 import Composer from './Composer.svelte';
 
@@ -12,7 +13,7 @@ const LABEL = 'Reply, or @mention an agent';
 const field = () => page.getByRole<HTMLTextAreaElement>('textbox', { name: LABEL });
 
 /** Shows the composer of a thread that Vibe replies to; returns the sent texts. */
-function show(more: { onediting?: () => void } = {}) {
+function show(more: { onediting?: () => void; onsend?: () => void } = {}) {
   const { ws } = screen;
   const sent: string[] = [];
   const binding = { agent_id: 'agent_vibe', agent_version: 1, auto_reply: true };
@@ -86,4 +87,49 @@ test('the Up key in an empty composer edits the last message', async () => {
   field().focus();
   await fireEvent.keyDown(field(), { key: 'ArrowUp' });
   expect(onediting).toHaveBeenCalledOnce();
+});
+
+// --- steering ---
+
+/** Shows the composer beside a running reply; returns the tasks that the sent messages steer. */
+async function beside() {
+  rowsShown();
+  const { ws } = screen;
+  ws.tasks.put(task({ id: 'task_9', status: 'running' }));
+  const steers: (string | undefined)[] = [];
+  const target = { channel_id: 'chan_1', thread_id: 'thread_1', direct: false };
+  show({ onsend: () => steers.push(ws.outgoing.steering?.of(target)) });
+  await page.findByText('Vibe is writing');
+  return steers;
+}
+test('Enter steers the running reply', async () => {
+  const steers = await beside();
+  await type('Shorter, please');
+  expect(await page.findByRole('button', { name: 'Vibe reads this now' })).toBeTruthy();
+  await fireEvent.keyDown(field(), { key: 'Enter' });
+  await vi.waitFor(() => expect(steers).toEqual(['task_9']));
+});
+test('Alt-Enter sends after the reply, and only this message', async () => {
+  const steers = await beside();
+  await type('And then the budget');
+  await page.findByRole('button', { name: 'Vibe reads this now' });
+  await fireEvent.keyDown(field(), { key: 'Enter', altKey: true });
+  await vi.waitFor(() => expect(steers).toEqual([undefined]));
+  await vi.waitFor(() => expect(field().value).toBe(''));
+  await type('Shorter, please');
+  await page.findByRole('button', { name: 'Vibe reads this now' });
+  await fireEvent.keyDown(field(), { key: 'Enter' });
+  await vi.waitFor(() => expect(steers).toEqual([undefined, 'task_9']));
+});
+test('the choice can be made by touch, and ends with the draft', async () => {
+  const steers = await beside();
+  await type('And then the budget');
+  await fireEvent.click(await page.findByRole('button', { name: 'Vibe reads this now' }));
+  expect(await page.findByRole('button', { name: 'After this reply' })).toBeTruthy();
+  await type('');
+  await type('Shorter, please');
+  expect(await page.findByRole('button', { name: 'Vibe reads this now' })).toBeTruthy();
+  await fireEvent.click(page.getByRole('button', { name: 'Vibe reads this now' }));
+  await fireEvent.click(page.getByRole('button', { name: 'Send' }));
+  await vi.waitFor(() => expect(steers).toEqual([undefined]));
 });

@@ -33,6 +33,7 @@ export const KEY_LIST: [string[], string][] = [
   [['/new'], 'In the composer: a new thread with the same agent'],
   [['Enter'], 'Send'],
   [['Shift', 'Enter'], 'New line; in a list: next item'],
+  [['Alt', 'Enter'], 'Send after the running reply'],
   [['Ctrl', 'B'], 'In a text box: bold'],
   [['Ctrl', 'I'], 'In a text box: italic'],
   [['Ctrl', 'E'], 'In a text box: code'],

@@ -20,6 +20,8 @@ export interface Target {
   from_thread_id?: string;
   /** False if a mention of the whole channel notifies nobody. */
   notify?: boolean | undefined;
+  /** Running reply of the user that reads the message; if it has ended, the message is posted as usual. */
+  steer?: string | undefined;
   /** Data to create the message's fork, which did not exist on the server when the message was written. */
   fork_start?: ForkStart | undefined;
 }

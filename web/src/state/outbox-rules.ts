@@ -1,7 +1,6 @@
 import { ApiError, Unreachable } from '../api/problem';
 import type { Attachment } from '../api/types';
 import { listed } from '../lib/text';
-import type { Net } from './connection.svelte';
 import type { OutItem } from './outbox-item';
 
 const RETRY_MS = 3000;
@@ -31,11 +30,3 @@ export const waitOf = (e: unknown): number | null => {
 export const isSignedOut = (e: unknown): boolean => e instanceof ApiError && e.status === 401;
 /** True if the message waits for a window to send it, or for the response. */
 export const isSendable = (i: OutItem): boolean => i.status === 'sending' || i.status === 'waiting';
-/**
- * Notice that the outbox is full. Messages that wait while offline leave it automatically later; failed ones
- * never do.
- */
-export const fullNotice = (items: readonly OutItem[], net: Net): string =>
-  net === 'offline' && items.some((i) => i.status !== 'failed')
-    ? `${items.length} messages are waiting. You can send more when you’re back online.`
-    : `${items.length} messages are not sent. Try again or delete some.`;

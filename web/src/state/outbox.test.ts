@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ApiError, Unreachable } from '../api/problem';
 import { Browser, store } from '../test/make';
 import type { OutItem } from './outbox-item';
-import { fullNotice } from './outbox-rules';
+import { fullNotice } from './outbox-notice';
 import { Outbox, WAITING_MAX, type OutboxWork } from './outbox.svelte';
 
 const inThread = { channel_id: 'chan_1', thread_id: 'thread_1', direct: false };

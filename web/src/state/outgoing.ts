@@ -1,8 +1,10 @@
+import type { ApiError } from '../api/problem';
 import type { Follow, Message, Task, Thread } from '../api/types';
 import type { Held } from '../files/upload.svelte';
 import { toggled } from '../lib/messages';
 import type { OpenConversations } from './open-conversations';
 import type { OutItem, Target } from './outbox-item';
+import type { Steering } from './steering';
 import type { WorkspaceParts } from './workspace-parts';
 
 /** Follow level of a thread for the user who started it; loading the thread confirms it. */
@@ -12,6 +14,8 @@ const STARTED: Follow = { level: 'all', cause: 'started' };
 export class Outgoing {
   #ws: WorkspaceParts;
   #open: OpenConversations;
+  /** Set once a composer can steer running replies. */
+  steering: Steering | null = null;
   constructor(ws: WorkspaceParts, open: OpenConversations) {
     this.#ws = ws;
     this.#open = open;
@@ -21,6 +25,7 @@ export class Outgoing {
     const shown = files.map((f) => f.shown);
     const fork_start = this.#ws.forkActions.startOf(target.fork_id);
     if (fork_start) target = { ...target, fork_start };
+    target = { ...target, steer: this.steering?.of(target) };
     const id = this.#ws.outbox.add(target, content, this.#ws.connection.net !== 'offline', then, shown);
     if (files.length) this.#ws.uploads?.sent(id, files);
     const place = target.fork_id ?? target.thread_id;
@@ -34,11 +39,22 @@ export class Outgoing {
   }
   /** Posts a message of the outbox; resolves with its conversation. */
   async post(item: OutItem): Promise<string> {
-    const { content, client_id, attachments, notify } = item;
+    try {
+      return await this.#post(item);
+    } catch (e) {
+      if (!item.steer || (e as Partial<ApiError>).param !== 'steer') throw e;
+      const place = await this.#post({ ...item, steer: undefined });
+      this.steering?.missed(item);
+      return place;
+    }
+  }
+  async #post(item: OutItem): Promise<string> {
+    const { content, client_id, attachments, notify, steer } = item;
     const body = {
       content,
       client_id,
       ...(notify === false && { notify }),
+      steer, // undefined fields are not sent
       ...(attachments?.length && { attachments: attachments.map((a) => a.id) }),
     };
     if (item.fork_id) {
@@ -55,7 +71,7 @@ export class Outgoing {
       return item.thread_id;
     }
     const { agent_id, from_thread_id } = item;
-    const start = { ...body, agent_id, from_thread_id }; // undefined fields are not sent
+    const start = { ...body, agent_id, from_thread_id };
     const { thread, message, tasks } = await this.#ws.api.startThread(item.channel_id, start);
     this.#ws.learnTasks(tasks);
     const known = this.#ws.threads.map.get(thread.id);
