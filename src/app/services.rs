@@ -29,7 +29,7 @@ use crate::{
     realtime::Hub,
     registry::{self, CodeRunner, Registry},
     replies::{compaction::remember::RememberTool, delegation::DelegationTool, facts::StoredFacts},
-    responses::{CallSlots, ResponsesService},
+    responses::{CallSlots, MediaReader, ResponsesService},
     secrets::Keyring,
     server::{Inner, State, pages::page_cache, setup::FirstAccount, workspaces::workspace_cache},
     share::SharedTurns,
@@ -190,6 +190,9 @@ struct ResponseParts<'a> {
     calls: &'a CallLog,
     tools: &'a Toolbox,
     blobs: &'a Blobs,
+    pictures: &'a PictureReader,
+    documents: &'a DocumentReader,
+    registry: &'a Arc<Registry>,
 }
 
 /// The service of `/v1/responses`.
@@ -206,6 +209,11 @@ fn responses_service(
         calls: calls.clone(),
         tools: parts.tools.clone(),
         blobs: parts.blobs.clone(),
+        media: MediaReader {
+            pictures: parts.pictures.clone(),
+            documents: parts.documents.clone(),
+            registry: Arc::clone(parts.registry),
+        },
         public_url: public_url.to_owned(),
         slots: CallSlots::new(config.workers, config.api_share),
         retry_delays: config.retry_delays.clone(),
@@ -280,6 +288,9 @@ pub(super) async fn state(
         calls: &calls,
         tools: &tools,
         blobs: &blobs,
+        pictures: &pictures,
+        documents: &documents,
+        registry: &registry,
     };
     let responses = responses_service(&config, &public_url, &parts, &shutdown);
     Ok(State(Arc::new(Inner {

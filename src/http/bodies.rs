@@ -25,6 +25,8 @@ use crate::share::{Permit, Pool, PoolBounds};
 
 /// Maximum body size with a session or key.
 pub const MEMBER_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum size of a body that can contain pictures and files.
+pub const MEDIA_BYTES_MAX: usize = 20 * 1024 * 1024;
 /// Maximum body size without a session or key.
 pub const ANONYMOUS_BYTES_MAX: usize = 16 * 1024;
 /// Maximum number of bytes of an oversized body that are read and discarded, so that the client can read the response.
@@ -74,9 +76,10 @@ impl Default for BodyBounds {
     fn default() -> Self {
         const MIB: u64 = 1024 * 1024;
         Self {
+            // One body with pictures, and others at the same time.
             member_bytes: PoolBounds {
                 total: 256 * MIB,
-                share: 8 * MIB,
+                share: 24 * MIB,
             },
             member_within: Duration::from_secs(30),
             // A body has at most 1 MiB.

@@ -105,6 +105,17 @@ impl ChatMessage {
     }
 }
 
+impl ChatMessage {
+    /// Puts a text before the content. Pictures keep their places.
+    pub fn prepend(&mut self, text: &str) {
+        self.content.insert_str(0, text);
+        for picture in &mut self.pictures {
+            picture.at += text.len();
+            picture.unsent_at += text.len();
+        }
+    }
+}
+
 /// Tool call by the assistant.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ToolCall {

@@ -684,7 +684,7 @@ impl Job {
         if let Some(first) = request.turns.first_mut()
             && !self.plan.briefing.is_empty()
         {
-            first.content = format!("{}\n\n{}", self.plan.briefing, first.content);
+            first.prepend(&format!("{}\n\n", self.plan.briefing));
         }
         self.draft.forget_held();
         // Waiting for a slot or a budget does not count toward the model's timeout.

@@ -199,7 +199,9 @@ pub(super) fn turn_tokens(turn: &ChatMessage) -> u64 {
         .results
         .iter()
         .map(|result| RESULT_TOKENS + estimate_tokens(&result.content));
+    let pictures = turn.pictures.iter().map(|picture| picture.tokens);
     estimate_tokens(&turn.content)
+        + pictures.sum::<u64>()
         + calls.sum::<u64>()
         + results.sum::<u64>()
         + turn.vendor.tokens()

@@ -54,7 +54,7 @@ fn text_or_items() -> Schema {
     either(
         items,
         "A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is \
-         skipped. Items of other types are ignored. Images and files are ignored before the last user message, and rejected in it.",
+         skipped. Items of other types are ignored. Pictures and files of the last user message are read; earlier ones are ignored.",
     )
 }
 
@@ -81,7 +81,7 @@ text_enum! {
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 pub struct CreateResponse {
     /// A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is skipped.
-    /// Items of other types are ignored. Images and files are ignored before the last user message, and rejected in it.
+    /// Items of other types are ignored. Pictures and files of the last user message are read; earlier ones are ignored.
     #[schema(schema_with = text_or_items)]
     pub input: Option<Value>,
     /// A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used.

@@ -281,10 +281,16 @@ pub(super) fn arguments(fields: &Fields<'_>) -> Result<String, ResponseError> {
     }
 }
 
+/// Text in the place of a picture of the last user message.
+pub(super) const PICTURE_NOTE: &str = "(picture)";
+/// Text in the place of a file of the last user message.
+pub(super) const FILE_NOTE: &str = "(file)";
+
 /// Handling of parts that are not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Media {
-    /// The message to reply to: without the part, the answer would be wrong.
+    /// The message to reply to: pictures and files are read, and other parts are rejected, because the answer would be wrong without
+    /// them.
     Asked,
     /// Any other message, or a result. The part is replaced with a note and ignored.
     Earlier,
@@ -340,6 +346,14 @@ fn read_part<'v>(
     let note = match kind {
         "input_text" | "output_text" | "text" => return part_text(&fields, "text"),
         "refusal" => return part_text(&fields, "refusal"),
+        "image_url" | "input_image" if media == Media::Asked => {
+            fields.read_all();
+            return Ok(PICTURE_NOTE);
+        }
+        "file" | "input_file" if media == Media::Asked => {
+            fields.read_all();
+            return Ok(FILE_NOTE);
+        }
         "image_url" | "input_image" | "image" | "computer_screenshot" => "(image, not readable)",
         "file" | "input_file" => "(file, not readable)",
         "input_audio" | "audio" => "(audio, not readable)",
@@ -355,7 +369,7 @@ fn read_part<'v>(
         let text = format!("`{kind}` is not a part type: use text, input_text, or output_text");
         return Err(ResponseError::invalid(path, text));
     }
-    let text = format!("`{kind}` is not supported: agents on this server only accept text");
+    let text = format!("`{kind}` is not supported: send text, pictures, and files");
     Err(ResponseError::unsupported(path, text))
 }
 
@@ -422,7 +436,7 @@ mod tests {
             (json!([{"role": "robot", "content": "x"}]), "input[0].role"),
             (user(json!(7)), "input[0].content"),
             (
-                user(json!([{"type": "input_image", "image_url": "x"}])),
+                user(json!([{"type": "input_audio", "input_audio": {"data": "x"}}])),
                 "input[0].content[0].type",
             ),
             (

@@ -28,6 +28,7 @@ mod input_items;
 mod items;
 mod kept_rounds;
 mod marks;
+mod media;
 mod models;
 mod object;
 mod parsed;
@@ -49,6 +50,7 @@ pub use completions::{ChatCompletion, Chunks, CreateChatCompletion};
 pub use error::ResponseError;
 pub use form::CreateResponse;
 pub use input_items::{InputItem, ItemOrder, ItemPage, list_input_items};
+pub use media::MediaReader;
 pub use models::{Model, find_model, list_models};
 pub use object::{Fault, Response};
 pub use plan::Plan;
@@ -64,6 +66,8 @@ pub struct ResponsesService {
     /// Functions of agents that run on the server.
     pub tools: Toolbox,
     pub blobs: Blobs,
+    /// Pictures and files of requests.
+    pub media: MediaReader,
     /// Base of links to messages.
     pub public_url: String,
     /// Permits for concurrent calls in this process.

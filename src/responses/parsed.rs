@@ -7,6 +7,7 @@ use super::{
     format::TextFormat,
     ignored::Ignored,
     items::{Input, read_input},
+    media::{self, AskedMedia},
     tools::{Tool, read_tools},
 };
 use crate::model::ReasoningEffort;
@@ -14,6 +15,8 @@ use crate::model::ReasoningEffort;
 /// Parts of a request that need to be parsed.
 pub(super) struct Parsed {
     pub input: Input,
+    /// Pictures and files of the last user message.
+    pub media: Vec<AskedMedia>,
     pub tools: Vec<Tool>,
     /// The tool `file_search`.
     pub search: Option<SearchTool>,
@@ -41,6 +44,7 @@ impl Parsed {
         })?;
         Ok(Self {
             input: read_input(input, &ignored)?,
+            media: media::of_items(input.as_array().map_or(&[], Vec::as_slice), "input")?,
             tools: read_tools(form.tools.as_deref().unwrap_or_default(), &ignored)?,
             search: read_search(form.tools.as_deref().unwrap_or_default(), &ignored)?,
             format: form.format(&ignored)?,

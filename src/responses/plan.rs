@@ -12,6 +12,7 @@ use super::{
     items::{Item, Speaker},
     kept_rounds::{self, Restoring},
     marks::Handles,
+    media::{self, ReadMedia},
     object::{Response, ResponseObject, Status, TextConfig},
     parsed::Parsed,
     references,
@@ -27,7 +28,7 @@ use crate::{
     auth::{Actor, Caller, Scope, WorkspaceCaller, quota},
     db::{Conn, DbError, now},
     ids::{AgentId, ResponseId, WorkspaceId},
-    model::{ChatRequest, RequiredFormat, ToolChoice, VendorMembers, estimate_tokens},
+    model::{ChatRequest, PictureUse, RequiredFormat, ToolChoice, VendorMembers, estimate_tokens},
     replies::briefing::{ApiCall, Briefing},
     responses::form::{RESULTS, Truncation, output_tokens},
     tasks::queue::{Tenancy, tenancy},
@@ -276,6 +277,7 @@ impl ResponsesService {
         let actor = &member.enter(&mut c).await?;
         actor.require(Scope::AgentsUse)?;
         let mut parsed = parsed?;
+        let asked_text = question_of(&parsed.input.items).to_owned();
         references::resolve(&mut c, actor, &mut parsed.input).await?;
         let previous = match &form.previous_response_id {
             Some(reference) => Some(chain::find_previous(&mut c, actor, reference).await?),
@@ -318,6 +320,8 @@ impl ResponsesService {
             parsed.ignored.push("model".to_owned());
         }
         let required_format = self.required_format(&parsed, &model)?;
+        let media = std::mem::take(&mut parsed.media);
+        let media = self.read_media(member, media, &model).await?;
         let previous_id = previous.as_ref().map(|previous| previous.id);
         let before = self.before(member, actor, previous, &model).await?;
         let mut conversation = converse(&before.items, &parsed.input.items)?;
@@ -396,6 +400,10 @@ impl ResponsesService {
             // The call is repeated with fewer of the agent's functions if the model's server rejects them.
             request.tools_required |= functions.definitions().next().is_some();
         }
+        if media.iter().any(ReadMedia::is_picture) {
+            request.pictures = PictureUse::Required;
+        }
+        media::attach(&mut conversation.turns, &asked_text, media)?;
         let prompt_tokens = self
             .fit(
                 &mut request,

@@ -27,7 +27,10 @@ use crate::{
     http::{
         ApiError,
         address::{client_of, net_of},
-        bodies::{ANONYMOUS_BYTES_MAX, BodyBounds, MEMBER_BYTES_MAX, pass_body, read, take},
+        bodies::{
+            ANONYMOUS_BYTES_MAX, BodyBounds, MEDIA_BYTES_MAX, MEMBER_BYTES_MAX, pass_body, read,
+            take,
+        },
         encoding::{BuiltBytes, CompressionTurns},
         unsent::{Holder, InProgram, ReadOnly, Reservation, SMALL_BYTES_MAX, Unsent, bytes_of},
     },
@@ -276,23 +279,30 @@ pub fn is_api(path: &str) -> bool {
     path.starts_with("/v1/") || is_mcp(path)
 }
 
-/// Checks whether a route's handlers take turns themselves. An MCP request can be a read or a write. A request that calls a model
-/// releases its turn before the call, and waits for a slot at the model server instead.
-fn takes_turns(path: &str) -> bool {
-    is_mcp(path) || matches!(path, "/v1/responses" | "/v1/chat/completions")
-}
-
-fn is_read(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD)
-}
-
-/// Maximum size of the body of a member's request: more for the comparison of 10,000 files with a vector store.
-fn body_bytes_max(path: &str) -> usize {
-    if is_sync(path) {
+/// Maximum size of a member's body. Requests to models can contain pictures and files, and a comparison with a vector store names up to
+/// 10,000 files.
+fn member_bytes_max(path: &str) -> usize {
+    if calls_model(path) {
+        MEDIA_BYTES_MAX
+    } else if is_sync(path) {
         SYNC_BYTES_MAX
     } else {
         MEMBER_BYTES_MAX
     }
+}
+
+fn calls_model(path: &str) -> bool {
+    matches!(path, "/v1/responses" | "/v1/chat/completions")
+}
+
+/// Checks whether a route's handlers take turns themselves. An MCP request can be a read or a write. A request that calls a model
+/// releases its turn before the call, and waits for a slot at the model server instead.
+fn takes_turns(path: &str) -> bool {
+    is_mcp(path) || calls_model(path)
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// Checks whether a request is an upload. Uploads are too large for memory, so their handler streams them.
@@ -398,9 +408,11 @@ impl Intake {
             Some(user) => {
                 let room = take(&self.member_bytes, user, 0)?;
                 let within = self.bounds.member_within;
-                let bytes_max = body_bytes_max(request.uri().path());
+                let bytes_max = member_bytes_max(request.uri().path());
                 let (request, room) = read(request, room, bytes_max, within).await?;
-                self.state.limits.body(user, doing, room.amount())?;
+                // Pictures count as much as the largest other body: the share of memory limits them.
+                let counted = room.amount().min(MEMBER_BYTES_MAX as u64);
+                self.state.limits.body(user, doing, counted)?;
                 self.handle(user, request, room, next).await
             }
             None => {

@@ -4,6 +4,7 @@
 //! identifies the workspace to the web server: requests have no cookies, credentials, or referrer, and use no proxy.
 
 mod download;
+mod media;
 
 use std::{sync::Arc, time::Duration};
 

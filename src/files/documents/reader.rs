@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, sync::Arc, thread, time::Duration};
 
+use bytes::Bytes;
 use futures::StreamExt;
+use openvibe_documents::Part;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -115,6 +117,25 @@ impl DocumentReader {
                 false
             }
         }
+    }
+
+    /// Takes the text of bytes that are not stored, part by part; `None` if the process could not be started.
+    pub async fn text_of(&self, name: &str, bytes: Bytes) -> Option<Vec<Part>> {
+        // Closed only with the server.
+        let _slot = self.slots.acquire().await.ok()?;
+        let (batches, mut received) = mpsc::channel(1);
+        let stream = futures::stream::iter([Ok(bytes)]).boxed();
+        let collect = async {
+            let mut parts: Vec<Part> = Vec::new();
+            while let Some(batch) = received.recv().await {
+                parts.extend(batch);
+            }
+            parts
+        };
+        let read = process::read(&self.program, name, stream, batches);
+        let (read, parts) = tokio::join!(read, collect);
+        read.ok()?;
+        Some(parts)
     }
 
     /// Claims the next document; `None` if none is due, or this node already reads as many as it can.

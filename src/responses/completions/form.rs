@@ -13,6 +13,7 @@ use super::{
         format::read_format,
         ignored::{Ignored, changes_answer},
         items::Input,
+        media,
         parsed::Parsed,
         tools::{Tool, collect, read_function},
     },
@@ -48,7 +49,7 @@ fn text_or_texts() -> Schema {
 pub struct CreateChatCompletion {
     /// Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`), `content` (a string, or text parts), and
     /// optionally `tool_calls` or `tool_call_id`; at most 10,000. The leading system and developer messages replace the agent's own
-    /// instructions. Images and files are ignored before the last user message, and rejected in it.
+    /// instructions. Pictures and files of the last user message are read; earlier ones are ignored.
     #[schema(value_type = Vec<Object>)]
     pub messages: Option<Vec<Value>>,
     /// A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used.
@@ -145,6 +146,7 @@ impl CreateChatCompletion {
                     items,
                     references: Vec::new(),
                 },
+                media: media::of_items(self.messages.as_deref().unwrap_or_default(), "messages")?,
                 tools: self.read_tools(&ignored)?,
                 search: None,
                 format: read_format(self.response_format.as_ref(), "response_format", &ignored)?,

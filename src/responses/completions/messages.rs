@@ -234,7 +234,7 @@ mod tests {
             ),
             (json!([{"role": "user"}]), "messages[0].content"),
             (
-                json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]),
+                json!([{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}]}]),
                 "messages[0].content[0].type",
             ),
             (json!([{"role": "assistant", "content": null}]), "messages"),
