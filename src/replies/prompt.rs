@@ -931,6 +931,11 @@ impl Blocks<'_> {
 
     fn ask(&mut self, ask: &Ask) {
         self.files(ask);
+        let shown = self
+            .pictures
+            .iter()
+            .filter(|picture| picture.message_id == ask.message_id && picture.picture.is_some());
+        let shown: HashSet<&str> = shown.map(|picture| picture.name.as_str()).collect();
         self.pictures_of(ask.message_id);
         let author = Author::Human {
             id: ask.requester.id,
@@ -963,7 +968,7 @@ impl Blocks<'_> {
                 author,
             },
         };
-        let text = posted_text(&ask.content, &ask.attachments, &ask.files);
+        let text = posted_text(&ask.content, &ask.attachments, &ask.files, &shown);
         self.ours(trigger, &text);
     }
 }
@@ -1019,17 +1024,22 @@ impl SteerTexts {
         });
         Self {
             files: found.collect(),
-            message: clean(posted_text(content, attachments, files)),
+            message: clean(posted_text(content, attachments, files, &HashSet::new())),
         }
     }
 }
 
-/// Returns the requester's message, followed by a line for each file.
-fn posted_text(content: &str, attachments: &[Attached], files: &[TextFile]) -> String {
+/// Returns the requester's message, followed by a line for each file. `shown` contains the names of the pictures that are sent.
+fn posted_text(
+    content: &str,
+    attachments: &[Attached],
+    files: &[TextFile],
+    shown: &HashSet<&str>,
+) -> String {
     let sent: HashSet<usize> = files.iter().map(|file| file.position).collect();
     let lines = attachments.iter().enumerate();
     let lines = lines.map(|(n, file)| {
-        if sent.contains(&n) {
+        if sent.contains(&n) || shown.contains(file.name.as_str()) {
             attached_line(file)
         } else {
             unreadable_line(file)

@@ -598,7 +598,7 @@ async fn an_invalid_field_is_named() {
         ),
         (
             json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}),
-            "messages[0].content[0].type",
+            "messages[0].content[0]",
         ),
         (json!({"temperature": 3}), "temperature"),
         (

@@ -160,7 +160,7 @@ async fn an_invalid_request_names_the_field() {
         (json!({"input": 7}), "input"),
         (
             json!({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:"}]}]}),
-            "input[0].content[0].type",
+            "input[0].content[0]",
         ),
         (
             json!({"input": [{"type": "item_reference"}]}),
