@@ -931,10 +931,10 @@ impl Blocks<'_> {
 
     fn ask(&mut self, ask: &Ask) {
         self.files(ask);
-        let shown = self
-            .pictures
-            .iter()
-            .filter(|picture| picture.message_id == ask.message_id && picture.picture.is_some());
+        let shown =
+            self.pictures.iter().copied().filter(|picture| {
+                picture.message_id == ask.message_id && picture.picture.is_some()
+            });
         let shown: HashSet<&str> = shown.map(|picture| picture.name.as_str()).collect();
         self.pictures_of(ask.message_id);
         let author = Author::Human {

@@ -21,6 +21,7 @@ use crate::{
         self, Bounds, Delivery, File, FileError, FileObject, FilePurpose, KeptFile, Kind, NewFile,
         Received, Stored, UploadBytes,
         documents::{self, DocumentReason, DocumentState, FileWithText},
+        pictures::PICTURE_TYPES,
     },
     http::{
         ApiError,
@@ -412,20 +413,43 @@ pub(super) async fn check_visible(
     Ok(())
 }
 
+/// A file, and whether agents can use it.
+#[derive(Serialize, utoipa::ToSchema)]
+struct FileMetadata {
+    #[serde(flatten)]
+    file: FileWithText,
+    /// For pictures, whether the default model of the workspace can see them; null for other files.
+    seen: Option<bool>,
+}
+
+/// Checks whether the default model can see a picture.
+async fn is_seen(state: &State, stored: &Stored) -> Result<Option<bool>, ApiError> {
+    if !PICTURE_TYPES.contains(&&*stored.about.content_type) {
+        return Ok(None);
+    }
+    let provider = state.providers.of(stored.workspace_id).await?;
+    let model = provider.effective_model(None).await;
+    Ok(Some(
+        model.is_some_and(|model| provider.takes_pictures(&model)),
+    ))
+}
+
 /// Get the metadata of a file
 ///
 /// Until the file is attached to a message or is in a vector store, only its uploader can access it.
 #[utoipa::path(get, path = "/v1/files/{id}/metadata", tag = "files",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
-    params(("id" = FileId, Path)), responses((status = 200, body = FileWithText)))]
+    params(("id" = FileId, Path)), responses((status = 200, body = FileMetadata)))]
 async fn metadata(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<FileId>,
-) -> Result<Json<FileWithText>, ApiError> {
+) -> Result<Json<FileMetadata>, ApiError> {
     let stored = readable(&state, &caller, id).await?;
+    let seen = is_seen(&state, &stored).await?;
     let mut c = state.db.read().await?;
-    Ok(Json(stored.with_text(&mut c).await?))
+    let file = stored.with_text(&mut c).await?;
+    Ok(Json(FileMetadata { file, seen }))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

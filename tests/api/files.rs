@@ -118,6 +118,8 @@ async fn an_upload_is_served_unchanged_and_sandboxed() {
     let path = format!("{}/metadata", text(&file, "/url"));
     let mut metadata = t.ada.get(&path).await.is(200);
     let document = metadata.as_object_mut().unwrap().remove("document");
+    let seen = metadata.as_object_mut().unwrap().remove("seen");
+    assert_eq!(seen, Some(json!(true)), "the default model sees pictures");
     assert_eq!(metadata, file);
     let none = json!({"state": "none", "reason": null, "parts": 0});
     assert_eq!(document, Some(none));

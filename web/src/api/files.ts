@@ -28,7 +28,12 @@ export class FilesApi {
   constructor(transport: Transport) {
     this.#transport = transport;
   }
-  metadata(id: string): Promise<S['FileWithText']> {
+  /** Sets the description of an own file; an empty one removes it. */
+  describe(id: string, alt: string): Promise<S['UploadedFile']> {
+    const { http, take } = this.#transport;
+    return take(http.PATCH('/v1/files/{id}', { ...at({ id }), body: { alt } }));
+  }
+  metadata(id: string): Promise<S['FileMetadata']> {
     const { http, take } = this.#transport;
     return take(http.GET('/v1/files/{id}/metadata', at({ id })));
   }

@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest';
-import { documentText } from './document';
+import { documentText, pictureText } from './document';
+
+test('a picture that the model cannot see should be described', () => {
+  expect(pictureText(true, 'image/png')).toBe('Agents can see it');
+  expect(pictureText(false, 'image/webp')).toContain('describe it');
+  expect(pictureText(null, 'image/svg+xml')).toBeNull();
+  expect(pictureText(false, 'text/plain')).toBeNull();
+});
 
 test('the state of the text of a file is described', () => {
   const pdf = 'application/pdf';

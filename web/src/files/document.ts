@@ -20,6 +20,15 @@ const FAILED: Record<NonNullable<ReadDocument['reason']>, string> = {
   old_format: 'Save it in a current format, so that agents can read it',
 };
 
+/** Types of pictures that models can be shown. */
+const PICTURES = /^image\/(png|jpeg|webp|gif)$/;
+
+/** Visibility of an attached picture for agents; null for other files. */
+export function pictureText(seen: boolean | null | undefined, type: string): string | null {
+  if (!PICTURES.test(type) || seen === undefined || seen === null) return null;
+  return seen ? 'Agents can see it' : 'The model cannot see it: describe it';
+}
+
 /** Readability of an attached file for agents. */
 export function documentText(document: ReadDocument, type: string): string {
   const unit = unitOf(type);

@@ -186,6 +186,11 @@ export class Uploads {
     else this.#places.delete(place);
     this.#keep(place);
   }
+  /** Replaces an uploaded file after its description has changed. */
+  described(place: string, u: Upload, file: Attachment): void {
+    u.file = file;
+    this.#keep(place);
+  }
   /** Uploaded files survive a reload with their draft. */
   #keep(place: string): void {
     const there = this.in(place).flatMap((u) => u.file ?? []);
