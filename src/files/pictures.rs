@@ -24,6 +24,7 @@ use tokio::{
     sync::Semaphore,
     time::timeout,
 };
+use uuid::Uuid;
 
 use super::{Blobs, Bytestream};
 use crate::storage::Blob;
@@ -145,6 +146,25 @@ impl PictureReader {
         self.scale(hash, stream).await
     }
 
+    /// Scales the pictures of a result, and keeps them for a while.
+    pub async fn keep_result(&self, result: Uuid, pictures: Vec<Vec<u8>>) {
+        let mut n = 0;
+        for bytes in pictures {
+            if let Some(picture) = self.read_bytes(bytes.into()).await {
+                self.kept().add(result_key(result, n), picture);
+                n += 1;
+            }
+        }
+    }
+
+    /// Pictures of a result that are still kept.
+    pub fn of_result(&self, result: Uuid) -> Vec<Picture> {
+        let mut kept = self.kept();
+        (0..)
+            .map_while(|n| kept.get(&result_key(result, n)))
+            .collect()
+    }
+
     async fn scale(&self, hash: String, bytes: Bytestream) -> Option<Picture> {
         // Closed only with the server.
         let _slot = self.slots.acquire().await.ok()?;
@@ -167,6 +187,11 @@ impl PictureReader {
             Err(_) => None,
         }
     }
+}
+
+/// Key of a picture of a result, among the hashes of files.
+fn result_key(result: Uuid, n: usize) -> String {
+    format!("{result}:{n}")
 }
 
 fn start(program: &Path) -> io::Result<Child> {

@@ -1,11 +1,14 @@
 //! Results of calls as text.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use super::limits::Excess;
 
 /// Maximum size of a result as text, in UTF-8 bytes.
 pub(super) const TEXT_BYTES_MAX: usize = 32 * 1024;
+/// Maximum number of pictures of a result.
+pub const PICTURES_MAX: usize = 4;
 /// Text that replaces a credential that a server returned.
 const HIDDEN: &str = "[secret]";
 
@@ -15,6 +18,8 @@ pub struct CallOutput {
     pub text: String,
     /// True if the text was longer than 32 KiB and was cut.
     pub is_cut: bool,
+    /// The first pictures, as the server sent them; at most `PICTURES_MAX`. The text names them.
+    pub pictures: Vec<Vec<u8>>,
 }
 
 impl CallOutput {
@@ -23,6 +28,7 @@ impl CallOutput {
         Self {
             text: format!("(the result was not read: {})", Excess::Message),
             is_cut: true,
+            pictures: Vec::new(),
         }
     }
 
@@ -45,8 +51,24 @@ impl CallOutput {
         Self {
             is_cut: end < text.len(),
             text: text[..end].to_owned(),
+            pictures: blocks
+                .unwrap_or_default()
+                .iter()
+                .filter_map(picture)
+                .take(PICTURES_MAX)
+                .collect(),
         }
     }
+}
+
+/// Bytes of a block with a picture.
+fn picture(block: &Value) -> Option<Vec<u8>> {
+    let is_picture = block["type"] == "image"
+        && block["mimeType"]
+            .as_str()
+            .is_some_and(|kind| kind.starts_with("image/"));
+    let data = block["data"].as_str().filter(|_| is_picture)?;
+    BASE64_STANDARD.decode(data.trim()).ok()
 }
 
 /// Checks whether texts repeat structured content, as most servers do. Frameworks wrap values that are not objects, such as
@@ -245,6 +267,17 @@ mod tests {
             of(&json!({"content": [file, text]})),
             "[file, 1 KiB, not shown]\n\nB"
         );
+    }
+
+    #[test]
+    fn the_first_pictures_are_kept() {
+        let image = json!({"type": "image", "data": "YWJj", "mimeType": "image/png"});
+        let odd = json!({"type": "image", "data": "%", "mimeType": "image/png"});
+        let untyped = json!({"type": "image", "data": "YWJj"});
+        let mut content = vec![odd, untyped];
+        content.extend(vec![image; PICTURES_MAX + 1]);
+        let output = CallOutput::of(&json!({"content": content}), None);
+        assert_eq!(output.pictures, vec![b"abc".to_vec(); PICTURES_MAX]);
     }
 
     #[test]

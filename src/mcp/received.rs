@@ -134,6 +134,10 @@ fn beginning(result: &Value) -> Value {
                 text.truncate(text.ceil_char_boundary(TEXT_BYTES_MAX + 1));
             }
         }
+        // The last block may be cut, so pictures of large results are only named.
+        if let Some(block) = block.as_object_mut() {
+            block.remove("mimeType");
+        }
     }
     if content.is_empty() {
         let text = result["structuredContent"].to_string();

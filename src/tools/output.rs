@@ -64,6 +64,8 @@ pub struct ToolOutput {
     pub taints: Vec<ActionSource>,
     /// Number of hits of a search, shown to people.
     pub count: Option<usize>,
+    /// Pictures, as the function's server sent them. They are shown to the model of the task, but not stored.
+    pub pictures: Vec<Vec<u8>>,
 }
 
 impl ToolOutput {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Person, Request, Team, id, list, team, team_with, text, unknown_id};
 
 /// Red, 30 × 20 pixels.
-const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAAB4AAAAUCAIAAAAVyRqTAAAAH0lEQVR42mM4wcBAI8QwavSo0aNGjxo9avSo0UPRaACAGNTQpbL55QAAAABJRU5ErkJggg==";
+pub const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAAB4AAAAUCAIAAAAVyRqTAAAAH0lEQVR42mM4wcBAI8QwavSo0aNGjxo9avSo0UPRaACAGNTQpbL55QAAAABJRU5ErkJggg==";
 
 fn red() -> Vec<u8> {
     BASE64_STANDARD.decode(RED).unwrap()

@@ -82,6 +82,16 @@ impl Pictures {
                 };
             }
         }
+        // Some servers reject a message of the user after results of calls, so it must not remain without its pictures.
+        if let Some(messages) = body["messages"].as_array_mut().filter(|_| !self.are_sent) {
+            let mut pictures = self.of_messages.iter();
+            messages.retain(|message| {
+                let is_user = message["role"] == "user";
+                let has_pictures =
+                    is_user && pictures.next().is_some_and(|pictures| !pictures.is_empty());
+                !has_pictures || message["content"] != ""
+            });
+        }
     }
 }
 

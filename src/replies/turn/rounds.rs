@@ -28,11 +28,12 @@ use crate::{
     },
     db::{Conn, DbError, dialect::lock_workspace, now},
     failpoint,
+    files::pictures::{Picture, PictureReader},
     ids::{ActionId, AgentId, TaskId, UserId},
     mcp::Effect,
     model::{
         ChatMessage, FunctionTool, Provider, Refused, RefusedFunction, Role, ToolCall, ToolChoice,
-        ToolResult, VendorMembers, Window, estimate_tokens,
+        ToolResult, TurnPicture, VendorMembers, Window, estimate_tokens, picture_tokens,
     },
     realtime::EventType,
     replies::{
@@ -90,6 +91,11 @@ const DEFINITIONS_SHARE: u64 = 4;
 /// Earlier rounds can use at most 1/`ROUNDS_SHARE` of the window. As long as the prompt does not fit, this limit is divided by
 /// `ROUNDS_SHARE` again.
 const ROUNDS_SHARE: u64 = 3;
+/// Maximum number of pictures of results in a request.
+const RESULT_PICTURES_MAX: usize = 4;
+/// End of the note for a picture in a result, and the text that replaces it if the picture is sent.
+const NOT_SHOWN: &str = " KiB, not shown]";
+const ATTACHED: &str = " KiB, attached]";
 /// Reason for leaving out the functions of a model without tools.
 const NO_FUNCTIONS: &str = "the model does not support functions";
 /// Replaces arguments that a request leaves out.
@@ -214,6 +220,10 @@ pub(super) struct RoundsSent<'a> {
     pub(super) task: TaskId,
     /// Name of the agent to which the reply announced a delegation.
     pub(super) announced: Option<&'a str>,
+    /// Pictures of results; `None` if the model does not get pictures.
+    pub(super) pictures: Option<&'a PictureReader>,
+    /// Room in bytes that the pictures of messages leave.
+    pub(super) picture_bytes_max: usize,
 }
 
 /// Functions that can be offered to a model.
@@ -439,6 +449,35 @@ impl Rounds {
         Omitted::of(&sizes, tokens_max)
     }
 
+    /// Chooses the newest pictures of the results, at most `RESULT_PICTURES_MAX`, by their calls.
+    fn pictures(&self, sent: &RoundsSent<'_>) -> HashMap<ActionId, Vec<Picture>> {
+        let mut chosen = HashMap::new();
+        let Some(reader) = sent.pictures.filter(|_| !sent.offer.is_empty()) else {
+            return chosen;
+        };
+        let (mut left, mut room) = (RESULT_PICTURES_MAX, sent.picture_bytes_max);
+        for call in self
+            .0
+            .iter()
+            .rev()
+            .flat_map(|round| round.calls.iter().rev())
+        {
+            let mut pictures = reader.of_result(call.action.id.0);
+            pictures.truncate(left);
+            pictures.retain(|picture| {
+                let fits = picture.size_bytes <= room;
+                room -= if fits { picture.size_bytes } else { 0 };
+                fits
+            });
+            left -= pictures.len();
+            // The result is missing if a source of it was deleted.
+            if !pictures.is_empty() && call.result.is_some() {
+                chosen.insert(call.action.id, pictures);
+            }
+        }
+        chosen
+    }
+
     /// Fits a prompt and these rounds into a window, leaving out as much of the rounds as needed. `fit` receives the corrected number
     /// of tokens of the rounds and the definitions.
     ///
@@ -473,8 +512,10 @@ impl Rounds {
         let mut sending = SentRounds {
             sent,
             omitted: self.omitted(sent.model, tokens_max),
+            pictures: self.pictures(sent),
             calls: 0,
             vendor_tokens: 0,
+            picture_tokens: 0,
             turns: Vec::new(),
             parts: definitions_of(offer).into_iter().collect(),
         };
@@ -487,6 +528,7 @@ impl Rounds {
             turns,
             parts,
             vendor_tokens,
+            picture_tokens,
             ..
         } = sending;
         let extras = Extras {
@@ -501,7 +543,9 @@ impl Rounds {
             },
             turns,
             text: self.text(),
-            tokens: vendor_tokens + parts.iter().map(|part| part.tokens).sum::<u64>(),
+            tokens: vendor_tokens
+                + picture_tokens
+                + parts.iter().map(|part| part.tokens).sum::<u64>(),
         };
         (extras, parts)
     }
@@ -511,10 +555,13 @@ impl Rounds {
 struct SentRounds<'a> {
     sent: &'a RoundsSent<'a>,
     omitted: Omitted,
+    /// Pictures of results that are sent.
+    pictures: HashMap<ActionId, Vec<Picture>>,
     /// Number of calls added so far.
     calls: usize,
     /// Tokens of the vendor's members, which are sent, but never shown.
     vendor_tokens: u64,
+    picture_tokens: u64,
     turns: Vec<ChatMessage>,
     parts: Vec<RoundPart>,
 }
@@ -544,11 +591,19 @@ impl SentRounds<'_> {
             self.remind(text);
             return;
         }
-        let (mut calls, mut results) = (Vec::new(), Vec::new());
+        let (mut calls, mut results, mut pictures) = (Vec::new(), Vec::new(), Vec::new());
         for call in &round.calls {
             calls.push(self.add_call(call));
-            results.push(self.add_result(call));
+            let is_kept = self.calls >= self.omitted.results;
+            let mut result = self.add_result(call);
             self.calls += 1;
+            let shown = self.pictures.remove(&call.action.id);
+            if let Some(shown) = shown.filter(|_| is_kept) {
+                // The record keeps the stored text.
+                result.content = result.content.replacen(NOT_SHOWN, ATTACHED, shown.len());
+                pictures.extend(shown);
+            }
+            results.push(result);
         }
         if self.sent.offer.is_empty() {
             self.turns.extend(plain_turns(text, &calls, &results));
@@ -563,8 +618,19 @@ impl SentRounds<'_> {
             vendor,
             ..ChatMessage::new(Role::Assistant, text.to_owned())
         });
+        let pictures = pictures.into_iter().map(|picture| TurnPicture {
+            at: 0,
+            tokens: picture_tokens(picture.width, picture.height),
+            url: picture.url,
+            // The results name them.
+            unsent: String::new(),
+            unsent_at: 0,
+        });
+        let pictures: Vec<TurnPicture> = pictures.collect();
+        self.picture_tokens += pictures.iter().map(|picture| picture.tokens).sum::<u64>();
         self.turns.push(ChatMessage {
             results,
+            pictures,
             ..ChatMessage::new(Role::User, String::new())
         });
     }
@@ -1250,7 +1316,11 @@ impl ReplyHandler {
             }
         };
         let ran = match ended {
-            Some(Ok(Ok(output))) => Ran::Output(output),
+            Some(Ok(Ok(mut output))) => {
+                let pictures = std::mem::take(&mut output.pictures);
+                self.pictures.keep_result(action.id.0, pictures).await;
+                Ran::Output(output)
+            }
             // The request was sent, and the server may have processed it.
             Some(Ok(Err(CallError::Fault { fault, taints })))
                 if fault.may_have_happened && !is_read =>

@@ -20,6 +20,7 @@ use crate::{
         context::{self, Loaded},
         fitted::Fitted,
         manifest::{LeftOut, LeftOutReason, Manifest},
+        pictures::PICTURES_BYTES_MAX,
         prompt::{self, Context, DONE_LINE},
         retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step},
         sources::{Because, SourceName},
@@ -431,6 +432,13 @@ impl<'a> RunningReply<'a> {
             Some(agent) => Some(profiles::shown_name(&mut handler.db.read().await?, agent).await?),
             None => None,
         };
+        let can_see =
+            !counts.pictures_left_out && handler.provider.takes_pictures(&self.reply.model);
+        let of_messages = loaded.context.pictures.iter();
+        let of_messages: usize = of_messages
+            .filter_map(|picture| picture.picture.as_ref())
+            .map(|picture| picture.size_bytes)
+            .sum();
         let sent = RoundsSent {
             offer: &self.requests.offer,
             model: &self.reply.model,
@@ -439,6 +447,8 @@ impl<'a> RunningReply<'a> {
             ran: self.clock.ran(),
             task: task.id,
             announced: asked.as_deref(),
+            pictures: can_see.then_some(&handler.pictures),
+            picture_bytes_max: PICTURES_BYTES_MAX.saturating_sub(of_messages),
         };
         let output_tokens_max = output_tokens_max(&agent.profile, window, *counts);
         Ok(self.rounds.fit(&sent, |taken| {

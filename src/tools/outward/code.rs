@@ -116,6 +116,7 @@ impl CodeTool {
                     ..ToolOutput::default()
                 };
                 output.data(returned.text);
+                output.pictures = returned.pictures;
                 Ok(output)
             }
             Err(fault) => Err(CallError::Fault {

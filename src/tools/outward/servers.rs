@@ -144,6 +144,7 @@ impl ServerTools {
                     ..ToolOutput::default()
                 };
                 output.data(returned.text);
+                output.pictures = returned.pictures;
                 Ok(output)
             }
             Err(fault) => Err(CallError::Fault {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::{PictureUse, TurnPicture};
+use crate::model::{PictureUse, ToolCall, ToolResult, TurnPicture};
 
 const LINE: &str = "(picture cat.png, 30 × 20)";
 
@@ -176,6 +176,48 @@ async fn credentials_and_limits_have_nothing_to_do_with_pictures() {
         assert!(run(&script.client(), showing()).await.is_err());
         assert_eq!(sent(&script), [true], "{status}");
     }
+}
+
+#[tokio::test]
+async fn the_message_with_pictures_of_results_is_left_out_with_them() {
+    let call = ToolCall {
+        id: "c".to_owned(),
+        name: "shot".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    let result = ToolResult {
+        call_id: "c".to_owned(),
+        content: "[image, 1 KiB, attached]".to_owned(),
+    };
+    let picture = TurnPicture {
+        at: 0,
+        unsent: String::new(),
+        unsent_at: 0,
+        ..showing().turns[0].pictures[0].clone()
+    };
+    let turns = vec![
+        ChatMessage::new(Role::User, "Look"),
+        ChatMessage {
+            calls: vec![call],
+            ..ChatMessage::new(Role::Assistant, "")
+        },
+        ChatMessage {
+            results: vec![result],
+            pictures: vec![picture],
+            ..ChatMessage::new(Role::User, "")
+        },
+    ];
+    let script = Script::new(vec![refused("400 Bad Request", "Unexpected role"), done()]).await;
+    let asked = ChatRequest { turns, ..request() };
+    run(&script.client(), asked).await.unwrap();
+    let roles = |body: &Value| -> Vec<String> {
+        let messages = body["messages"].as_array().unwrap().iter();
+        messages.map(|m| m["role"].to_string()).collect()
+    };
+    let bodies = script.bodies();
+    assert_eq!(roles(&bodies[0]).len(), 5);
+    assert_eq!(bodies[0]["messages"][4]["content"][0]["type"], "image_url");
+    assert_eq!(roles(&bodies[1]), roles(&bodies[0])[..4]);
 }
 
 #[test]
