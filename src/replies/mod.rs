@@ -10,6 +10,7 @@ pub mod citations;
 pub mod compaction;
 pub mod context;
 pub mod delegation;
+pub mod description;
 pub mod dry_run;
 pub mod facts;
 pub mod fitted;

@@ -7,10 +7,11 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     agents::policy,
     db::{Db, DbError},
+    files::pictures::Picture,
     ids::{AgentId, UserId, WorkspaceId},
     model::{
         ChatMessage, ChatRequest, CollectError, Collected, JsonSchema, Limits, ModelError,
-        Provider, Role, Window, estimate_tokens,
+        PictureUse, Provider, Role, TurnPicture, Window, estimate_tokens, picture_tokens,
     },
     tasks::{
         Task, budgets,
@@ -198,10 +199,37 @@ impl Utility {
         limits: AnswerLimits,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Result<Answer<T>, CallError>, DbError> {
+        self.ask_about(model, call, &[], limits, read).await
+    }
+
+    /// Like `ask_within`, about pictures at the end of the text, without which the call fails.
+    ///
+    /// # Errors
+    /// Same as `ask`.
+    pub async fn ask_about<T>(
+        &self,
+        model: &UtilityModel,
+        call: &UtilityCall,
+        pictures: &[Picture],
+        limits: AnswerLimits,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Result<Answer<T>, CallError>, DbError> {
         let system = model.system(&call.system);
         let room = model.room(&call.system);
         let text = budget::without_middle(&call.text, room).unwrap_or_else(|| call.text.clone());
-        let tokens = (model.window).corrected(estimate_tokens(&system) + estimate_tokens(&text));
+        let pictures: Vec<TurnPicture> = pictures
+            .iter()
+            .map(|picture| TurnPicture {
+                at: text.len(),
+                url: Arc::clone(&picture.url),
+                tokens: picture_tokens(picture.width, picture.height),
+                unsent: String::new(),
+                unsent_at: text.len(),
+            })
+            .collect();
+        let of_pictures: u64 = pictures.iter().map(|picture| picture.tokens).sum();
+        let tokens = estimate_tokens(&system) + estimate_tokens(&text) + of_pictures;
+        let tokens = model.window.corrected(tokens);
         let output_limit = |tokens_max| Some(model.window.output_limit(tokens_max, tokens));
         let output_tokens_max = limits.output_tokens_max + model.window.reasoning_tokens;
         let mut request = ChatRequest {
@@ -209,7 +237,11 @@ impl Utility {
             max_output_tokens: output_limit(output_tokens_max),
             temperature: limits.temperature,
             system,
-            turns: vec![ChatMessage::new(Role::User, text)],
+            pictures: PictureUse::Required,
+            turns: vec![ChatMessage {
+                pictures,
+                ..ChatMessage::new(Role::User, text)
+            }],
             json_schema: call.schema.clone(),
             ..ChatRequest::default()
         };

@@ -27,12 +27,14 @@ use crate::{
         ApiError,
         bodies::UploadPace,
         error::ErrorCode,
-        extract::{Body, Path, Query},
+        extract::{Body, NoFields, Path, Query},
         page::{LIMIT_MAX, Limit, List, Page},
     },
     ids::{FileId, WorkspaceId},
+    replies::{description::suggest_description, utility::Utility},
+    responses::ResponseError,
     server::{State, caller::workspace_of},
-    tasks::actions,
+    tasks::{actions, queue::tenancy},
     text_enum::text_enum,
 };
 
@@ -55,6 +57,7 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(serve, describe_file, remove))
         .routes(routes!(file_content))
         .routes(routes!(metadata))
+        .routes(routes!(suggest_alt))
         .routes(routes!(file_text))
 }
 
@@ -595,6 +598,60 @@ async fn describe_file(
         async move |c: &mut Conn| descriptions::describe(c, &caller, id, alt.as_deref()).await;
     let stored = state.db.write(workspace.0, change).await?;
     Ok(Json(stored.into()))
+}
+
+/// Suggested description of a picture.
+#[derive(Serialize, utoipa::ToSchema)]
+struct SuggestedAlt {
+    alt: String,
+}
+
+/// Suggest a description of your own picture; nothing is stored
+///
+/// A small model of the workspace that can see pictures writes it.
+#[utoipa::path(post, path = "/v1/files/{id}/suggest-alt", tag = "files",
+    security(("session" = ["member"]), ("key" = ["chat:write"])),
+    params(("id" = FileId, Path)), responses((status = 200, body = SuggestedAlt)))]
+async fn suggest_alt(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<FileId>,
+    _: NoFields,
+) -> Result<Json<SuggestedAlt>, ApiError> {
+    let mut c = state.db.read().await?;
+    let (stored, actor) = visible(&mut c, &caller, id).await?;
+    actor.require(Scope::ChatWrite)?;
+    if stored.about.created_by != caller.user {
+        return Err(FileError::NotYours.into());
+    }
+    let (workspace, user) = (stored.workspace_id, caller.user);
+    let tenancy = tenancy(&mut c).await?;
+    drop(c);
+    let provider = state.providers.of(workspace).await?;
+    if provider.is_offline() {
+        let text = "this workspace has no language model: describe the picture yourself";
+        return Err(ApiError::unprocessable(ErrorCode::NoModel, text.to_owned()));
+    }
+    let utility = Utility {
+        db: state.db.clone(),
+        provider,
+        calls: state.calls.clone(),
+        delays: state.config.retry_delays.clone(),
+    };
+    // The request waits for the model, so it counts as one of the concurrent calls of `/v1/responses`.
+    let slots = &state.responses_of_all.slots;
+    let _permit = slots.take(workspace, user, tenancy).await?;
+    let picture = state.pictures.read(&stored.blob, stored.about.size_bytes);
+    let missing = || {
+        let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelUnavailable);
+        let text = "no model described the picture: describe it yourself";
+        ApiError::new(status, code, text.to_owned())
+    };
+    let picture = picture.await.ok_or_else(missing)?;
+    let found = suggest_description(&utility, workspace, user, &picture).await?;
+    let found = found.map_err(ResponseError::OverBudget)?;
+    let alt = found.ok_or_else(missing)?;
+    Ok(Json(SuggestedAlt { alt }))
 }
 
 /// Confirms that a file was deleted, as in the `OpenAI` API.

@@ -8,7 +8,7 @@ use crate::support::{Answer, Person, Request, Team, id, list, team, team_with, t
 /// Red, 30 × 20 pixels.
 pub const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAAB4AAAAUCAIAAAAVyRqTAAAAH0lEQVR42mM4wcBAI8QwavSo0aNGjxo9avSo0UPRaACAGNTQpbL55QAAAABJRU5ErkJggg==";
 
-fn red() -> Vec<u8> {
+pub fn red() -> Vec<u8> {
     BASE64_STANDARD.decode(RED).unwrap()
 }
 
@@ -187,6 +187,23 @@ async fn a_model_that_crashes_on_pictures_replies_without_them() {
         notices(&t.ada, &thread).await.is_empty(),
         "once is not enough"
     );
+}
+
+#[tokio::test]
+async fn a_description_is_suggested_to_the_uploader_and_not_stored() {
+    let t = team().await;
+    let (_, message, path) = posted_picture(&t).await;
+    let suggested = t.ada.act(&format!("{path}/suggest-alt")).await.is(200);
+    assert!(!text(&suggested, "/alt").is_empty());
+    assert_eq!(attached(&t.ada, &message).await["alt"], Value::Null);
+    let requests = t.model().requests();
+    assert_eq!(requests.iter().map(count).collect::<Vec<_>>(), [1]);
+    let refused = t.bo.act(&format!("{path}/suggest-alt")).await;
+    assert_eq!(refused.refused(403), "not_yours");
+    let other = t.ada.upload("a.txt", b"words").await;
+    let path = format!("/v1/files/{}/suggest-alt", id(&other));
+    t.ada.act(&path).await.is(503);
+    assert_eq!(t.model().requests().len(), 1);
 }
 
 /// The attachment of a message, as a reader gets it.

@@ -874,6 +874,10 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             let file = id(&by.upload("a.txt", b"x").await);
             Call::patch(at(&file), json!({"alt": "a cat"}))
         }
+        ("POST /v1/files/{id}/suggest-alt", unattached) if !unattached.is_empty() => {
+            let file = id(&by.upload("a.png", &crate::pictures::red()).await);
+            Call::post(at(&file), json!({}))
+        }
         ("DELETE /v1/files/{id}", unattached) if !unattached.is_empty() => {
             Call::delete(at(&id(&by.upload("a.txt", b"x").await)))
         }

@@ -33,6 +33,11 @@ export class FilesApi {
     const { http, take } = this.#transport;
     return take(http.PATCH('/v1/files/{id}', { ...at({ id }), body: { alt } }));
   }
+  /** Suggests a description; nothing is stored. */
+  async suggest(id: string): Promise<string> {
+    const { http, take } = this.#transport;
+    return (await take(http.POST('/v1/files/{id}/suggest-alt', at({ id })))).alt;
+  }
   metadata(id: string): Promise<S['FileMetadata']> {
     const { http, take } = this.#transport;
     return take(http.GET('/v1/files/{id}/metadata', at({ id })));
