@@ -286,7 +286,8 @@ mod tests {
         let found = parsed(format!("{line}\nabc").as_bytes()).unwrap();
         assert_eq!(&*found.url, "data:image/png;base64,YWJj");
         assert_eq!((found.width, found.height, found.size_bytes), (3, 2, 3));
-        for other in ["", line, &format!("{line}\n"), "{}\nabc"] {
+        let empty = format!("{line}\n");
+        for other in ["", line, empty.as_str(), "{}\nabc"] {
             assert_eq!(parsed(other.as_bytes()), None, "{other}");
         }
         let large = r#"{"format":"png","width":9999,"height":2}"#;

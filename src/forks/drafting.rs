@@ -135,6 +135,7 @@ impl Resolver {
             can_shrink: true,
             can_summarise: true,
             fewer_functions: None,
+            has_pictures: false,
         };
         let (step, new_counts) = next_step(failure, *counts, &self.policy, attempt);
         *counts = new_counts;
@@ -165,7 +166,11 @@ impl Resolver {
                 calls.next_attempt(*counts, error).await?;
             }
             // The request has already been sent with twice the output limit.
-            Step::Wait { .. } | Step::OfferLess | Step::ThinkLonger | Step::Fail { .. } => {
+            Step::Wait { .. }
+            | Step::OfferLess
+            | Step::ThinkLonger
+            | Step::LeaveOutPictures
+            | Step::Fail { .. } => {
                 calls.end_attempt(AttemptOutcome::Failed, error).await?;
                 return Ok(false);
             }

@@ -8,7 +8,7 @@ use super::limits::Excess;
 /// Maximum size of a result as text, in UTF-8 bytes.
 pub(super) const TEXT_BYTES_MAX: usize = 32 * 1024;
 /// Maximum number of pictures of a result.
-pub const PICTURES_MAX: usize = 4;
+const PICTURES_MAX: usize = 4;
 /// Text that replaces a credential that a server returned.
 const HIDDEN: &str = "[secret]";
 

@@ -133,6 +133,7 @@ impl Default for RetryPolicy {
 
 /// Changes to the request that could help after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct Attempt {
     /// True if the error revealed more about the window, so that the same context is now fitted differently.
     pub can_refit: bool,

@@ -44,7 +44,10 @@ impl Parsed {
         })?;
         Ok(Self {
             input: read_input(input, &ignored)?,
-            media: media::of_items(input.as_array().map_or(&[], Vec::as_slice), "input")?,
+            media: media::of_items(
+                input.as_array().map(Vec::as_slice).unwrap_or_default(),
+                "input",
+            )?,
             tools: read_tools(form.tools.as_deref().unwrap_or_default(), &ignored)?,
             search: read_search(form.tools.as_deref().unwrap_or_default(), &ignored)?,
             format: form.format(&ignored)?,
