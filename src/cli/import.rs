@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use reqwest::{Method, header::CONTENT_RANGE};
+use reqwest::{
+    Method,
+    header::{CONTENT_RANGE, CONTENT_TYPE},
+};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -18,6 +21,13 @@ use crate::trust;
 
 /// Size of a piece of the archive.
 const PIECE_BYTES: u64 = 8 << 20;
+/// Maximum number of pages of people that are read from Slack.
+const SLACK_PAGES_MAX: u32 = 1000;
+const PICTURE_BYTES_MAX: usize = 256 << 10;
+/// Beginning of the address of a further name of an emoji.
+const ALIAS: &str = "alias:";
+/// Boundary of the parts of an upload: a picture does not contain it.
+const BOUNDARY: &str = "openvibe-import-6f1d9a0c2e5b47d8";
 const BUFFER_BYTES: usize = 1 << 20;
 const WAIT: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -49,9 +59,26 @@ pub(super) struct ImportCommand {
     /// Fetch files that are not in the archive from its source
     #[arg(long)]
     fetch: bool,
+    /// Token of Slack with `users:read.email` and `emoji:read`: reads addresses of people, and custom emoji
+    #[arg(long, env = "SLACK_TOKEN", hide_env_values = true)]
+    slack_token: Option<String>,
+    /// Address of Slack's API
+    #[arg(long, hide = true, default_value = "https://slack.com/api")]
+    slack_url: String,
     /// Do not ask
     #[arg(long)]
     yes: bool,
+}
+
+impl ImportCommand {
+    fn slack<'a>(&'a self, server: &'a Server) -> Option<Slack<'a>> {
+        let token = self.slack_token.as_deref()?;
+        Some(Slack {
+            client: &server.client,
+            base: &self.slack_url,
+            token,
+        })
+    }
 }
 
 /// The import has ended, but its report has problems.
@@ -95,6 +122,155 @@ impl Server {
     async fn send(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.call(method, path, |request| request.json(body)).await
     }
+}
+
+/// Slack's API, for what is not in its exports.
+struct Slack<'a> {
+    client: &'a reqwest::Client,
+    base: &'a str,
+    token: &'a str,
+}
+
+impl Slack<'_> {
+    async fn ask(&self, method: &str, query: &str) -> anyhow::Result<Value> {
+        let url = format!("{}/{method}?{query}", self.base.trim_end_matches('/'));
+        let request = self.client.get(url).bearer_auth(self.token);
+        let text = request.send().await?.error_for_status()?.text().await?;
+        let answer: Value = serde_json::from_str(&text)?;
+        let error = string(&answer, "error");
+        ensure!(answer["ok"] == true, "Slack refused {method}: {error}");
+        Ok(answer)
+    }
+
+    /// Addresses of people, by ID.
+    async fn addresses(&self) -> anyhow::Result<HashMap<String, String>> {
+        let (mut found, mut cursor) = (HashMap::new(), String::new());
+        for _ in 0..SLACK_PAGES_MAX {
+            let query = format!("limit=200&cursor={cursor}");
+            let page = self.ask("users.list", &query).await?;
+            for person in page["members"].as_array().into_iter().flatten() {
+                let email = person.pointer("/profile/email").and_then(Value::as_str);
+                if let Some(email) = email {
+                    found.insert(string(person, "id").to_owned(), email.to_owned());
+                }
+            }
+            let next = page.pointer("/response_metadata/next_cursor");
+            cursor = next
+                .and_then(Value::as_str)
+                .unwrap_or("")
+                .replace('=', "%3D");
+            if cursor.is_empty() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The picture of an emoji; `None` if it is too large. The addresses are Slack's.
+    async fn picture(&self, url: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        let is_safe = url.starts_with("https://") || url.starts_with(self.base);
+        ensure!(is_safe, "{url} is not an address of Slack");
+        let mut answer = self.client.get(url).send().await?.error_for_status()?;
+        let mut bytes = Vec::new();
+        while let Some(part) = answer.chunk().await? {
+            bytes.extend_from_slice(&part);
+            if bytes.len() > PICTURE_BYTES_MAX {
+                return Ok(None);
+            }
+        }
+        Ok(Some(bytes))
+    }
+}
+
+/// Adds the addresses of people of the archive who have none there.
+async fn add_addresses(server: &Server, path: &str, slack: &Slack<'_>) -> anyhow::Result<()> {
+    let preview = server.get(&format!("{path}/preview")).await?;
+    let people = preview["people"].as_array().into_iter().flatten();
+    let mut found = slack.addresses().await?;
+    let missing: HashMap<&str, String> = people
+        .filter(|person| person["email"].is_null())
+        .filter_map(|person| {
+            let key = string(person, "key");
+            Some((key, found.remove(key)?))
+        })
+        .collect();
+    say(&format!("addresses from Slack: {}", missing.len()));
+    if !missing.is_empty() {
+        let choices = json!({"addresses": missing});
+        server.send(Method::PATCH, path, &choices).await?;
+    }
+    Ok(())
+}
+
+/// Adds Slack's custom emoji that the workspace does not have. Returns the number of those that could not be added.
+async fn add_emoji(server: &Server, slack: &Slack<'_>) -> anyhow::Result<i64> {
+    let all = slack.ask("emoji.list", "").await?;
+    let here = server.get("/v1/emoji").await?;
+    let here = here["data"].as_array().into_iter().flatten();
+    let mut files: HashMap<String, Value> = here
+        .map(|emoji| (string(emoji, "name").to_owned(), emoji["file_id"].clone()))
+        .collect();
+    let all: Vec<(&str, &str)> = all["emoji"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, url)| Some((name.as_str(), url.as_str()?)))
+        .collect();
+    // Further names follow the emoji that they name.
+    let (aliases, pictures): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(_, url)| url.starts_with(ALIAS));
+    let (mut added, mut failed) = (0, 0);
+    for (name, url) in pictures.into_iter().chain(aliases) {
+        if files.contains_key(name) {
+            continue;
+        }
+        let file = match url.strip_prefix(ALIAS) {
+            Some(first) => match files.get(first) {
+                Some(file) => Ok(file.clone()),
+                // A name of a standard emoji, or of one that could not be added.
+                None => continue,
+            },
+            None => upload_picture(server, slack, url).await,
+        };
+        let stored = match file {
+            Ok(file) => {
+                let form = json!({"name": name, "file_id": file});
+                let made = server.send(Method::POST, "/v1/emoji", &form).await;
+                made.map(|_| file)
+            }
+            Err(e) => Err(e),
+        };
+        match stored {
+            Ok(file) => {
+                added += 1;
+                files.insert(name.to_owned(), file);
+            }
+            Err(e) => {
+                failed += 1;
+                say(&format!("  problem: emoji {name}: {e}"));
+            }
+        }
+    }
+    say(&format!("emoji: {added} added, {failed} left out"));
+    Ok(failed)
+}
+
+/// Uploads the picture of an emoji, and returns the ID of the file.
+async fn upload_picture(server: &Server, slack: &Slack<'_>, url: &str) -> anyhow::Result<Value> {
+    let Some(picture) = slack.picture(url).await? else {
+        bail!("the picture is larger than 256 KiB");
+    };
+    let head = format!(
+        "--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"emoji\"\r\n\r\n"
+    );
+    let mut body = head.into_bytes();
+    body.extend(picture);
+    body.extend(format!("\r\n--{BOUNDARY}--\r\n").into_bytes());
+    let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+    let uploaded = server.call(Method::POST, "/v1/files", |request| {
+        request.header(CONTENT_TYPE, kind).body(body)
+    });
+    Ok(uploaded.await?["id"].clone())
 }
 
 fn number(value: &Value, pointer: &str) -> i64 {
@@ -289,6 +465,9 @@ async fn start(
     {
         server.send(Method::PATCH, path, &choices).await?;
     }
+    if let Some(slack) = command.slack(server) {
+        add_addresses(server, path, &slack).await?;
+    }
     show(&server.get(&format!("{path}/preview")).await?);
     if command.dry_run || !(command.yes || is_confirmed()?) {
         // What was uploaded before is kept.
@@ -359,8 +538,12 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     }
     show_problems(&report);
     let problems = report["problems"].as_array().map_or(0, Vec::len);
+    let mut problems = i64::try_from(problems)?;
+    if let Some(slack) = command.slack(&server) {
+        problems += add_emoji(&server, &slack).await?;
+    }
     if problems > 0 {
-        return Err(HasProblems(i64::try_from(problems)?).into());
+        return Err(HasProblems(problems).into());
     }
     Ok(())
 }

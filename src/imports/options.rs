@@ -91,6 +91,9 @@ impl<'de> Deserialize<'de> for ChannelChoice {
 pub struct ImportOptions {
     /// Members of the workspace, by key of the person in the archive.
     pub people: HashMap<String, UserId>,
+    /// Email addresses of people whose address is not in the archive, by key of the person.
+    #[serde(skip_serializing_if = "HashMap::is_empty")]
+    pub addresses: HashMap<String, String>,
     /// `new`, `leave_out`, the ID of a public channel, or `public` for a channel of Discord, by key of the channel in the archive.
     #[schema(value_type = HashMap<String, String>)]
     pub channels: HashMap<String, ChannelChoice>,
@@ -101,4 +104,11 @@ pub struct ImportOptions {
     pub fetch: bool,
     /// The person's direct channel with an agent that chats go to; only for the format `chats`, which requires it.
     pub channel_id: Option<ChannelId>,
+}
+
+impl ImportOptions {
+    /// The address of a person: that of the archive, or else the stated one.
+    pub(super) fn address_of(&self, key: &str, known: Option<String>) -> Option<String> {
+        known.or_else(|| self.addresses.get(key).cloned())
+    }
 }

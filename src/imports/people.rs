@@ -116,7 +116,7 @@ pub async fn forget_person(
     let email = email.to_lowercase();
     let imports: Vec<(ImportId,)> = c
         .q("select id from imports where workspace_id = $1 and state in ('receiving', 'reading', 'ready', 'running', 'paused') \
-            and (lower(CAST(preview AS TEXT)) like $2 or CAST(options AS TEXT) like $3 or exists (select 1 from imported i \
+            and (lower(CAST(preview AS TEXT)) like $2 or lower(CAST(options AS TEXT)) like $2 or CAST(options AS TEXT) like $3 or exists (select 1 from imported i \
               where i.workspace_id = $1 and i.source = imports.source and i.kind = $5 and i.id = $4))")
         .bind(workspace)
         .bind(format!("%{email}%"))
@@ -142,6 +142,13 @@ pub async fn forget_person(
             }
             *member != user
         });
+        let mut addressed: HashSet<String> = HashSet::new();
+        options.addresses.retain(|key, address| {
+            if *address == email {
+                addressed.insert(key.clone());
+            }
+            *address != email
+        });
         c.q("update imports set options = $2 where id = $1")
             .bind(id)
             .bind(Json(options))
@@ -154,7 +161,8 @@ pub async fn forget_person(
         let known = keys.keys_of(c, RecordKind::People, user.0).await?;
         for person in &mut preview.people {
             let address = person.email.as_ref().filter(|_| !person.is_bot);
-            let has_address = address.is_some_and(|address| address.to_lowercase() == email);
+            let has_address = address.is_some_and(|address| address.to_lowercase() == email)
+                || addressed.contains(&person.key);
             let is_chosen = chosen.contains(&person.key);
             let is_known = known.contains(&bounded(&person.key));
             if !has_address && !is_chosen && !is_known {

@@ -316,6 +316,7 @@ impl ImportPreview {
     ) -> Result<(), DbError> {
         let known = confirmed_members(c, workspace).await?;
         for person in &mut self.people {
+            person.email = options.address_of(&person.key, person.email.take());
             let chosen = options.people.get(&person.key);
             let email = person.email.as_ref().filter(|_| !person.is_bot);
             let same = email.and_then(|email| known.get(email));
@@ -348,13 +349,15 @@ impl ImportPreview {
     /// `Invalid`.
     pub(super) fn check(&self, options: &ImportOptions) -> Result<(), ImportError> {
         let people: HashSet<&str> = self.people.iter().map(|p| p.key.as_str()).collect();
-        if let Some(key) = options
-            .people
-            .keys()
-            .find(|key| !people.contains(key.as_str()))
-        {
-            let problem = format!("the archive has no person `{key}`");
-            return Err(ImportError::Invalid(problem, "people"));
+        for (mut keys, field) in [
+            (options.people.keys().collect::<Vec<_>>(), "people"),
+            (options.addresses.keys().collect(), "addresses"),
+        ] {
+            keys.retain(|key| !people.contains(key.as_str()));
+            if let Some(key) = keys.first() {
+                let problem = format!("the archive has no person `{key}`");
+                return Err(ImportError::Invalid(problem, field));
+            }
         }
         let channels: HashMap<&str, SourceChannelKind> = self
             .channels

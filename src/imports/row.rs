@@ -39,6 +39,9 @@ const CHATS_BYTES_MAX: u64 = 1 << 30;
 const LISTED_MAX: i64 = 100;
 /// Maximum number of choices about people, and about channels.
 const CHOICES_MAX: usize = 10_000;
+/// Maximum number of stated addresses, and length of one.
+const ADDRESSES_MAX: usize = 100_000;
+const ADDRESS_BYTES_MAX: usize = 254;
 /// Maximum size of a piece of an archive.
 pub const PIECE_BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of pieces of an archive.
@@ -63,6 +66,8 @@ pub struct ImportForm {
 #[serde(default, deny_unknown_fields)]
 pub struct ImportPatch {
     pub people: HashMap<String, UserId>,
+    /// Email addresses of people whose address is not in the archive.
+    pub addresses: HashMap<String, String>,
     #[schema(value_type = HashMap<String, String>)]
     pub channels: HashMap<String, ChannelChoice>,
     #[schema(inline)]
@@ -296,7 +301,8 @@ async fn check_chats(
             "name your own direct channel with an agent, which `POST /v1/direct {agent_id}` opens";
         return Err(ImportError::Invalid(problem.to_owned(), "channel_id"));
     }
-    if !options.people.is_empty() || !options.channels.is_empty() || options.fetch {
+    let has_people = !options.people.is_empty() || !options.addresses.is_empty();
+    if has_people || !options.channels.is_empty() || options.fetch {
         let problem = "chats have neither people nor channels to choose".to_owned();
         return Err(ImportError::Invalid(problem, "people"));
     }
@@ -317,7 +323,18 @@ async fn check_options(
         let problem = "only chats go to one channel".to_owned();
         return Err(ImportError::Invalid(problem, "channel_id"));
     }
-    if options.people.len() > CHOICES_MAX || options.channels.len() > CHOICES_MAX {
+    if options
+        .addresses
+        .values()
+        .any(|address| address.len() > ADDRESS_BYTES_MAX || !address.contains('@'))
+    {
+        let problem = "an address is not one of email".to_owned();
+        return Err(ImportError::Invalid(problem, "addresses"));
+    }
+    if options.people.len() > CHOICES_MAX
+        || options.channels.len() > CHOICES_MAX
+        || options.addresses.len() > ADDRESSES_MAX
+    {
         let problem = format!("at most {CHOICES_MAX} choices are possible");
         return Err(ImportError::Invalid(problem, "people"));
     }
@@ -745,6 +762,9 @@ pub async fn patch(
     let mut options = row.options.0;
     options.people.extend(patch.people.clone());
     options.channels.extend(patch.channels.clone());
+    let addresses = patch.addresses.iter();
+    let addresses = addresses.map(|(key, address)| (key.clone(), address.to_lowercase()));
+    options.addresses.extend(addresses);
     options.group = patch.group.or(options.group);
     options.fetch = patch.fetch.unwrap_or(options.fetch);
     check_options(c, actor, format, &options).await?;

@@ -529,6 +529,8 @@ impl Importer {
                     let known = preview::confirmed_members(c, workspace).await?;
                     let mut next = before.clone();
                     for person in people.iter().skip(from).take(AT_ONCE) {
+                        let mut person = person.clone();
+                        person.email = options.address_of(&person.key, person.email);
                         let mut same = options.people.get(&person.key).copied();
                         if let Some(chosen) = same
                             && !is_active_member(c, workspace, chosen).await?
@@ -537,7 +539,7 @@ impl Importer {
                         }
                         let email = person.email.as_ref().filter(|_| !person.is_bot);
                         let same = same.or_else(|| known.get(email?).copied());
-                        let outcome = store_person(c, &before.keys, person, same, creator).await?;
+                        let outcome = store_person(c, &before.keys, &person, same, creator).await?;
                         next.report.count(RecordKind::People, outcome, &person.key);
                         next.position += 1;
                     }

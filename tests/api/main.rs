@@ -92,6 +92,7 @@ mod import_discord;
 mod import_emoji;
 mod import_mattermost;
 mod import_people;
+mod import_slack_token;
 mod import_work;
 mod import_zulip;
 mod imported;
