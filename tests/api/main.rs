@@ -42,6 +42,7 @@ mod chats;
 mod checklist;
 mod citations;
 mod collaboration;
+mod collections;
 mod commands;
 mod compaction;
 mod compaction_faults;

@@ -65,6 +65,7 @@ NEEDS_SURROUNDINGS = {
     "PATCH /v1/imports/{id}",
     "DELETE /v1/imports/{id}",
     "PUT /v1/imports/{id}/archive",
+    "PUT /v1/vector_stores/{id}/paths/{path}",
     "GET /v1/imports/{id}/preview",
     "POST /v1/imports/{id}/start",
     "POST /v1/imports/{id}/pause",

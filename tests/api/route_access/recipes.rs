@@ -896,6 +896,28 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
                 json!({"file_ids": [id(&by.upload("a.txt", b"x").await)]}),
             )
         }
+        ("PUT /v1/vector_stores/{id}/paths/{path}", _) => {
+            let store = vector_store(&w.ada, None).await;
+            Call {
+                form: Some(b"x".to_vec()),
+                ..Call::new(
+                    Method::PUT,
+                    at(&store).replace("{path}", &format!("{n}.txt")),
+                    None,
+                )
+            }
+        }
+        ("DELETE /v1/vector_stores/{id}/paths/{path}", _) => {
+            let (store, _) = stored_file(&w.ada).await;
+            Call::delete(at(&store).replace("{path}", "a.txt"))
+        }
+        ("POST /v1/vector_stores/{id}/urls", _) => {
+            let store = vector_store(&w.ada, None).await;
+            Call::post(
+                at(&store),
+                json!({"url": format!("https://[2d00::1]/{n}"), "every_s": 86_400, "path": "page"}),
+            )
+        }
         (route, _) if route.contains("/v1/vector_stores/{id}/files/{file_id}") => {
             let (store, file) = stored_file(&w.ada).await;
             let path = at(&store).replace("{file_id}", &file);
