@@ -40,4 +40,4 @@ pub use sync::{
     remove_path, remove_surplus,
 };
 pub use urls::{StoreUrl, StoreUrlForm, UrlRefresher, add_url, list_urls};
-pub use versions::{delete_old, purge_next, settle_next};
+pub use versions::{delete_old, purge_next, remove_files_of, settle_next};

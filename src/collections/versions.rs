@@ -9,7 +9,7 @@
 //!
 //! A file without a purpose belongs to its vector stores, and is deleted when it has left them. Other files stay with their uploader.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ use crate::{
         self, Stored,
         documents::{self, DocumentState},
     },
-    ids::{FileId, VectorStoreId, WorkspaceId},
+    ids::{FileId, UserId, VectorStoreId, WorkspaceId},
     realtime::EventType,
     tasks::actions,
 };
@@ -463,6 +463,46 @@ pub async fn delete_old(db: &Db) -> Result<(), DbError> {
         })
         .await?;
     }
+}
+
+/// Removes the next 200 files of a person, and their web pages, from the vector stores of a workspace. Returns the number of removed files.
+///
+/// # Errors
+/// Only database errors.
+pub async fn remove_files_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<usize, DbError> {
+    c.q("delete from vector_store_urls where created_by = $2 and store_id in (select id from vector_stores where workspace_id = $1)")
+        .bind(workspace)
+        .bind(user)
+        .run()
+        .await?;
+    let files: Vec<(VectorStoreId, FileId)> = c
+        .q("select vf.store_id, vf.file_id from vector_store_files vf join files f on f.id = vf.file_id \
+            where f.workspace_id = $1 and f.created_by = $2 union all \
+            select vf.store_id, vf.file_id from vector_store_versions vf join files f on f.id = vf.file_id \
+            where f.workspace_id = $1 and f.created_by = $2 order by store_id, file_id limit $3")
+        .bind(workspace)
+        .bind(user)
+        .bind(AT_ONCE)
+        .all()
+        .await?;
+    let mut stores: BTreeSet<VectorStoreId> = BTreeSet::new();
+    for (store, file) in &files {
+        lock(c, *store).await?;
+        if remove_row(c, *store, *file).await? > 0 {
+            release(c, *file).await?;
+        } else {
+            drop_version(c, *store, *file).await?;
+        }
+        stores.insert(*store);
+    }
+    for store in stores {
+        event::announce(c, store, EventType::VectorStoreUpdated).await?;
+    }
+    Ok(files.len())
 }
 
 /// Removes the next 200 files of a deleted vector store, and then its row. Returns false if there is none.

@@ -126,6 +126,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_090_700, "add_collection_versions"),
     common!(20_261_129_080_700, "attach_collections"),
     common!(20_261_129_090_200, "add_import_digest"),
+    common!(20_261_129_090_701, "add_collection_erasure"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

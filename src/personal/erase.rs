@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin: removal from the workspace ─► messages ─► threads, forks, resolutions ─► schedules, tasks, model contexts ─► memories
-//!        ─► agents ─► event log ─► audit log, client IDs, the account if it is not in any other workspace
+//!        ─► agents ─► files of vector stores, if chosen ─► event log ─► audit log, client IDs, the account if it is not in any other workspace
 //! ```
 //!
 //! From the first step on, an alias (an ID that does not belong to anyone) replaces the user's ID in every row, so that
@@ -25,6 +25,7 @@ use crate::{
         revocations::{self, Revocation},
     },
     chat::{ChatError, forks, messages, remove, threads},
+    collections,
     db::{Bind, Conn, Db, DbError, FromAnyRow, Json, Query, now},
     failpoint,
     files::{self, Blobs},
@@ -66,6 +67,7 @@ struct Erasure {
     total: Option<i64>,
     account_deleted: bool,
     finished_at: Option<crate::time::Timestamp>,
+    erases_collection_files: bool,
 }
 
 impl Erasure {
@@ -78,11 +80,19 @@ impl Erasure {
 macro_rules! erasure_sql {
     ($tail:literal) => {
         concat!(
-            "select id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, total, account_deleted, finished_at \
-             from erasures ",
+            "select id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, total, account_deleted, finished_at, \
+             erases_collection_files from erasures ",
             $tail
         )
     };
+}
+
+/// What becomes of the person's files in vector stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CollectionFiles {
+    /// They stay, without the person's name.
+    Kept,
+    Removed,
 }
 
 text_enum! {
@@ -158,6 +168,7 @@ pub async fn begin(
     actor: &Actor<'_>,
     user: UserId,
     handle: &str,
+    collection_files: CollectionFiles,
 ) -> Result<Uuid, ChatError> {
     actor.require(Scope::WorkspaceAdmin)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
@@ -204,7 +215,7 @@ pub async fn begin(
     auth::remove_member(c, actor.workspace, &member, &nameless).await?;
     let (id, alias) = (Uuid::now_v7(), UserId::new());
     c.q("insert into erasures (id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, account_deleted, \
-         started_at, finished_at, user_hash) values ($1, $2, $3, $4, $5, $6, 0, $7, FALSE, $8, null, $9)")
+         started_at, finished_at, user_hash, erases_collection_files) values ($1, $2, $3, $4, $5, $6, 0, $7, FALSE, $8, null, $9, $10)")
         .bind(id)
         .bind(actor.workspace)
         .bind(user)
@@ -214,6 +225,7 @@ pub async fn begin(
         .bind(files)
         .bind(now())
         .bind(hash_of(user))
+        .bind(collection_files == CollectionFiles::Removed)
         .run()
         .await?;
     imports::forget_person(c, actor.workspace, user, alias).await?;
@@ -285,6 +297,7 @@ impl Eraser {
             self.erase_actions(&erasure).await?;
             self.erase_memories(&erasure).await?;
             self.erase_agents(&erasure).await?;
+            self.erase_collection_files(&erasure).await?;
             self.erase_log(&erasure).await?;
             self.erase_records(&erasure).await?;
             let e = erasure.clone();
@@ -296,6 +309,22 @@ impl Eraser {
         }
         self.delete_bytes().await;
         Ok(())
+    }
+
+    /// Removes the user's files and web pages from vector stores, if the admin chose this.
+    async fn erase_collection_files(&self, e: &Erasure) -> Result<(), ChatError> {
+        if !e.erases_collection_files {
+            return Ok(());
+        }
+        loop {
+            let (workspace, user) = (e.workspace_id, e.user_id);
+            let removed = self.step(e, async move |c: &mut Conn| {
+                Ok(collections::remove_files_of(c, workspace, user).await?)
+            });
+            if removed.await? == 0 {
+                return Ok(());
+            }
+        }
     }
 
     /// Deletes the bytes of removed files, and removed texts from the write-ahead log.

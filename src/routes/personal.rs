@@ -19,7 +19,7 @@ use crate::{
     },
     ids::{UserId, WorkspaceId},
     personal::{
-        Eraser, ErasureProgress, ErasureState, begin,
+        CollectionFiles, Eraser, ErasureProgress, ErasureState, begin,
         export::{ExportReader, Subject, export},
         progress,
     },
@@ -121,6 +121,9 @@ async fn export_member(
 struct EraseForm {
     /// The user's handle, as a confirmation.
     handle: String,
+    /// True to also remove the user's files and web pages from vector stores; otherwise, they stay without a name.
+    #[serde(default)]
+    collection_files: bool,
 }
 
 /// Remove a user from the workspace and erase their data
@@ -145,7 +148,12 @@ async fn erase_member(
             actor.require(Scope::WorkspaceAdmin)?;
             // Before the session of admins who erase themselves ends.
             person.require_confirmed_session(c).await?;
-            begin(c, actor, user, &form.handle).await
+            let collection_files = if form.collection_files {
+                CollectionFiles::Removed
+            } else {
+                CollectionFiles::Kept
+            };
+            begin(c, actor, user, &form.handle, collection_files).await
         })
         .await?;
     let erasing = {

@@ -701,3 +701,33 @@ async fn a_directory_is_sent_and_removes_files_only_on_request() {
     assert_eq!(files(&t.ada, &rules).await.len(), 2);
     std::fs::remove_dir_all(top).unwrap();
 }
+
+#[tokio::test]
+async fn files_of_an_erased_person_stay_in_vector_stores_unless_an_admin_removes_them() {
+    for removes in [false, true] {
+        let t = team().await;
+        let rules = store(&t.ada, json!({})).await;
+        let file = put(&t.bo, &rules, "bo.md", b"A zebra").await.is(201);
+        settled(&t.ada, &rules, "bo.md", &id(&file)).await;
+        put(&t.ada, &rules, "ada.md", b"A yak").await.is(201);
+        let path = format!("/v1/members/{}/erase", t.bo.id);
+        let form = json!({"handle": "bo", "collection_files": removes});
+        t.ada.post(&path, form).await.is(202);
+        let wait = async {
+            while t.ada.get(&path).await.ok()["state"] != "done" {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        within("the erasure", wait).await;
+        let all = files(&t.ada, &rules).await;
+        let paths: Vec<String> = all.iter().map(|file| text(file, "/path")).collect();
+        let expected: &[&str] = if removes {
+            &["ada.md"]
+        } else {
+            &["bo.md", "ada.md"]
+        };
+        assert_eq!(paths, expected);
+        let found = t.ada.get(&format!("/v1/files/{}", id(&file))).await;
+        assert_eq!(found.status, if removes { 404 } else { 200 });
+    }
+}

@@ -94,10 +94,9 @@ export class AdminApi {
     throw new Unreachable(false);
   }
   /** Begins to erase a person's data. */
-  eraseMember(user_id: string, handle: string): Promise<ErasureProgress> {
-    return this.#take(
-      this.#http.POST('/v1/members/{user_id}/erase', { ...at({ user_id }), body: { handle } }),
-    );
+  eraseMember(user_id: string, handle: string, collection_files: boolean): Promise<ErasureProgress> {
+    const body = { handle, collection_files };
+    return this.#take(this.#http.POST('/v1/members/{user_id}/erase', { ...at({ user_id }), body }));
   }
   erasure(user_id: string): Promise<ErasureProgress> {
     return this.#take(this.#http.GET('/v1/members/{user_id}/erase', at({ user_id })));
