@@ -18,6 +18,7 @@ test.each([
   ['integrations', 'sign-in'],
   ['bots', 'sign-in'],
   ['invites', 'members'],
+  ['channels', 'workspace'],
   ['context', 'told'],
   ['about-us', 'told'],
   ['personas', 'styles'],

@@ -1,11 +1,10 @@
 import type { Component } from 'svelte';
-import { archivedChannels } from '../state/channel-actions';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
 export type SettingsPage =
   | ('profile' | 'notifications' | 'memory' | 'sign-in')
-  | ('workspace' | 'members' | 'channels')
-  | ('agents' | 'tools' | 'told' | 'styles')
+  | ('workspace' | 'members')
+  | ('agents' | 'collections' | 'tools' | 'told' | 'styles')
   | ('model' | 'costs' | 'server' | 'nodes' | 'audit');
 export interface PageEntry {
   key: SettingsPage;
@@ -13,14 +12,10 @@ export interface PageEntry {
   load: () => Promise<{ default: Component<Record<string, never>> }>;
   /** Only admins have this page. */
   admin?: boolean;
-  /** For members: returns true if the page has content for this user. */
-  also?: (ws: WorkspaceState) => boolean;
   /** For admins: only those of the server, who can list the nodes, have this page. */
   operator?: boolean;
   wide?: boolean;
 }
-const hasChannels = (ws: WorkspaceState) =>
-  archivedChannels(ws).length > 0 || ws.channels.rooms.some((c) => c.created_by === ws.myId);
 
 /** Each page is loaded when it opens. */
 export const GROUPS: { name: string; pages: PageEntry[] }[] = [
@@ -38,19 +33,18 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
     pages: [
       { key: 'workspace', name: 'Workspace', load: () => import('./General.svelte') },
       { key: 'members', name: 'Members', load: () => import('./Members.svelte') },
-      {
-        key: 'channels',
-        name: 'Channels',
-        load: () => import('./ChannelsPage.svelte'),
-        admin: true,
-        also: hasChannels,
-      },
     ],
   },
   {
     name: 'Agents',
     pages: [
       { key: 'agents', name: 'Agents', load: () => import('../agents/AgentsPage.svelte'), wide: true },
+      {
+        key: 'collections',
+        name: 'Collections',
+        load: () => import('../collections/CollectionsPage.svelte'),
+        wide: true,
+      },
       {
         key: 'tools',
         name: 'Tools',
@@ -102,6 +96,7 @@ const MOVED: Partial<Record<string, SettingsPage>> = {
   integrations: 'sign-in',
   bots: 'sign-in',
   invites: 'members',
+  channels: 'workspace',
   context: 'told',
   'about-us': 'told',
   personas: 'styles',
@@ -112,8 +107,6 @@ export const movedTo = (key: string | null): SettingsPage | undefined => MOVED[k
 /** Pages whose routes accept guests. */
 const OF_GUESTS: SettingsPage[] = ['profile', 'notifications', 'sign-in', 'members'];
 export const isFor = (page: PageEntry, ws: WorkspaceState): boolean =>
-  ws.people.isGuest
-    ? OF_GUESTS.includes(page.key)
-    : !page.admin || ws.people.isAdmin || page.also?.(ws) === true;
+  ws.people.isGuest ? OF_GUESTS.includes(page.key) : !page.admin || ws.people.isAdmin;
 export const pageOf = (key: string): PageEntry | undefined =>
   GROUPS.flatMap((g) => g.pages).find((p) => p.key === key);

@@ -1,5 +1,6 @@
 import { AdminApi } from '../api/admin';
 import { AgentsApi } from '../api/agents';
+import { CollectionsApi } from '../api/collections';
 import { MemoryApi } from '../api/memory';
 import { PersonasApi } from '../api/personas';
 import { PushApi } from '../api/push';
@@ -9,7 +10,6 @@ import { ToolsApi } from '../api/tools';
 import type { App } from '../context';
 import { money } from '../lib/numbers';
 import { ago, plural } from '../lib/time';
-import { archivedChannels } from '../state/channel-actions';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import { STATUS } from './model-text';
 import type { SettingsPage } from './pages';
@@ -30,8 +30,8 @@ export const STATES: Record<SettingsPage, (ws: WorkspaceState, app: App) => stri
   },
   workspace: (ws) => `${location.host}/${ws.slug}`,
   members: (ws) => plural(ws.people.members.size, 'member'),
-  channels: (ws) => `${archivedChannels(ws).length} archived`,
   agents: (ws) => `${ws.people.agents.length} active`,
+  collections: async (ws) => plural((await ws.api.part(CollectionsApi).all()).length, 'collection'),
   tools: async (ws) => {
     const servers = (await ws.api.part(ToolsApi).all()).filter((tool) => tool.kind === 'mcp');
     return plural(servers.length, 'server');
