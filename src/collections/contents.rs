@@ -233,7 +233,10 @@ pub(super) async fn add_files(
         let stored = stored.ok_or(FileError::NotFound)?;
         let path = match &new.path {
             Some(path) => StorePath::parse(path)?,
-            None => StorePath::of_name(&stored.about.name),
+            None => {
+                let known = versions::find_path(c, store, new.file).await?;
+                StorePath::of_name(known.as_ref().unwrap_or(&stored.about.name))
+            }
         };
         let version = NewVersion {
             path,

@@ -83,6 +83,8 @@ pub struct StoreFile {
     pub replacement: Option<StoreReplacement>,
     /// Time at which another file replaced this one, which is no longer found, and can be read for another 90 days.
     pub replaced_at: Option<i64>,
+    /// The file that is at the path of a replaced one now.
+    pub replaced_by: Option<FileId>,
 }
 
 /// Form that adds a file.
@@ -129,16 +131,17 @@ struct StoreFileRow {
     next_state: Option<DocumentState>,
     next_reason: Option<DocumentReason>,
     replaced_at: Option<Timestamp>,
+    replaced_by: Option<FileId>,
 }
 
 macro_rules! store_file_sql {
-    ($table:literal, $replaced_at:literal, $tail:literal) => {
+    ($table:literal, $replaced:literal, $tail:literal) => {
         concat!(
             "select vf.file_id, vf.store_id, vf.attributes, vf.created_at, f.name, d.state, d.reason, d.chars, d.parts, \
              coalesce(s.is_complete, FALSE) as is_indexed, coalesce(vf.path, f.name) as path, r.file_id as next_id, \
              nd.state as next_state, nd.reason as next_reason, ",
-            $replaced_at,
-            " as replaced_at from ",
+            $replaced,
+            " from ",
             $table,
             " vf join files f on f.id = vf.file_id left join documents d on d.hash = f.hash \
              left join passage_sets s on s.file_id = f.id \
@@ -152,14 +155,23 @@ macro_rules! store_file_sql {
 /// Statement for files that are in the vector store. `r` is the version that waits at the path.
 macro_rules! current_sql {
     ($tail:literal) => {
-        store_file_sql!("vector_store_files", "cast(null as timestamptz)", $tail)
+        store_file_sql!(
+            "vector_store_files",
+            "cast(null as timestamptz) as replaced_at, cast(null as uuid) as replaced_by",
+            $tail
+        )
     };
 }
 
 /// Statement for versions that wait, or were replaced.
 macro_rules! version_sql {
     ($tail:literal) => {
-        store_file_sql!("vector_store_versions", "vf.replaced_at", $tail)
+        store_file_sql!(
+            "vector_store_versions",
+            "vf.replaced_at, (select cf.file_id from vector_store_files cf where cf.store_id = vf.store_id and cf.path = vf.path \
+             and vf.replaced_at is not null) as replaced_by",
+            $tail
+        )
     };
 }
 
@@ -219,6 +231,7 @@ impl From<StoreFileRow> for StoreFile {
             },
             replacement,
             replaced_at: row.replaced_at.map(Timestamp::unix_s),
+            replaced_by: row.replaced_by,
             id: row.file_id,
             object: StoreFileObject,
             vector_store_id: row.store_id,
@@ -419,7 +432,7 @@ pub async fn can_read_file(
     let found: Option<(VectorStoreId,)> = c
         .q(concat!(
             "select v.id from vector_stores v where v.id in (select store_id from vector_store_files where file_id = $1 \
-             union select store_id from vector_store_versions where file_id = $1) and v.workspace_id = $4 and ",
+             union select store_id from vector_store_versions where file_id = $1 and (replaced_at is null or replaced_at > $5)) and v.workspace_id = $4 and ",
             is_readable_store!("$2", "$3"),
             " limit 1"
         ))
@@ -427,6 +440,7 @@ pub async fn can_read_file(
         .bind(reader.user)
         .bind(reader.shared_in)
         .bind(reader.workspace)
+        .bind(versions::readable_since())
         .opt()
         .await?;
     Ok(found.is_some())

@@ -24,12 +24,18 @@ use crate::{
     ids::{FileId, UserId, VectorStoreId, WorkspaceId},
     realtime::EventType,
     tasks::actions,
+    time::Timestamp,
 };
 
 /// Maximum number of files of a vector store.
 const FILES_MAX: i64 = 10_000;
 /// Time for which a replaced file stays readable for those who follow a citation.
 const REPLACED_FOR: Duration = Duration::from_hours(90 * 24);
+/// Time of the oldest replacement whose file can still be read.
+pub(super) fn readable_since() -> Timestamp {
+    now() - REPLACED_FOR
+}
+
 /// Maximum number of files that a transaction removes.
 pub(super) const AT_ONCE: i64 = 200;
 
@@ -48,14 +54,8 @@ pub(super) struct Current {
     pub(super) file_id: FileId,
     pub(super) hash: String,
     attributes: String,
-    state: Option<DocumentState>,
+    /// True if searches find its text.
     is_indexed: bool,
-}
-
-impl Current {
-    fn is_searched(&self) -> bool {
-        self.is_indexed && self.state.is_some_and(DocumentState::has_text)
-    }
 }
 
 /// Locks the files of a vector store until the transaction ends, so that concurrent changes of one path follow each other.
@@ -72,8 +72,8 @@ pub(super) async fn find_current(
     store: VectorStoreId,
     path: &StorePath,
 ) -> Result<Option<Current>, DbError> {
-    c.q("select vf.file_id, f.hash, vf.attributes, d.state, coalesce(s.is_complete, FALSE) as is_indexed from vector_store_files vf \
-         join files f on f.id = vf.file_id left join documents d on d.hash = f.hash left join passage_sets s on s.file_id = f.id \
+    c.q("select vf.file_id, f.hash, vf.attributes, coalesce(s.is_complete, FALSE) as is_indexed from vector_store_files vf \
+         join files f on f.id = vf.file_id left join passage_sets s on s.file_id = f.id \
          where vf.store_id = $1 and vf.path = $2")
         .bind(store)
         .bind(path.as_str().to_owned())
@@ -87,8 +87,7 @@ pub(super) async fn find_next(
     store: VectorStoreId,
     path: &StorePath,
 ) -> Result<Option<Current>, DbError> {
-    c.q("select vf.file_id, f.hash, vf.attributes, d.state, FALSE as is_indexed from vector_store_versions vf \
-         join files f on f.id = vf.file_id left join documents d on d.hash = f.hash \
+    c.q("select vf.file_id, f.hash, vf.attributes, FALSE as is_indexed from vector_store_versions vf join files f on f.id = vf.file_id \
          where vf.store_id = $1 and vf.path = $2 and vf.replaced_at is null")
         .bind(store)
         .bind(path.as_str().to_owned())
@@ -105,7 +104,7 @@ async fn count(c: &mut Conn, store: VectorStoreId) -> Result<i64, DbError> {
 }
 
 /// Path of a file that is in the vector store, or will replace another one there.
-async fn find_path(
+pub(super) async fn find_path(
     c: &mut Conn,
     store: VectorStoreId,
     file: FileId,
@@ -156,7 +155,7 @@ pub(super) async fn put(
     let attributes = attributes.or_else(|| current.as_ref().map(|of| of.attributes.clone()));
     let attributes = attributes.unwrap_or_else(|| "{}".to_owned());
     match current {
-        Some(current) if current.is_searched() => {
+        Some(current) if current.is_indexed => {
             c.q("insert into vector_store_versions (store_id, file_id, path, attributes, batch_id, replaced_at, created_at) \
                  values ($1, $2, $3, $4, $5, null, $6)")
                 .bind(store)
@@ -278,6 +277,13 @@ pub(super) async fn remove(
         for (other,) in others {
             drop_version(c, store, other).await?;
         }
+        // `delete_old` removes the rest, which can no longer be read.
+        c.q("update vector_store_versions set replaced_at = $3 where store_id = $1 and path = $2")
+            .bind(store)
+            .bind(path.clone())
+            .bind(readable_since())
+            .run()
+            .await?;
         remove_page(c, store, &path).await?;
     }
     Ok(true)
@@ -440,8 +446,8 @@ pub async fn delete_old(db: &Db) -> Result<(), DbError> {
         let old: Option<(WorkspaceId,)> = db
             .read()
             .await?
-            .q("select f.workspace_id from vector_store_versions r join files f on f.id = r.file_id where r.replaced_at < $1 order by r.replaced_at limit 1")
-            .bind(now() - REPLACED_FOR)
+            .q("select f.workspace_id from vector_store_versions r join files f on f.id = r.file_id where r.replaced_at <= $1 order by r.replaced_at limit 1")
+            .bind(readable_since())
             .opt()
             .await?;
         let Some((workspace,)) = old else {
@@ -450,8 +456,8 @@ pub async fn delete_old(db: &Db) -> Result<(), DbError> {
         db.write(workspace.0, async move |c: &mut Conn| {
             let old: Vec<(VectorStoreId, FileId)> = c
                 .q("select r.store_id, r.file_id from vector_store_versions r join files f on f.id = r.file_id \
-                    where r.replaced_at < $1 and f.workspace_id = $2 order by r.replaced_at limit $3")
-                .bind(now() - REPLACED_FOR)
+                    where r.replaced_at <= $1 and f.workspace_id = $2 order by r.replaced_at limit $3")
+                .bind(readable_since())
                 .bind(workspace)
                 .bind(AT_ONCE)
                 .all()

@@ -149,6 +149,7 @@ async fn a_file_is_replaced_at_its_path_without_a_gap() {
     let path = format!("/v1/vector_stores/{rules}/files/{}", id(&old));
     let replaced = t.bo.get(&path).await.ok();
     assert!(number(&replaced, "/replaced_at") > 0);
+    assert_eq!(replaced["replaced_by"], new["id"]);
     assert!(found(&t.ada, &rules, "okapi").await.is_empty());
     let hits = t.ada.get("/v1/search?kind=file&q=okapi").await.ok();
     assert_eq!(list(&hits, "/data").len(), 0);
