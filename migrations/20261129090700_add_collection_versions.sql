@@ -26,6 +26,7 @@ create index vector_store_versions_replaced on vector_store_versions (replaced_a
 
 -- Web pages whose text is kept as a file of a vector store.
 create table vector_store_urls (
+    id uuid not null,
     store_id uuid not null references vector_stores (id) on delete cascade,
     path text not null,
     url text not null,
@@ -45,6 +46,7 @@ create table vector_store_urls (
     primary key (store_id, path)
 );
 create index vector_store_urls_due on vector_store_urls (due_at);
+create index vector_store_urls_creator on vector_store_urls (created_by, id);
 
 -- Set when a vector store was deleted, until its rows are gone.
 alter table vector_stores add column deleted_at timestamptz;

@@ -13,6 +13,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::{
     CollectionError, event,
@@ -185,8 +186,8 @@ pub async fn add_url(
     if others >= URLS_MAX {
         return Err(CollectionError::TooManyUrls(URLS_MAX));
     }
-    c.q("insert into vector_store_urls (store_id, path, url, every_s, etag, modified, due_at, claimed_until, refreshed_at, failure, \
-         created_by, created_at) values ($1, $2, $3, $4, null, null, $5, null, null, null, $6, $5) \
+    c.q("insert into vector_store_urls (id, store_id, path, url, every_s, etag, modified, due_at, claimed_until, refreshed_at, failure, \
+         created_by, created_at) values ($7, $1, $2, $3, $4, null, null, $5, null, null, null, $6, $5) \
          on conflict (store_id, path) do update set url = excluded.url, every_s = excluded.every_s, etag = null, modified = null, \
          due_at = excluded.due_at, claimed_until = null, created_by = excluded.created_by")
         .bind(store.id)
@@ -195,6 +196,7 @@ pub async fn add_url(
         .bind(form.every_s)
         .bind(now())
         .bind(actor.user)
+        .bind(Uuid::now_v7())
         .run()
         .await?;
     event::announce(c, store.id, EventType::VectorStoreUpdated).await?;
@@ -557,7 +559,7 @@ async fn put_page(
     c: &mut Conn,
     page: &Claimed,
     new: &NewFile,
-) -> Result<Option<uuid::Uuid>, CollectionError> {
+) -> Result<Option<Uuid>, CollectionError> {
     let role: Option<(Role,)> = c
         .q("select role from members where workspace_id = $1 and user_id = $2 and status = 'active'")
         .bind(page.workspace_id)

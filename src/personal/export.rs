@@ -341,6 +341,18 @@ struct ExportedSkill {
     created_at: Timestamp,
 }
 
+/// A web page that the user added to a vector store.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedWebPage {
+    #[serde(skip)]
+    id: Uuid,
+    #[sqlx(rename = "store_id")]
+    vector_store_id: VectorStoreId,
+    path: String,
+    url: String,
+    created_at: Timestamp,
+}
+
 /// A webhook that the user created.
 #[derive(Serialize, sqlx::FromRow)]
 struct ExportedHook {
@@ -691,6 +703,13 @@ async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &skills).await?;
+    let pages = Part::<ExportedWebPage> {
+        name: "web_pages",
+        sql: "select u.id, u.store_id, u.path, u.url, u.created_at from vector_store_urls u join vector_stores v on v.id = u.store_id \
+              where v.workspace_id = $1 and u.created_by = $2 and u.id > $3 order by u.id limit $4",
+        key: |row| row.id,
+    };
+    part(db, out, who, &pages).await?;
     runs(db, out, who).await?;
     let calls = Part::<ModelCall> {
         name: "model_calls",
