@@ -1,5 +1,7 @@
 //! Events about skills. They contain no texts, so that they can be sent to people who have lost access.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use crate::{
@@ -77,6 +79,7 @@ impl SkillReaders {
                 rows.into_iter().map(|(user,)| user).collect()
             }
         };
+        let kept: HashSet<&UserId> = kept.iter().collect();
         lost.retain(|user| !kept.contains(user));
         Ok(lost)
     }
@@ -92,7 +95,7 @@ impl SkillReaders {
     }
 }
 
-/// Tells the readers of a skill that it is new or has changed, and those who could read it before that it is gone.
+/// Sends an event about a new or changed skill to its readers, and one about its end to those who can no longer read it.
 pub(super) async fn announce_change(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -108,7 +111,7 @@ pub(super) async fn announce_change(
     append(c, workspace, id, Some(version), after).await
 }
 
-/// Tells the former readers of a skill that it is gone.
+/// Sends an event about the end of a skill to its former readers.
 pub(super) async fn announce_end(
     c: &mut Conn,
     workspace: WorkspaceId,
