@@ -22,7 +22,7 @@ use crate::{
         context::{memory_scopes, remembered},
         knowledge,
         lines::{MEMORIES, about_heading, escape_lines, notes_heading, without_control_tokens},
-        prompt::{knowledge_text, memory_line},
+        prompt::{KnowledgePassage, knowledge_text, memory_line},
         workspace::{self, ContextPlace, beginning},
     },
 };
@@ -95,7 +95,9 @@ impl Briefing {
             fits
         });
         if !passages.is_empty() {
-            briefing.add(&knowledge_text(&passages));
+            briefing.add(&knowledge_text(
+                passages.iter().map(KnowledgePassage::lines),
+            ));
         }
         Ok(briefing)
     }

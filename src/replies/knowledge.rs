@@ -13,6 +13,7 @@ use crate::{
     },
     collections::{self, StoreRef},
     db::{Conn, DbError},
+    tools::output::PassagePlace,
 };
 
 /// Maximum number of passages in a prompt; together at most about 2,000 tokens.
@@ -79,6 +80,12 @@ impl From<FoundText> for KnowledgePassage {
         };
         Self {
             file: found.file,
+            place: PassagePlace {
+                file: found.file,
+                part: found.part,
+                from: found.from,
+                to: found.to,
+            },
             uploader: found.created_by,
             name: found.name,
             label: found.label,

@@ -88,18 +88,16 @@ async fn source_of(
 ) -> Result<Option<MessageSource>, DbError> {
     let ids: Vec<_> = passage.message.into_iter().collect();
     let of = (reader.workspace, reader.user, reader.shared_in);
-    let source = match task::find_readable(c, of, &ids).await?.first() {
-        Some(message) => {
-            let is_fork = message.conversation_id != message.thread_id.0;
-            let fork = is_fork.then_some(ForkId(message.conversation_id));
-            let (thread, channel) = (message.thread_id, message.channel_id);
-            Some(MessageSource::of(message.id, thread, fork, channel))
-        }
-        None => {
-            let stores = collections::stores_of(c, reader, passage.file).await?;
-            let store = stores.first().copied();
-            store.map(|store| MessageSource::in_store(store, passage.file))
-        }
+    let messages = task::find_readable(c, of, &ids).await?;
+    let source = if let Some(message) = messages.first() {
+        let is_fork = message.conversation_id != message.thread_id.0;
+        let fork = is_fork.then_some(ForkId(message.conversation_id));
+        let (thread, channel) = (message.thread_id, message.channel_id);
+        Some(MessageSource::of(message.id, thread, fork, channel))
+    } else {
+        let stores = collections::stores_of(c, reader, passage.file).await?;
+        let store = stores.first().copied();
+        store.map(|store| MessageSource::in_store(store, passage.file))
     };
     Ok(source.map(|source| MessageSource {
         file_id: Some(passage.file),

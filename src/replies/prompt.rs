@@ -36,6 +36,7 @@ use crate::{
         actions::{ActionSource, TaintKind},
     },
     time::Timestamp,
+    tools::output::PassagePlace,
 };
 
 /// Maximum number of messages in a prompt before the trigger message.
@@ -353,6 +354,7 @@ pub struct SentPicture {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnowledgePassage {
     pub file: FileId,
+    pub place: PassagePlace,
     /// Person who uploaded the file.
     pub uploader: UserId,
     /// Name of the file.
@@ -376,11 +378,11 @@ impl KnowledgePassage {
 }
 
 /// The block of passages.
-pub(super) fn knowledge_text(passages: &[KnowledgePassage]) -> String {
+pub(super) fn knowledge_text(passages: impl Iterator<Item = String>) -> String {
     let mut text = format!("Passages from files {DATA}):");
     for passage in passages {
         text.push('\n');
-        text.push_str(&passage.lines());
+        text.push_str(&passage);
     }
     text
 }
@@ -589,6 +591,9 @@ pub enum Source {
         /// Files that taint the task.
         #[serde(skip)]
         taints: Vec<ActionSource>,
+        /// Passages in the order of their handles.
+        #[serde(skip)]
+        places: Vec<PassagePlace>,
     },
 }
 
@@ -899,7 +904,10 @@ impl Blocks<'_> {
         if passages.is_empty() {
             return;
         }
-        let text = knowledge_text(passages);
+        // `taint` stores the handles with the prompt. Of other passages, the task has none before its first prompt.
+        let numbered = passages.iter().enumerate();
+        let numbered = numbered.map(|(at, passage)| format!("[P{}] {}", at + 1, passage.lines()));
+        let text = knowledge_text(numbered);
         let cites = passages.iter().flat_map(|passage| {
             [
                 SourceId::File(passage.file),
@@ -913,6 +921,7 @@ impl Blocks<'_> {
         let source = Source::Knowledge {
             cites: cites.collect(),
             taints: taints.collect(),
+            places: passages.iter().map(|passage| passage.place).collect(),
         };
         self.ours(source, &text);
     }

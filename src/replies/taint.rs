@@ -14,7 +14,11 @@ use crate::{
         Task,
         actions::{ActionSource, TaintKind},
     },
-    tools::taint::{self, AuthoredText},
+    tools::{
+        handles,
+        output::Handled,
+        taint::{self, AuthoredText},
+    },
 };
 
 /// Origins of a prompt's texts other than the server, the agent, and the requester.
@@ -26,6 +30,8 @@ struct Found {
     people: Vec<UserId>,
     taints: Vec<ActionSource>,
     texts: Vec<AuthoredText>,
+    /// Passages that get handles.
+    passages: Vec<Handled>,
 }
 
 impl Found {
@@ -57,7 +63,12 @@ impl Found {
                     found.files.push(*message_id);
                 }
                 Source::ForkHeader { message_id } => found.messages.extend(*message_id),
-                Source::Knowledge { taints, .. } => found.taints.extend(taints.iter().cloned()),
+                Source::Knowledge { taints, places, .. } => {
+                    found.taints.extend(taints.iter().cloned());
+                    found
+                        .passages
+                        .extend(places.iter().copied().map(Handled::Passage));
+                }
                 Source::Conversation { people, .. } => found.people.extend(people),
                 Source::Summary { .. } => {
                     found.add(TaintKind::Memory, conversation, "earlier messages");
@@ -101,13 +112,14 @@ impl Found {
     }
 }
 
-/// Adds the taint of a prompt to its task.
+/// Adds the taint of a prompt to its task, and the handles of its passages.
 pub async fn record(c: &mut Conn, task: &Task, manifest: &Manifest) -> Result<(), DbError> {
     let requester = task.requested_by;
     let fork = task.fork_id.map(|fork| fork.0);
     let conversation = fork.or(task.thread_id.map(|thread| thread.0));
     let mut found = Found::of(manifest, conversation.unwrap_or_default());
     add_titles(c, task, &mut found).await?;
+    handles::assign(c, task.id, &found.passages).await?;
     taint::add_messages(c, task.id, requester, found.messages).await?;
     taint::add_files(c, task.id, found.files).await?;
     taint::add(c, task.id, &found.taints).await?;

@@ -769,14 +769,22 @@ async fn the_memory_of_an_agent_attaches_stores_without_a_tool() {
         &["Dogs are welcome in the quokka office"],
     )
     .await;
-    let memory = json!({"memory": {"vector_store_ids": ["vs_rules"]}});
+    let memory = json!({"memory": {"vector_store_ids": ["vs_rules"]}, "tools": []});
     reader(&t.ada, "sage", memory).await;
-    t.model().script("sage", [Answer::text("Yes.")]);
+    let answer = "Dogs are welcome [P1]. Cats are fed at 9 [P1].";
+    t.model().script("sage", [Answer::text(answer)]);
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@sage are dogs welcome?").await;
     t.ada.completed(&task).await;
     let request = t.model().asked_once("sage").await;
-    assert!(request.body.to_string().contains("quokka"));
+    let prompt = request.body.to_string();
+    assert!(
+        prompt.contains("[P1] (rules0.md)\\nDogs are welcome"),
+        "{prompt}"
+    );
+    let reply = t.ada.messages(&thread).await.pop().unwrap();
+    assert_eq!(reply["content"], "Dogs are welcome [1]. Cats are fed at 9.");
+    assert_eq!(reply["metadata"]["sources"][0]["part"], 1);
     let path = format!("/v1/agents/{}", id(&t.ada.agent("sage").await));
     let unknown = json!({"memory": {"vector_store_ids": ["vs_rules", "vs_nowhere"]}});
     let refused = t.ada.patch(&path, unknown).await;

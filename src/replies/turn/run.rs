@@ -648,12 +648,12 @@ impl<'a> RunningReply<'a> {
             loaded,
             ..
         } = &self.reply;
-        let uses_tools = task.round > 0 || agent.profile.has_functions();
+        let can_cite = task.round > 0
+            || agent.profile.has_functions()
+            || !loaded.context.knowledge.is_empty();
         let cited = match ready {
             Some(ready) => Cited::ready(task.requested_by, &answer.text, ready.sources).await?,
-            None if !uses_tools => {
-                Cited::ready(task.requested_by, &answer.text, Vec::new()).await?
-            }
+            None if !can_cite => Cited::ready(task.requested_by, &answer.text, Vec::new()).await?,
             None => {
                 let task = &self.requests.task;
                 Cited::check(&handler.db, &handler.blobs, task, &answer.text).await?
