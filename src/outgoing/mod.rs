@@ -24,6 +24,6 @@ pub use command::{
 pub use queue::{BotSocketId, delete_old};
 pub use sender::{EventSender, EventTestResult};
 pub use sockets::{
-    BotSocket, SocketCall, SocketEvent, TicketRefusal, close_socket, delete_old_sockets, is_ticket,
-    issue_ticket, open_socket, renew_socket,
+    BotSocket, SocketCall, SocketEvent, TicketRefusal, close_socket, delete_old_sockets,
+    is_permitted, is_ticket, issue_ticket, open_socket, renew_socket,
 };

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     auth::{hash_token, new_token},
     db::{Conn, Db, DbError, now},
-    hooks::BotDeliveryState,
+    hooks::{BotDeliveryState, BotStatus, BotTransport},
     ids::{ApiKeyId, BotDeliveryId, BotId},
 };
 
@@ -156,6 +156,20 @@ pub async fn renew_socket(c: &mut Conn, id: BotSocketId) -> Result<bool, DbError
         .run()
         .await?;
     Ok(renewed == 1)
+}
+
+/// Checks whether a socket may stay open, without a write; see `renew_socket`.
+///
+/// # Errors
+/// Only database errors.
+pub async fn is_permitted(c: &mut Conn, id: BotSocketId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from bot_sockets k join bots b on b.id = k.bot_id join bot_subscriptions s on s.bot_id = b.id \
+         where k.id = $1 and b.status = $2 and s.transport = $3)")
+        .bind(id)
+        .bind(BotStatus::Active)
+        .bind(BotTransport::Socket)
+        .value()
+        .await
 }
 
 /// Removes a socket that was closed.

@@ -26,10 +26,10 @@ use super::{
 };
 use crate::{
     auth::AuthError,
-    db::Conn,
+    db::{Conn, Db, DbError},
     http::{ApiError, ErrorCode},
     ids::{BotDeliveryId, UserId},
-    outgoing::{self, BotSocket},
+    outgoing::{self, BotSocket, BotSocketId},
     server::{State, caller::Address},
     slack,
 };
@@ -39,7 +39,7 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 /// Time without an answer to a ping after which a socket takes no more events. Otherwise, events would be given up before the socket of
 /// a program that is gone is closed.
 const LISTENS_WITHIN: Duration = Duration::from_secs(15);
-/// Interval between checks for events that other nodes stored, or that are due again.
+/// Interval between checks for events that other nodes stored or that are due again, and for the end of the bot's access.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of events that wait for an acknowledgment, and the time after which they no longer count.
 const WINDOW: usize = 32;
@@ -165,6 +165,10 @@ enum Turn {
     Look,
 }
 
+async fn is_permitted(db: &Db, id: BotSocketId) -> Result<bool, DbError> {
+    outgoing::is_permitted(&mut db.read().await?, id).await
+}
+
 impl BotConnection {
     async fn run(&mut self) -> Ending {
         let app = slack::app_id(self.socket.bot);
@@ -197,10 +201,15 @@ impl BotConnection {
                     Err(()) => Err(()),
                 },
                 Turn::Look if heard.elapsed() > LISTENS_WITHIN => Ok(()),
-                Turn::Look => match self.send_calls().await {
-                    Ok(()) => self.send_events().await,
-                    Err(()) => Err(()),
-                },
+                Turn::Look => {
+                    if !self.is_permitted().await {
+                        return Ending::Disconnected("link_disabled");
+                    }
+                    match self.send_calls().await {
+                        Ok(()) => self.send_events().await,
+                        Err(()) => Err(()),
+                    }
+                }
                 Turn::Received(Some(Ok(frame))) => {
                     heard = Instant::now();
                     match frame {
@@ -247,6 +256,15 @@ impl BotConnection {
             .await;
         renewed.map_err(|e| {
             tracing::warn!(error = %e, "a bot's socket could not be renewed; it is closed");
+        })
+    }
+
+    /// Checks whether the key, the bot, and its subscription still permit the socket.
+    async fn is_permitted(&mut self) -> bool {
+        let (db, id) = (&self.state.db, self.socket.id);
+        is_permitted(db, id).await.unwrap_or_else(|e| {
+            tracing::warn!(error = %e, "the access of a bot's socket could not be checked; retrying");
+            true
         })
     }
 

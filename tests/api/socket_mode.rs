@@ -1,6 +1,10 @@
 //! Slack's Socket Mode: programs of bots get events on sockets that they open.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::{SinkExt, StreamExt};
 use openvibe::db::{Conn, DbError, now};
@@ -231,12 +235,15 @@ async fn a_socket_ends_with_its_key() {
     let mut program = r.open().await;
     let key = format!("/v1/bots/{}/keys/{}", r.id, r.key);
     r.t.ada.delete(&key).await.is(204);
+    let ended = Instant::now();
     r.t.bo.start(&r.t.general, "Unseen").await;
     let frame = program.next().await;
     assert_eq!(
         (&frame["type"], &frame["reason"]),
         (&json!("disconnect"), &json!("link_disabled"))
     );
+    // The next ping would come later.
+    assert!(ended.elapsed() < Duration::from_secs(5));
     r.until("the event", "bot_deliveries where state = 'queued'", 1)
         .await;
 }
