@@ -359,6 +359,17 @@ test('the switch is followed by all windows, in both directions', async () => {
   expect([...computer.disk.conversations.keys()]).toContain('thread_1');
   ws.stop();
 });
+test('a window that was opened while copies were off makes one once they are on', async () => {
+  const computer = new Computer();
+  setKeepsMessages(computer.device, false);
+  const { copy, ws } = await computer.window();
+  await ws.thread('thread_1').load();
+  setKeepsMessages(computer.device, true);
+  copy.switched();
+  await copy.flush();
+  expect(isCopied(computer.device, SCOPE)).toBe(true);
+  ws.stop();
+});
 test('a window that stays open erases the copy after 14 days without contact', async () => {
   const computer = new Computer();
   const { backend, copy, ws } = await computer.window();

@@ -61,8 +61,8 @@ export class DeviceCopy {
   #isDirty = false;
   /** True after the copy was erased: until the server gives access again, nothing is written. */
   #isErased = false;
-  /** True after the person turned copies off while this window was open. */
-  #isOff = false;
+  /** True while the person has turned copies off. */
+  #isOff: boolean;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #sendTimer: ReturnType<typeof setTimeout> | null = null;
   #writing: Promise<void> = Promise.resolve();
@@ -79,6 +79,7 @@ export class DeviceCopy {
     this.#ws = ws;
     this.#deps = deps;
     this.#now = deps.now ?? Date.now;
+    this.#isOff = !keepsMessages(deps.store);
     this.changes = new Changes(deps.store, deps.scope, this.#now);
     const user = deps.scope.split('.')[0]!;
     this.mirror = new Mirror({ myId: user, loadThread: (id) => deps.api.thread(id) });
@@ -94,7 +95,12 @@ export class DeviceCopy {
       ws.onEvent((e) => this.#apply(e)),
       ws.inbox.follow(follower),
       deps.windows.listen((m) => this.#onMessage(m)),
-      watchKept(deps.store, deps.scope, () => this.keptChanged()),
+      watchKept(
+        deps.store,
+        deps.scope,
+        () => this.switched(),
+        () => this.#forget(),
+      ),
     ];
   }
   dispose(): void {
@@ -161,14 +167,14 @@ export class DeviceCopy {
     this.#forget();
     eraseCopy(this.#deps.store, this.#deps.scope);
   }
-  /** Called when the person turned copies on or off, or another window erased this one: what is in memory goes, too. */
-  keptChanged(): void {
+  /** Called when the person may have turned copies on or off: what is in memory goes, too. */
+  switched(): void {
     const isOff = !keepsMessages(this.#deps.store);
-    if (this.#isOff && !isOff) {
-      this.#isErased = false;
-      this.lead();
-    } else this.#forget();
+    if (isOff === this.#isOff) return;
     this.#isOff = isOff;
+    if (isOff) return this.#forget();
+    this.#isErased = false;
+    this.lead();
   }
   #forget(): void {
     this.#isFresh = false;

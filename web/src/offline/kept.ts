@@ -30,10 +30,16 @@ export const setKept = (store: KeyValueStore, scope: string, kept: Kept): boolea
 export const isCopied = (store: KeyValueStore, scope: string): boolean => store.get(KEPT + scope) !== null;
 /** Checks whether a copy is too old to be kept. `at`: time of the last contact, in ms since 1970. */
 export const isExpired = (at: number, now: number): boolean => at < now - KEPT_FOR_MS;
-/** Calls `onchange` when another window turned copies on or off, or erased this one. Returns a function that stops it. */
-export const watchKept = (store: KeyValueStore, scope: string, onchange: () => void): (() => void) =>
+/** Calls `onswitch` when another window turned copies on or off, and `onerased` when it erased this one. Returns a function that stops it. */
+export const watchKept = (
+  store: KeyValueStore,
+  scope: string,
+  onswitch: () => void,
+  onerased: () => void,
+): (() => void) =>
   store.watch((key) => {
-    if (key === KEEP || (key === KEPT + scope && !isCopied(store, scope))) onchange();
+    if (key === KEEP) onswitch();
+    else if (key === KEPT + scope && !isCopied(store, scope)) onerased();
   });
 
 /**
