@@ -9,9 +9,7 @@ use super::{
     AgentStatus, Base, NewAgent, Profile, Row, find::get_visible_row,
     merged_columns::MergedColumns, tools::NamedTools,
 };
-use crate::agents::{
-    AgentError, files::SHARED, personas::find_named, skills::find_missing,
-};
+use crate::agents::{AgentError, files::SHARED, personas::find_named, skills::find_missing};
 use crate::{
     auth::Actor,
     db::{Conn, DbError, Json},

@@ -5,7 +5,7 @@ use std::io::{Cursor, Read};
 use tokio::sync::Semaphore;
 use zip::ZipArchive;
 
-use super::files::{BYTES_MAX, FILES_MAX, SkillText, TextFile, bad_file, utf8};
+use super::files::{BYTES_MAX, FILES_MAX, SkillFileForm, SkillText, bad_file, utf8};
 use crate::{agents::AgentError, blocking::blocking};
 
 /// Maximum number of files and folders of an archive.
@@ -95,7 +95,7 @@ fn read(archive: &[u8]) -> Result<SkillText, AgentError> {
         left = left
             .checked_sub(bytes.len())
             .ok_or_else(|| bad("the files have more than 1 MiB together"))?;
-        files.push(TextFile {
+        files.push(SkillFileForm {
             content: utf8(path, bytes)?,
             path: path.to_owned(),
         });

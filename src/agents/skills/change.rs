@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use super::{
-    SkillText, TextFile,
+    SkillFileForm, SkillText,
     announce::{SkillReaders, announce_change, announce_end},
     skill::{Skill, get_skill},
 };
@@ -28,7 +28,7 @@ pub struct SkillForm {
     /// At most 64 files with at most 1 MiB together, among them `SKILL.md` with the name and the description in its front matter.
     /// Required in `POST`; a `PUT` without them leaves them as they are.
     #[serde(default)]
-    pub files: Option<Vec<TextFile>>,
+    pub files: Option<Vec<SkillFileForm>>,
     /// 1 to 50 channels whose readers can read the skill and in which agents can use it; null for everyone in the workspace except for
     /// guests, which is the default in `POST`. A `PUT` without this field leaves them as they are. Channels that the caller cannot read
     /// stay in a list.
@@ -296,7 +296,7 @@ async fn insert_channels(
     Ok(())
 }
 
-async fn insert_files(c: &mut Conn, id: SkillId, files: &[TextFile]) -> Result<(), DbError> {
+async fn insert_files(c: &mut Conn, id: SkillId, files: &[SkillFileForm]) -> Result<(), DbError> {
     for file in files {
         c.q("insert into skill_files (skill_id, path, content) values ($1, $2, $3)")
             .bind(id)

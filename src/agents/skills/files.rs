@@ -20,7 +20,7 @@ const FENCE: &str = "---";
 /// A text file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TextFile {
+pub struct SkillFileForm {
     /// Path below the skill's folder, such as `scripts/check.sh`, at most 256 bytes.
     pub path: String,
     pub content: String,
@@ -32,7 +32,7 @@ pub struct SkillText {
     pub(super) name: String,
     pub(super) description: String,
     /// Sorted by path.
-    pub(super) files: Vec<TextFile>,
+    pub(super) files: Vec<SkillFileForm>,
 }
 
 /// Front matter of `SKILL.md`; other fields are ignored.
@@ -190,13 +190,13 @@ impl SkillText {
     ///
     /// # Errors
     /// `BadSkill`.
-    pub fn of(files: Vec<TextFile>) -> Result<Self, AgentError> {
+    pub fn of(files: Vec<SkillFileForm>) -> Result<Self, AgentError> {
         Self::with_folders(files, &[])
     }
 
     /// Checks the files of a skill, and the folders of an archive, which can be empty.
     pub(super) fn with_folders(
-        mut files: Vec<TextFile>,
+        mut files: Vec<SkillFileForm>,
         folders: &[String],
     ) -> Result<Self, AgentError> {
         if files.len() > FILES_MAX {
@@ -241,18 +241,18 @@ impl SkillText {
 mod tests {
     use super::*;
 
-    fn file(path: &str, content: &str) -> TextFile {
-        TextFile {
+    fn file(path: &str, content: &str) -> SkillFileForm {
+        SkillFileForm {
             path: path.to_owned(),
             content: content.to_owned(),
         }
     }
 
-    fn main(front: &str) -> TextFile {
+    fn main(front: &str) -> SkillFileForm {
         file(MAIN, &format!("---\n{front}\n---\nSteps.\n"))
     }
 
-    fn fault(files: Vec<TextFile>) -> String {
+    fn fault(files: Vec<SkillFileForm>) -> String {
         match SkillText::of(files) {
             Err(AgentError::BadSkill(text)) => text,
             other => panic!("{other:?}"),

@@ -228,7 +228,9 @@ fn area(path: &str) -> &'static str {
     let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
     match first {
         "agents" | "agent-templates" | "chat" | "rpc" | "models" | "personas" | "responses"
-        | "sandbox-policies" | "skills" | "tools" | "workflows" | "workflow-recipes" | "runs" => "agents",
+        | "sandbox-policies" | "skills" | "tools" | "workflows" | "workflow-recipes" | "runs" => {
+            "agents"
+        }
         "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" | "vector_stores"
         | "actions" | "grants" | "waiting" | "schedules" => "outcomes",
         "channels" | "threads" | "messages" | "direct" | "emoji" => "chat",
