@@ -19,6 +19,7 @@ test('an admin invites a guest to one channel', async () => {
   await dialog(ada).getByLabel('They join as').selectOption('guest');
   assert.ok(await button(dialog(ada), 'Create invite link').isDisabled());
   await dialog(ada).getByRole('checkbox', { name: '#plans' }).check();
+  await dialog(ada).getByLabel('Their access ends').selectOption('In 30 days');
   await inspect(ada, 'guest-invite');
   await button(dialog(ada), 'Create invite link').click();
   link = await ada.page.getByLabel('Invite link').inputValue();
@@ -64,6 +65,9 @@ test('members see that a guest reads the channel', async () => {
   assert.equal(await main(gus).getByText('1 guest reads this channel').count(), 0);
   await bo.page.goto('/northwind/settings/members');
   await main(bo).getByText('Gus Orr').waitFor();
+  await main(bo)
+    .getByText(/gus@example\.com · until /)
+    .waitFor();
   await main(bo).getByText('Guest', { exact: true }).first().waitFor();
   await inspect(bo, 'guest-members');
 });

@@ -5,6 +5,7 @@ import { isFor, pageOf, type SettingsPage } from '../settings/pages';
 import { myChannel } from '../test/make';
 import { Screen } from '../test/screen';
 import GuestChannels from './GuestChannels.svelte';
+import { endOf } from './guest-end';
 
 const screen = new Screen();
 
@@ -23,4 +24,8 @@ test('guests have only the settings whose routes accept them', () => {
   expect(has('agents')).toBe(true);
   people.me = { ...people.me, role: 'guest' };
   expect([has('agents'), has('costs'), has('sign-in')]).toEqual([false, false, true]);
+});
+test('the end of a guest is a time after that many days, or none', () => {
+  const now = Date.parse('2026-11-29T12:00:00Z');
+  expect([endOf('', now), endOf('30', now)]).toEqual([null, '2026-12-29T12:00:00.000Z']);
 });
