@@ -122,11 +122,14 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_080_400, "create_pins"),
     common!(20_261_129_080_500, "add_hook_creators"),
     common!(20_261_129_080_600, "add_import_path"),
-    common!(20_261_129_090_100, "create_emoji"),
-    common!(20_261_129_090_700, "add_collection_versions"),
     common!(20_261_129_080_700, "attach_collections"),
+    common!(20_261_129_090_000, "create_skills"),
+    common!(20_261_129_090_100, "create_emoji"),
     common!(20_261_129_090_200, "add_import_digest"),
+    common!(20_261_129_090_300, "add_file_descriptions"),
+    common!(20_261_129_090_700, "add_collection_versions"),
     common!(20_261_129_090_701, "add_collection_erasure"),
+    common!(20_261_129_110_100, "create_task_steers"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {
@@ -171,4 +174,30 @@ pub(super) async fn sqlite_to(c: &mut SqliteConnection, version: i64) -> Result<
 /// Like `sqlite_to`, but within a transaction.
 pub(super) async fn postgres_to(c: &mut PgConnection, version: i64) -> Result<(), DbError> {
     Ok(migrator(Engine::Postgres).run_to(version, c).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn every_file_is_a_migration_with_a_version_of_its_own() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        let mut files = BTreeSet::new();
+        for of_engine in ["", "sqlite", "postgres"] {
+            let entries = fs::read_dir(folder.join(of_engine)).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            files.extend(names.filter(|name| name.ends_with(".sql")));
+        }
+        let known = MIGRATIONS.iter();
+        let known = known.map(|(version, name, _)| format!("{version}_{name}.sql"));
+        assert_eq!(known.collect::<BTreeSet<String>>(), files);
+        let mut versions: Vec<i64> = MIGRATIONS.iter().map(|(version, ..)| *version).collect();
+        let listed = versions.clone();
+        versions.sort_unstable();
+        versions.dedup();
+        assert_eq!(versions, listed);
+    }
 }
