@@ -344,13 +344,17 @@ pub(super) async fn release(c: &mut Conn, file: FileId) -> Result<(), DbError> {
         .await?;
     if is_unused {
         files::delete_loose(c, file).await?;
+        return Ok(());
     }
-    Ok(())
+    // Another vector store may only keep it as a replaced one.
+    unindex(c, file).await
 }
 
-/// Takes the passages of a replaced file out of the index, unless the file is read somewhere else.
+/// Takes the passages of a replaced file out of the index, unless the file is read, or will be, somewhere else.
 async fn unindex(c: &mut Conn, file: FileId) -> Result<(), DbError> {
     c.q("update passage_sets set file_id = null where file_id = $1 \
+         and exists (select 1 from vector_store_versions where file_id = $1) \
+         and not exists (select 1 from vector_store_versions where file_id = $1 and replaced_at is null) \
          and not exists (select 1 from vector_store_files where file_id = $1) \
          and not exists (select 1 from files f where f.id = $1 and f.message_id is not null)")
         .bind(file)

@@ -167,6 +167,39 @@ async fn a_file_is_replaced_at_its_path_without_a_gap() {
 }
 
 #[tokio::test]
+async fn a_file_in_two_vector_stores_is_found_until_it_has_left_both() {
+    let t = team().await;
+    let (rules, drafts) = (
+        store(&t.ada, json!({})).await,
+        store(&t.ada, json!({})).await,
+    );
+    let add = async |store: &str, file: &str| {
+        let path = format!("/v1/vector_stores/{store}/files");
+        let form = json!({"file_id": file, "path": "a.md"});
+        t.ada.post(&path, form).await.is(200);
+    };
+    let first = put(&t.ada, &drafts, "a.md", b"Yak rules").await.is(201);
+    settled(&t.ada, &drafts, "a.md", &id(&first)).await;
+    let shared = id(&t.ada.upload("a.md", b"Okapi rules").await);
+    add(&rules, &shared).await;
+    settled(&t.ada, &rules, "a.md", &shared).await;
+    // Replaced in one store, it still takes its place in the other.
+    let next = put(&t.ada, &rules, "a.md", b"Quokka rules").await.is(201);
+    add(&drafts, &shared).await;
+    settled(&t.ada, &rules, "a.md", &id(&next)).await;
+    settled(&t.ada, &drafts, "a.md", &shared).await;
+    assert_eq!(found(&t.ada, &drafts, "okapi").await.len(), 1);
+    assert!(found(&t.ada, &rules, "okapi").await.is_empty());
+    // Its uploader does not find it once it is only a replaced one.
+    let path = format!("/v1/vector_stores/{drafts}/files/{shared}");
+    t.ada.delete(&path).await.is(200);
+    let hits = t.ada.get("/v1/search?kind=file&q=okapi").await.ok();
+    assert_eq!(list(&hits, "/data").len(), 0);
+    let kept = t.ada.get(&format!("/v1/files/{shared}")).await;
+    assert!(kept.text.contains("Okapi"));
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_read_does_not_replace_another() {
     let t = team().await;
     let rules = store(&t.ada, json!({})).await;

@@ -341,10 +341,12 @@ pub(super) async fn finish(
     if !outcome.state.has_text() {
         return Ok(());
     }
+    // Files that were replaced in their vector stores, and are nowhere else, are not found anymore.
     let files: Vec<(FileId, WorkspaceId)> = c
         .q("select id, workspace_id from files where hash = $1 and (message_id is not null \
             or exists (select 1 from vector_store_files vf where vf.file_id = files.id) \
-            or not exists (select 1 from vector_store_versions r where r.file_id = files.id and r.replaced_at is not null)) order by id")
+            or exists (select 1 from vector_store_versions w where w.file_id = files.id and w.replaced_at is null) \
+            or not exists (select 1 from vector_store_versions r where r.file_id = files.id)) order by id")
         .bind(claimed.hash.clone())
         .all()
         .await?;
