@@ -293,6 +293,22 @@ async fn a_replaced_file_is_deleted_after_90_days_and_a_removed_one_at_once() {
 }
 
 #[tokio::test]
+async fn passages_that_left_the_index_do_not_count_for_the_limit() {
+    let t = team().await;
+    let rules = store(&t.ada, json!({})).await;
+    let old = put(&t.ada, &rules, "old.md", b"Okapi rules").await.is(201);
+    settled(&t.ada, &rules, "old.md", &id(&old)).await;
+    run(
+        &t,
+        "update passages set no = no + 1000000 where cast($1 as timestamptz) is not null",
+    )
+    .await;
+    let new = put(&t.ada, &rules, "new.md", b"Quokka rules").await.is(201);
+    settled(&t.ada, &rules, "new.md", &id(&new)).await;
+    assert_eq!(found(&t.ada, &rules, "quokka").await.len(), 1);
+}
+
+#[tokio::test]
 async fn a_deleted_vector_store_is_gone_at_once_and_its_files_soon() {
     let t = team().await;
     let rules = store(&t.ada, json!({"handle": "rules"})).await;

@@ -556,6 +556,15 @@ pub async fn newest_passage(c: &mut Conn, workspace: Uuid) -> Result<i64, DbErro
     Ok(newest.unwrap_or(0))
 }
 
+/// Number of passages of a workspace, counted up to a maximum.
+pub async fn count_passages(c: &mut Conn, workspace: Uuid, max: i64) -> Result<i64, DbError> {
+    c.q("select count(*) from (select 1 from passages where workspace_id = $1 limit $2) x")
+        .bind(workspace)
+        .bind(max)
+        .value()
+        .await
+}
+
 /// Scope of a search of passages.
 #[derive(Debug, Clone, Copy)]
 pub struct PassageScope<'a> {

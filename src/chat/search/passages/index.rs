@@ -67,9 +67,9 @@ pub async fn index_next(db: &Db) -> Result<bool, DbError> {
         .bind(set.parts_done)
         .value()
         .await?;
-    let newest = store::newest_passage(&mut c, set.workspace_id.0).await?;
+    let is_full = is_full(&mut c, set.workspace_id).await?;
     drop(c);
-    if newest >= PASSAGES_MAX {
+    if is_full {
         tracing::warn!(file = %set.file_id, "the workspace has too many passages: the file is not searched as a whole");
         finish(db, &set, None).await?;
         return Ok(true);
@@ -104,6 +104,13 @@ pub async fn index_next(db: &Db) -> Result<bool, DbError> {
     }
     finish(db, &set, Some(last)).await?;
     Ok(true)
+}
+
+/// Checks whether a workspace has as many passages as it can. The numbers of those that left the index are not used again, so only
+/// large numbers are counted.
+async fn is_full(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
+    Ok(store::newest_passage(c, workspace.0).await? >= PASSAGES_MAX
+        && store::count_passages(c, workspace.0, PASSAGES_MAX).await? >= PASSAGES_MAX)
 }
 
 fn passages_of(part: &DocumentPart, file: FileId, name: &str) -> Vec<NewPassage> {
