@@ -3,7 +3,7 @@
 //! The text of the message has a note in the place of each. They are read before the call, and put there only in what the model gets, so
 //! that stored responses contain neither the bytes nor the texts.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
@@ -18,14 +18,9 @@ use crate::{
     chat::access,
     collections,
     db::Conn,
-    files::{
-        self, Stored,
-        documents::{self, DocumentReader},
-        pictures::{Picture, PictureReader},
-    },
+    files::{self, Stored, documents, pictures::Picture},
     ids::{FileId, WorkspaceId},
     model::{ChatMessage, Role, TurnPicture, picture_tokens},
-    registry::Registry,
     replies::{lines::escape_lines, pictures::PICTURES_BYTES_MAX},
 };
 
@@ -37,15 +32,6 @@ const MEDIA_BYTES_MAX: usize = 10 << 20;
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Maximum number of parts of a document that are read.
 const PARTS_MAX: i64 = 2_000;
-
-/// Readers of pictures and files.
-#[derive(Clone)]
-pub struct MediaReader {
-    pub pictures: PictureReader,
-    pub documents: DocumentReader,
-    /// Reads pictures of the web.
-    pub registry: Arc<Registry>,
-}
 
 /// A picture or file of the last user message.
 #[derive(Debug, Clone, PartialEq, Eq)]
