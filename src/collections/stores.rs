@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::{
     CollectionError,
     contents::{self, Counts, FileCounts, NewStoreFile, add_files, json_text},
-    event,
+    event, versions,
 };
 use crate::{
     auth::{Actor, AuditAction, Caller, Role, Scope, record_audit},
@@ -373,6 +373,20 @@ pub(super) async fn find_to_change(
     }
 }
 
+/// Like `find_to_change`, and locks the vector store, so that its row is read after the changes of other nodes.
+///
+/// # Errors
+/// `NotFound`, `NotEditor`.
+pub(super) async fn lock_to_change(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    named: &StoreRef,
+) -> Result<StoreRow, CollectionError> {
+    let id = find_to_change(c, actor, named).await?.id;
+    versions::lock(c, id).await?;
+    find_to_change(c, actor, &StoreRef::Id(id)).await
+}
+
 fn invalid(text: impl Into<String>, param: &'static str) -> CollectionError {
     CollectionError::Invalid(text.into(), param)
 }
@@ -602,7 +616,7 @@ pub async fn update(
     named: &StoreRef,
     patch: &StorePatch,
 ) -> Result<VectorStore, CollectionError> {
-    let row = find_to_change(c, actor, named).await?;
+    let row = lock_to_change(c, actor, named).await?;
     let name = patch.name.as_deref().map_or(row.name.as_str(), str::trim);
     let description = patch.description.as_deref();
     let description = description.map_or(row.description.as_str(), str::trim);

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{
     CollectionError, event,
     paths::{PATH_CHARS_MAX, StorePath},
-    stores::{StoreRef, find, find_to_change},
+    stores::{StoreRef, find, find_to_change, lock_to_change},
     sync::{PutFile, put_in},
     versions,
 };
@@ -161,7 +161,8 @@ pub async fn add_url(
     form: &StoreUrlForm,
     url: &str,
 ) -> Result<StoreUrl, CollectionError> {
-    let store = find_to_change(c, actor, named).await?;
+    // Otherwise, another node could set `trusted_reads` meanwhile.
+    let store = lock_to_change(c, actor, named).await?;
     if store.has_trusted_reads() {
         let text = "a vector store with trusted_reads cannot have web pages";
         return Err(invalid(text, "url"));
@@ -176,7 +177,6 @@ pub async fn add_url(
         Some(path) => StorePath::parse(path)?,
         None => path_of(url)?,
     };
-    versions::lock(c, store.id).await?;
     let others: i64 = c
         .q("select count(*) from vector_store_urls where store_id = $1 and path <> $2")
         .bind(store.id)
