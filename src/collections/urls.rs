@@ -236,6 +236,7 @@ struct Claimed {
     path: String,
     url: String,
     every_s: i64,
+    /// Null if the file was deleted, which must be read again.
     etag: Option<String>,
     modified: Option<String>,
     failure: Option<String>,
@@ -315,8 +316,11 @@ impl UrlRefresher {
             .db
             .read()
             .await?
-            .q("select u.store_id, v.workspace_id, u.path, u.url, u.every_s, u.etag, u.modified, u.failure, u.created_by, \
-                u.claimed_until from vector_store_urls u join vector_stores v on v.id = u.store_id \
+            .q("select u.store_id, v.workspace_id, u.path, u.url, u.every_s, u.failure, u.created_by, u.claimed_until, \
+                case when f.file_id is not null then u.etag end as etag, \
+                case when f.file_id is not null then u.modified end as modified \
+                from vector_store_urls u join vector_stores v on v.id = u.store_id \
+                left join vector_store_files f on f.store_id = u.store_id and f.path = u.path \
                 where u.due_at <= $1 and (u.claimed_until is null or u.claimed_until <= $1) and v.deleted_at is null \
                 order by u.due_at limit $2")
             .bind(now())

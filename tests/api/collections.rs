@@ -598,6 +598,24 @@ async fn a_web_page_is_kept_and_a_failure_keeps_its_text() {
 }
 
 #[tokio::test]
+async fn a_page_whose_file_was_deleted_is_read_again_although_it_is_unchanged() {
+    let t = team_with(&[("WEB_ALLOW", "127.0.0.1")]).await;
+    let site = Site::default();
+    let (origin, _serving) = site.serve().await;
+    let rules = store(&t.ada, json!({})).await;
+    let path = format!("/v1/vector_stores/{rules}/urls");
+    let form = json!({"url": format!("{origin}/fair"), "every_s": 3600, "path": "fair"});
+    t.ada.post(&path, form).await.is(201);
+    page(&t.ada, &rules, |page| !page["refreshed_at"].is_null()).await;
+    let file = id(&files(&t.ada, &rules).await[0]);
+    t.ada.delete(&format!("/v1/files/{file}")).await.is(204);
+    assert!(files(&t.ada, &rules).await.is_empty());
+    look_again(&t, &rules, &origin).await;
+    assert_eq!(files(&t.ada, &rules).await.len(), 1);
+    assert_eq!(site.unchanged.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
 async fn pages_of_people_who_left_and_floods_and_private_redirects_are_failures() {
     let settings = [("WEB_ALLOW", "127.0.0.1"), ("UPLOAD_BYTES_MAX", "1MiB")];
     let t = team_with(&settings).await;
