@@ -108,7 +108,8 @@ async fn list_known(
         known_sql!("vector_store_files", "order by vf.file_id"),
         known_sql!(
             "vector_store_versions",
-            "and vf.replaced_at is null order by vf.file_id"
+            "and vf.replaced_at is null and exists (select 1 from vector_store_files cf where cf.store_id = vf.store_id and cf.path = vf.path) \
+             order by vf.file_id"
         ),
     ] {
         let rows: Vec<Known> = c.q(sql).bind(store).all().await?;
@@ -261,8 +262,10 @@ pub(super) async fn put_in(
     let hash = &new.blob.blob.hash;
     let next = versions::find_next(c, store, path).await?;
     let current = versions::find_current(c, store, path).await?;
+    // One that failed, and whose predecessor was deleted, is not listed: it is stored again.
     if let Some(next) = &next
         && next.hash == *hash
+        && current.is_some()
     {
         return Ok(PutFile::Equal(find_in(c, store, next.file_id).await?));
     }

@@ -230,6 +230,28 @@ async fn a_file_that_cannot_be_read_does_not_replace_another() {
 }
 
 #[tokio::test]
+async fn a_file_that_cannot_be_read_is_missing_once_the_one_before_it_was_deleted() {
+    let t = team().await;
+    let rules = store(&t.ada, json!({})).await;
+    let old = put(&t.ada, &rules, "a.md", b"Okapi rules").await.is(201);
+    settled(&t.ada, &rules, "a.md", &id(&old)).await;
+    let bytes = b"{\\rtf1 x}";
+    put(&t.ada, &rules, "a.md", bytes).await.is(201);
+    let compare = async || {
+        let compared = sync(&t.ada, &rules, vec![entry("a.md", bytes)], false).await;
+        list(&compared.is(200), "/missing").len()
+    };
+    assert_eq!(compare().await, 0);
+    let path = format!("/v1/files/{}", id(&old));
+    t.ada.delete(&path).await.is(204);
+    assert!(files(&t.ada, &rules).await.is_empty());
+    assert_eq!(compare().await, 1);
+    put(&t.ada, &rules, "a.md", bytes).await.is(201);
+    assert_eq!(files(&t.ada, &rules).await.len(), 1);
+    assert_eq!(compare().await, 0);
+}
+
+#[tokio::test]
 async fn uploads_of_one_path_at_the_same_time_leave_one_file() {
     let t = team().await;
     let rules = store(&t.ada, json!({})).await;
