@@ -10,13 +10,13 @@ use super::{
         Attributes, NewStoreFile, StoreFileState, add_files, check_attributes, json_text, state,
     },
     event,
-    stores::{StoreRef, find, find_to_change},
+    stores::{StoreRef, expiry, find, find_to_change},
     versions,
 };
 use crate::{
     auth::{Actor, AuthError, Caller},
     chat::search::passages::find::FileReader,
-    db::{Conn, DbError, is_readable_store},
+    db::{Conn, DbError, is_readable_store, now},
     files::documents::{DocumentReason, DocumentState, DocumentStatus},
     ids::{FileId, VectorStoreId, WorkspaceId},
     realtime::EventType,
@@ -395,7 +395,7 @@ pub async fn find_reader<'a>(
     Ok(can_read_file(c, reader, file).await?.then_some(actor))
 }
 
-/// Vector stores with a file that the reader can read, oldest first.
+/// Vector stores with a file that the reader can read, oldest first, without those that have expired.
 ///
 /// # Errors
 /// Only database errors.
@@ -404,9 +404,9 @@ pub async fn stores_of(
     reader: FileReader,
     file: FileId,
 ) -> Result<Vec<VectorStoreId>, DbError> {
-    let stores: Vec<(VectorStoreId,)> = c
+    let stores: Vec<(VectorStoreId, Timestamp, Option<i64>)> = c
         .q(concat!(
-            "select v.id from vector_store_files vf join vector_stores v on v.id = vf.store_id \
+            "select v.id, v.last_active_at, v.expires_after_days from vector_store_files vf join vector_stores v on v.id = vf.store_id \
              where vf.file_id = $1 and v.workspace_id = $4 and ",
             is_readable_store!("$2", "$3"),
             " order by v.created_at, v.id limit 200"
@@ -417,7 +417,9 @@ pub async fn stores_of(
         .bind(reader.workspace)
         .all()
         .await?;
-    Ok(stores.into_iter().map(|(store,)| store).collect())
+    let stores = stores.into_iter();
+    let stores = stores.filter(|(_, last, days)| expiry(*last, *days).is_none_or(|at| at > now()));
+    Ok(stores.map(|(store, ..)| store).collect())
 }
 
 /// Checks whether a file is in a vector store that the reader can read, or was until another one replaced it.

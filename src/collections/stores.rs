@@ -217,6 +217,12 @@ pub(super) struct StoreRow {
     version: i64,
 }
 
+/// Time at which a vector store expires that was last used at this time; `None` if it never does.
+pub(super) fn expiry(last_active_at: Timestamp, days: Option<i64>) -> Option<Timestamp> {
+    let days = u64::try_from(days?).ok()?;
+    Some(last_active_at + Duration::from_hours(24 * days))
+}
+
 macro_rules! store_sql {
     ($tail:expr) => {
         concat!(
@@ -233,8 +239,7 @@ impl StoreRow {
     }
 
     fn expires_at(&self) -> Option<Timestamp> {
-        let days = u64::try_from(self.expires_after_days?).ok()?;
-        Some(self.last_active_at + Duration::from_hours(24 * days))
+        expiry(self.last_active_at, self.expires_after_days)
     }
 
     fn is_expired(&self) -> bool {

@@ -840,12 +840,16 @@ async fn an_expired_vector_store_answers_no_search() {
             .await;
     assert!(refused.text.contains("expired"), "{}", refused.text);
     assert_eq!(refused.refused(404), "vector_store_not_found");
+    // Searches of all files leave it out, too.
+    let all = "/v1/search?kind=file&q=zebra";
+    assert_eq!(list(&t.bo.get(all).await.ok(), "/data").len(), 0);
     t.ada
         .patch(&path, json!({"expires_after": null}))
         .await
         .is(200);
     let found = search(&t.bo, &store, json!({"query": "zebra"})).await;
     assert_eq!(list(&found, "/data").len(), 1);
+    assert_eq!(list(&t.bo.get(all).await.ok(), "/data").len(), 1);
 }
 
 #[tokio::test]

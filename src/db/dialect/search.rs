@@ -20,6 +20,7 @@ use uuid::Uuid;
 use crate::{
     db::{
         Conn, DbError, Engine, Json, is_in_visible_channel, is_readable_store, is_shared_channel,
+        now,
     },
     ids::{BEFORE_ALL_SEQS, FileId, ThreadId},
     sql_with_seqs,
@@ -597,15 +598,17 @@ pub struct FoundPassage {
 
 /// Condition for files `f` that the person `$4` can see, with the channel `$5` whose readers can see them too: those who can read a
 /// file's message `m` or a vector store with the file, or its uploader. Access is checked against the tables, not against the index.
-/// `$among` selects the IDs in the list `$11`.
+/// `$among` selects the IDs in the list `$11`, and `$fresh` is true for a vector store `v` that has not expired at the time `$12`.
 macro_rules! is_visible_file {
-    ($among:literal) => {
+    ($among:literal, $fresh:literal) => {
         concat!(
             "((f.message_id is not null and m.deleted_at is null and m.state <> 'streaming' and ",
             is_shared_channel!("m.channel_id", "$4", "$5"),
             ") or (f.message_id is null and f.created_by = $4 and $5 is null) \
              or exists (select 1 from vector_store_files vf join vector_stores v on v.id = vf.store_id where vf.file_id = f.id and ",
             is_readable_store!("$4", "$5"),
+            " and ",
+            $fresh,
             ")) and (f.id = $6 or $6 is null) and (m.channel_id = $7 or $7 is null) \
              and (exists (select 1 from vector_store_files sf where sf.file_id = f.id and sf.store_id = $10) or $10 is null) and ($11 is null or f.id in (",
             $among,
@@ -620,7 +623,10 @@ macro_rules! sqlite_passages_sql {
             "select p.no, f.id as file_id, f.created_at from search_passages x cross join passages p join passage_sets s on s.id = p.set_id \
              join files f on f.id = s.file_id left join messages m on m.id = f.message_id \
              where x.words match $2 and x.rowid > $3 and x.rowid < $8 and p.workspace_id = $1 and p.no = (x.rowid & 1099511627775) and ",
-            is_visible_file!("select unhex(value) from json_each($11)"),
+            is_visible_file!(
+                "select unhex(value) from json_each($11)",
+                "(v.expires_after_days is null or julianday(v.last_active_at) + v.expires_after_days > julianday($12))"
+            ),
             "order by x.rowid ",
             $order,
             " limit $9"
@@ -635,7 +641,10 @@ macro_rules! postgres_passages_sql {
              and p.no = x.no join passage_sets s on s.id = p.set_id \
              join files f on f.id = s.file_id left join messages m on m.id = f.message_id \
              where x.workspace_id = $1 and x.words @@ cast($2 as tsquery) and x.no > $3 and x.no < $8 and ",
-            is_visible_file!("select cast(e.value as uuid) from jsonb_array_elements_text($11) e (value)"),
+            is_visible_file!(
+                "select cast(e.value as uuid) from jsonb_array_elements_text($11) e (value)",
+                "(v.expires_after_days is null or v.last_active_at + v.expires_after_days * interval '1 day' > $12)"
+            ),
             "order by x.no ",
             $order,
             " limit $9"
@@ -674,6 +683,7 @@ pub async fn find_passages(
         .bind(limit)
         .bind(scope.store)
         .bind(scope.files.cloned())
+        .bind(now())
         .all()
         .await
 }
