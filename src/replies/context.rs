@@ -60,7 +60,7 @@ use crate::{
         briefs::{self, StoredBrief},
         queue,
     },
-    tools::taint::AuthoredText,
+    tools::{handles, output::PassagePlace, taint::AuthoredText},
     workflows::run,
 };
 
@@ -219,6 +219,25 @@ async fn asked_turn(
 
 /// Loads the context of a task. Returns `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
 pub async fn load(
+    c: &mut Conn,
+    task: &Task,
+    agent: &Resolved,
+    settings: CompactionSettings,
+) -> Result<Option<Loaded>, DbError> {
+    let Some(mut loaded) = load_by_kind(c, task, agent, settings).await? else {
+        return Ok(None);
+    };
+    // A brief, or an earlier attempt, can have given handles to passages, which keep them.
+    let knowledge = &mut loaded.context.knowledge;
+    let places: Vec<PassagePlace> = knowledge.iter().map(|passage| passage.place).collect();
+    let numbers = handles::number_passages(c, task.id, &places).await?;
+    for (passage, number) in knowledge.iter_mut().zip(numbers) {
+        passage.number = number;
+    }
+    Ok(Some(loaded))
+}
+
+async fn load_by_kind(
     c: &mut Conn,
     task: &Task,
     agent: &Resolved,

@@ -21,8 +21,8 @@ const PASSAGES_MAX: usize = 6;
 /// Minimum share of the score of the best passage of the same store.
 const SCORE_SHARE_MIN: f64 = 0.5;
 
-/// Finds the passages of the attached stores that match a question, best first. Stores that not all readers of the answer can read are
-/// left out.
+/// Finds the passages of the attached stores that match a question, best first, with numbers from 1. Stores that not all readers of the
+/// answer can read are left out.
 pub(super) async fn find(
     c: &mut Conn,
     agent: &Resolved,
@@ -69,16 +69,20 @@ pub(super) async fn find(
     }
     best.sort_by(|a, b| b.score.total_cmp(&a.score));
     best.truncate(PASSAGES_MAX);
-    Ok(best.into_iter().map(KnowledgePassage::from).collect())
+    let numbered = (1..).zip(best);
+    Ok(numbered
+        .map(|(number, found)| KnowledgePassage::of(number, found))
+        .collect())
 }
 
-impl From<FoundText> for KnowledgePassage {
-    fn from(found: FoundText) -> Self {
+impl KnowledgePassage {
+    fn of(number: i64, found: FoundText) -> Self {
         let text = match found.header {
             Some(header) => format!("{header}\n{}", found.text),
             None => found.text,
         };
         Self {
+            number,
             file: found.file,
             place: PassagePlace {
                 file: found.file,

@@ -353,6 +353,8 @@ pub struct SentPicture {
 /// A passage of a file in a vector store that is attached to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnowledgePassage {
+    /// Number of its handle, such as 1 of `P1`.
+    pub number: i64,
     pub file: FileId,
     pub place: PassagePlace,
     /// Person who uploaded the file.
@@ -591,9 +593,9 @@ pub enum Source {
         /// Files that taint the task.
         #[serde(skip)]
         taints: Vec<ActionSource>,
-        /// Passages in the order of their handles.
+        /// Passages with the numbers of their handles.
         #[serde(skip)]
-        places: Vec<PassagePlace>,
+        places: Vec<(i64, PassagePlace)>,
     },
 }
 
@@ -904,9 +906,9 @@ impl Blocks<'_> {
         if passages.is_empty() {
             return;
         }
-        // `taint` stores the handles with the prompt. Of other passages, the task has none before its first prompt.
-        let numbered = passages.iter().enumerate();
-        let numbered = numbered.map(|(at, passage)| format!("[P{}] {}", at + 1, passage.lines()));
+        // `taint` stores the handles with the prompt.
+        let numbered = passages.iter();
+        let numbered = numbered.map(|passage| format!("[P{}] {}", passage.number, passage.lines()));
         let text = knowledge_text(numbered);
         let cites = passages.iter().flat_map(|passage| {
             [
@@ -921,7 +923,10 @@ impl Blocks<'_> {
         let source = Source::Knowledge {
             cites: cites.collect(),
             taints: taints.collect(),
-            places: passages.iter().map(|passage| passage.place).collect(),
+            places: passages
+                .iter()
+                .map(|passage| (passage.number, passage.place))
+                .collect(),
         };
         self.ours(source, &text);
     }

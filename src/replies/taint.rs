@@ -16,7 +16,7 @@ use crate::{
     },
     tools::{
         handles,
-        output::Handled,
+        output::PassagePlace,
         taint::{self, AuthoredText},
     },
 };
@@ -30,8 +30,8 @@ struct Found {
     people: Vec<UserId>,
     taints: Vec<ActionSource>,
     texts: Vec<AuthoredText>,
-    /// Passages that get handles.
-    passages: Vec<Handled>,
+    /// Passages with the numbers of their handles.
+    passages: Vec<(i64, PassagePlace)>,
 }
 
 impl Found {
@@ -65,9 +65,7 @@ impl Found {
                 Source::ForkHeader { message_id } => found.messages.extend(*message_id),
                 Source::Knowledge { taints, places, .. } => {
                     found.taints.extend(taints.iter().cloned());
-                    found
-                        .passages
-                        .extend(places.iter().copied().map(Handled::Passage));
+                    found.passages.extend(places.iter().copied());
                 }
                 Source::Conversation { people, .. } => found.people.extend(people),
                 Source::Summary { .. } => {
@@ -119,7 +117,7 @@ pub async fn record(c: &mut Conn, task: &Task, manifest: &Manifest) -> Result<()
     let conversation = fork.or(task.thread_id.map(|thread| thread.0));
     let mut found = Found::of(manifest, conversation.unwrap_or_default());
     add_titles(c, task, &mut found).await?;
-    handles::assign(c, task.id, &found.passages).await?;
+    handles::insert_passages(c, task.id, found.passages.iter().copied()).await?;
     taint::add_messages(c, task.id, requester, found.messages).await?;
     taint::add_files(c, task.id, found.files).await?;
     taint::add(c, task.id, &found.taints).await?;

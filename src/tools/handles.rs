@@ -90,14 +90,15 @@ impl PassageRow {
     }
 }
 
-async fn insert_passages(
+/// Stores the numbers of passages. Passages that have another one, and numbers of other passages, stay.
+pub async fn insert_passages(
     c: &mut Conn,
     task: TaskId,
-    newest: i64,
-    passages: impl Iterator<Item = PassagePlace>,
+    passages: impl Iterator<Item = (i64, PassagePlace)>,
 ) -> Result<(), DbError> {
-    for (number, place) in (newest + 1..).zip(passages) {
-        c.q("insert into task_passages (task_id, number, file_id, part, from_unit, to_unit) values ($1, $2, $3, $4, $5, $6)")
+    for (number, place) in passages {
+        c.q("insert into task_passages (task_id, number, file_id, part, from_unit, to_unit) values ($1, $2, $3, $4, $5, $6) \
+             on conflict do nothing")
             .bind(task)
             .bind(number)
             .bind(place.file)
@@ -133,7 +134,7 @@ pub async fn assign(
         if !new.is_empty() {
             if *kind == HandleKind::Passage {
                 let passages = new.iter().filter_map(|of| of.passage());
-                insert_passages(c, task, newest, passages).await?;
+                insert_passages(c, task, (newest + 1..).zip(passages)).await?;
             } else {
                 let ids = new.iter().map(|of| of.uuid());
                 insert_handles(c, task.0, kind.as_str(), newest, ids).await?;
@@ -143,6 +144,30 @@ pub async fn assign(
     }
     let handle = |of: &Handled| (*of, format!("{}{}", of.kind().letter(), numbers[of]));
     Ok(sources.iter().map(handle).collect())
+}
+
+/// Numbers for the handles of passages in a task, without storing them: those that have a handle keep it, and the others follow.
+pub async fn number_passages(
+    c: &mut Conn,
+    task: TaskId,
+    places: &[PassagePlace],
+) -> Result<Vec<i64>, DbError> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = list_passages(c, task).await?;
+    let mut newest = rows.iter().map(|row| row.number).max().unwrap_or(0);
+    let mut numbers = Vec::with_capacity(places.len());
+    for place in places {
+        let known = rows
+            .iter()
+            .find(|row| row.source() == Handled::Passage(*place));
+        if known.is_none() {
+            newest += 1;
+        }
+        numbers.push(known.map_or(newest, |row| row.number));
+    }
+    Ok(numbers)
 }
 
 /// Handles within brackets, such as `[S1]` or `[S1, F2]`.
@@ -198,6 +223,13 @@ fn named_in(brackets: &str, sources: &Sources) -> Vec<Handled> {
     found.collect()
 }
 
+async fn list_passages(c: &mut Conn, task: TaskId) -> Result<Vec<PassageRow>, DbError> {
+    c.q("select number, file_id, part, from_unit, to_unit from task_passages where task_id = $1 order by number limit 10000")
+        .bind(task)
+        .all()
+        .await
+}
+
 /// Sources that have handles in a task.
 async fn list(c: &mut Conn, task: TaskId) -> Result<Sources, DbError> {
     let rows: Vec<(HandleKind, i64, Uuid)> = c
@@ -209,11 +241,7 @@ async fn list(c: &mut Conn, task: TaskId) -> Result<Sources, DbError> {
         .into_iter()
         .filter_map(|(kind, number, id)| Some(((kind, number), kind.source(id)?)))
         .collect();
-    let rows: Vec<PassageRow> = c
-        .q("select number, file_id, part, from_unit, to_unit from task_passages where task_id = $1 order by number limit 10000")
-        .bind(task)
-        .all()
-        .await?;
+    let rows = list_passages(c, task).await?;
     let passages = rows.iter();
     sources.extend(passages.map(|row| ((HandleKind::Passage, row.number), row.source())));
     Ok(sources)

@@ -2,8 +2,9 @@
 
 use openvibe::{
     db::{Conn, DbError},
-    ids::WorkspaceId,
+    ids::{FileId, TaskId, WorkspaceId},
     time::Timestamp,
+    tools::{handles, output::PassagePlace},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -850,6 +851,51 @@ async fn an_expired_vector_store_answers_no_search() {
     let found = search(&t.bo, &store, json!({"query": "zebra"})).await;
     assert_eq!(list(&found, "/data").len(), 1);
     assert_eq!(list(&t.bo.get(all).await.ok(), "/data").len(), 1);
+}
+
+#[tokio::test]
+async fn passages_keep_their_handles_in_all_attempts_of_a_task() {
+    let t = team().await;
+    made(&t.ada, json!({"handle": "zoo"}), &["The zoo opens in May"]).await;
+    reader(&t.ada, "sage", json!({})).await;
+    let query = ("search_files", json!({"query": "zoo"}));
+    let script = [Answer::calls("", &[query]), Answer::text("In May.")];
+    t.model().script("sage", script);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@sage when does the zoo open?").await;
+    t.ada.completed(&task).await;
+    let task: TaskId = task.parse().unwrap();
+    let mut c = t.app.db().read().await.unwrap();
+    let (file, part, from, to): (FileId, i64, i64, i64) = c
+        .q("select file_id, part, from_unit, to_unit from task_passages where task_id = $1")
+        .bind(task)
+        .one()
+        .await
+        .unwrap();
+    let first = PassagePlace {
+        file,
+        part,
+        from,
+        to,
+    };
+    let next = PassagePlace { part: 2, ..first };
+    let numbers = handles::number_passages(&mut c, task, &[next, first]).await;
+    assert_eq!(numbers.unwrap(), [2, 1]);
+    drop(c);
+    // A number is never that of another passage.
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let stored: Result<(), DbError> = t
+        .app
+        .db()
+        .write(workspace.0, async move |c: &mut Conn| {
+            let passages = [(1, next), (2, next), (3, first)];
+            handles::insert_passages(c, task, passages.into_iter()).await
+        })
+        .await;
+    stored.unwrap();
+    let mut c = t.app.db().read().await.unwrap();
+    let numbers = handles::number_passages(&mut c, task, &[next, first]).await;
+    assert_eq!(numbers.unwrap(), [2, 1]);
 }
 
 #[tokio::test]
