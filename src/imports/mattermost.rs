@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     archive::{Archive, ArchiveFault, parse_line, unknown},
-    emoji::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
+    emoji_source::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
     json::{array, first, flag, number, string, strings},
     lines::{Line, each_line},
     record::{

@@ -14,6 +14,7 @@ mod archive;
 mod chats;
 mod discord;
 mod emoji;
+mod emoji_source;
 mod error;
 mod event;
 mod fetch;

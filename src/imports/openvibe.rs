@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{
     agents::{SourceAgent, in_order},
     archive::{Archive, ArchiveFault, parse_line, unknown},
-    emoji::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
+    emoji_source::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
     json::{array, first, string, strings},
     key::RecordKind,
     lines::{Line, each_line},

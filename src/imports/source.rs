@@ -7,7 +7,7 @@ use super::{
     archive::{Archive, ArchiveFault, unknown},
     chats::ChatsArchive,
     discord::DiscordArchive,
-    emoji::SourceEmoji,
+    emoji_source::SourceEmoji,
     mattermost::MattermostArchive,
     openvibe::OpenVibeArchive,
     options::ImportFormat,

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     archive::{ArchiveFault, Bounded, Elements, JSON_BYTES_MAX, PART_BYTES_MAX},
-    emoji::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
+    emoji_source::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
     json::{first, flag, number, string},
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
