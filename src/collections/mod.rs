@@ -29,7 +29,8 @@ pub use files::{
 };
 pub use paths::StorePath;
 pub use search::{
-    StoreHit, StoreHits, StoreSearch, StoreUse, check_filters, note_use, search, search_for,
+    StoreHit, StoreHits, StoreSearch, StoreUse, check_filters, list_uses, note_use, search,
+    search_for,
 };
 pub use stores::{
     SearchedFiles, StoreEditors, StoreForm, StorePatch, StoreRef, VectorStore, create, delete,

@@ -6,7 +6,7 @@ use super::{
     CollectionError,
     contents::Attributes,
     filters::AttributeFilter,
-    stores::{SearchedFiles, StoreRef, find, find_for},
+    stores::{SearchedFiles, StoreRef, expiry, find, find_for},
 };
 use crate::{
     auth::Actor,
@@ -159,6 +159,27 @@ pub async fn note_use(c: &mut Conn, last: StoreUse) -> Result<(), DbError> {
         .run()
         .await?;
     Ok(())
+}
+
+/// Uses to note after passages of a file were given to an agent: of the vector stores with the file that have not expired.
+///
+/// # Errors
+/// Only database errors.
+pub async fn list_uses(c: &mut Conn, file: FileId) -> Result<Vec<StoreUse>, DbError> {
+    let stores: Vec<(VectorStoreId, Timestamp, Option<i64>)> = c
+        .q("select v.id, v.last_active_at, v.expires_after_days from vector_store_files vf join vector_stores v on v.id = vf.store_id \
+            where vf.file_id = $1 and v.deleted_at is null order by v.id limit 200")
+        .bind(file)
+        .all()
+        .await?;
+    let at = now();
+    let stores = stores.into_iter();
+    let due = stores.filter(|(_, before, days)| {
+        at.since(*before) >= NOTED_EVERY && expiry(*before, *days).is_none_or(|end| end > at)
+    });
+    Ok(due
+        .map(|(store, before, _)| StoreUse { store, before })
+        .collect())
 }
 
 async fn attributes(

@@ -16,7 +16,8 @@ use crate::{
         profiles::{self, Resolved, Tool, Trust},
     },
     chat::search::shared::NO_CHANNEL,
-    db::{Db, DbError, Share},
+    collections,
+    db::{Conn, Db, DbError, Share},
     ids::{ActionId, AgentId, ApiKeyId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     mcp::Effect,
     model::{FunctionTool, Provider, Refused, RefusedFunction, ToolCall, ToolResult},
@@ -429,7 +430,24 @@ impl ServerFunctions {
             workspace: self.task.workspace.0,
         };
         let mut c = self.db.scan(share).await?;
-        search.run(&mut c, arguments).await
+        let found = search.run(&mut c, arguments).await?;
+        let mut uses = Vec::new();
+        for of in found.0.handled() {
+            if let Handled::Passage(place) = of {
+                uses.extend(collections::list_uses(&mut c, place.file).await?);
+            }
+        }
+        drop(c);
+        if !uses.is_empty() {
+            let note = async move |c: &mut Conn| {
+                for last in &uses {
+                    collections::note_use(c, *last).await?;
+                }
+                Ok::<_, DbError>(())
+            };
+            self.db.write(self.task.workspace.0, note).await?;
+        }
+        Ok(found)
     }
 
     /// Replaces handles in arguments with the IDs that they stand for, because the handles of a call are not stored.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::output::{Handled, PassagePlace};
 use crate::{
+    collections,
     db::{Conn, DbError, dialect::insert_handles},
     ids::{FileId, MessageId, TaskId},
     text_enum::text_enum,
@@ -90,13 +91,18 @@ impl PassageRow {
     }
 }
 
-/// Stores the numbers of passages. Passages that have another one, and numbers of other passages, stay.
+/// Stores the numbers of passages that an agent gets, and notes the use of their vector stores. Passages that have another number, and
+/// numbers of other passages, stay.
 pub async fn insert_passages(
     c: &mut Conn,
     task: TaskId,
     passages: impl Iterator<Item = (i64, PassagePlace)>,
 ) -> Result<(), DbError> {
+    let mut files: Vec<FileId> = Vec::new();
     for (number, place) in passages {
+        if !files.contains(&place.file) {
+            files.push(place.file);
+        }
         c.q("insert into task_passages (task_id, number, file_id, part, from_unit, to_unit) values ($1, $2, $3, $4, $5, $6) \
              on conflict do nothing")
             .bind(task)
@@ -107,6 +113,11 @@ pub async fn insert_passages(
             .bind(place.to)
             .run()
             .await?;
+    }
+    for file in files {
+        for last in collections::list_uses(c, file).await? {
+            collections::note_use(c, last).await?;
+        }
     }
     Ok(())
 }

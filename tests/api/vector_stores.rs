@@ -856,7 +856,20 @@ async fn an_expired_vector_store_answers_no_search() {
 #[tokio::test]
 async fn passages_keep_their_handles_in_all_attempts_of_a_task() {
     let t = team().await;
-    made(&t.ada, json!({"handle": "zoo"}), &["The zoo opens in May"]).await;
+    let store = made(&t.ada, json!({"handle": "zoo"}), &["The zoo opens in May"]).await;
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let unused: Result<(), DbError> = t
+        .app
+        .db()
+        .write(workspace.0, async |c: &mut Conn| {
+            c.q("update vector_stores set last_active_at = $1")
+                .bind(Timestamp::EPOCH)
+                .run()
+                .await?;
+            Ok(())
+        })
+        .await;
+    unused.unwrap();
     reader(&t.ada, "sage", json!({})).await;
     let query = ("search_files", json!({"query": "zoo"}));
     let script = [Answer::calls("", &[query]), Answer::text("In May.")];
@@ -864,6 +877,9 @@ async fn passages_keep_their_handles_in_all_attempts_of_a_task() {
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@sage when does the zoo open?").await;
     t.ada.completed(&task).await;
+    // What an agent reads counts as a use.
+    let used = t.ada.get(&format!("/v1/vector_stores/{store}")).await.ok();
+    assert!(number(&used, "/last_active_at") >= number(&used, "/created_at"));
     let task: TaskId = task.parse().unwrap();
     let mut c = t.app.db().read().await.unwrap();
     let (file, part, from, to): (FileId, i64, i64, i64) = c
@@ -883,7 +899,6 @@ async fn passages_keep_their_handles_in_all_attempts_of_a_task() {
     assert_eq!(numbers.unwrap(), [2, 1]);
     drop(c);
     // A number is never that of another passage.
-    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
     let stored: Result<(), DbError> = t
         .app
         .db()
