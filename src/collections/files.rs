@@ -373,6 +373,22 @@ pub async fn remove_file(
     Ok(())
 }
 
+/// Tells the readers of the vector stores with a file that they change, before the file is deleted.
+///
+/// # Errors
+/// Only database errors.
+pub async fn announce_deletion(c: &mut Conn, file: FileId) -> Result<(), DbError> {
+    let stores: Vec<(VectorStoreId,)> = c
+        .q("select store_id from vector_store_files where file_id = $1 order by store_id limit 200")
+        .bind(file)
+        .all()
+        .await?;
+    for (store,) in stores {
+        event::announce(c, store, EventType::VectorStoreUpdated).await?;
+    }
+    Ok(())
+}
+
 /// Enters the workspace of a file as a reader of one of its vector stores; `None` if the caller reads none.
 ///
 /// # Errors

@@ -701,6 +701,7 @@ pub(super) async fn delete_own(state: &State, caller: Caller, id: FileId) -> Res
         if stored.about.created_by != caller.user {
             return Err(FileError::NotYours.into());
         }
+        collections::announce_deletion(c, id).await?;
         if !files::delete_loose(c, id).await? {
             return Err::<_, ApiError>(FileError::InUse.into());
         }

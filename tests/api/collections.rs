@@ -372,6 +372,19 @@ async fn readers_learn_of_changes_of_a_vector_store() {
 }
 
 #[tokio::test]
+async fn readers_learn_that_a_file_of_a_vector_store_was_deleted() {
+    let t = team().await;
+    let rules = store(&t.ada, json!({})).await;
+    let file = put(&t.ada, &rules, "a.md", b"Okapi rules").await.is(201);
+    settled(&t.ada, &rules, "a.md", &id(&file)).await;
+    let mut bo = t.bo.socket().await;
+    let path = format!("/v1/files/{}", id(&file));
+    t.ada.delete(&path).await.is(204);
+    let event = bo.of("vector_store.updated").await;
+    assert_eq!(event["data"], json!({"vector_store_id": rules}));
+}
+
+#[tokio::test]
 async fn a_directory_is_compared_and_others_are_removed_only_when_nothing_is_missing() {
     let t = team().await;
     let rules = store(&t.ada, json!({"editors": "admins"})).await;
