@@ -182,6 +182,12 @@ fn read_front_matter(content: &str) -> Result<FrontMatter, AgentError> {
         let rule = format!("description must have 1 to {DESCRIPTION_CHARS_MAX} characters");
         return Err(bad_line(MAIN, line_of(yaml, "description"), &rule));
     }
+    // Escapes in quoted YAML can produce characters that the file itself does not contain, such as NUL, which PostgreSQL rejects.
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if read.description.contains(is_control) {
+        let rule = "description must not have control characters";
+        return Err(bad_line(MAIN, line_of(yaml, "description"), rule));
+    }
     Ok(read)
 }
 
@@ -353,6 +359,18 @@ mod tests {
         let with = |n: usize| vec![main(GOOD), file("a.txt", &"x".repeat(n))];
         assert!(SkillText::of(with(rest)).is_ok());
         fault(with(rest + 1));
+    }
+
+    #[test]
+    fn escapes_in_a_description_produce_no_control_characters() {
+        for escape in ["\\0", "\\e", "\\r"] {
+            let text = fault(vec![main(&format!(
+                "name: tides\ndescription: \"a{escape}b\""
+            ))]);
+            assert!(text.starts_with("SKILL.md, line 3: description"), "{text}");
+        }
+        let lines = "name: tides\ndescription: \"a\\n\\tb\"";
+        assert!(SkillText::of(vec![main(lines)]).is_ok());
     }
 
     #[test]
