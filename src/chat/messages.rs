@@ -135,8 +135,8 @@ pub(super) async fn store_edit(
     audience: Audience,
 ) -> Result<Message, ChatError> {
     let id = message.id;
-    if message.metadata.steers.is_some() {
-        steers::forget_notes(c, id, &message.content).await?;
+    if let Some(steered) = message.metadata.steers {
+        steers::forget_notes(c, id, steered, &message.content).await?;
     }
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5, metadata = $6 where id = $1")
         .bind(id)

@@ -391,8 +391,8 @@ pub async fn tombstone(
     audience: Audience,
 ) -> Result<Message, DbError> {
     let id = message.id;
-    if message.metadata.steers.is_some() {
-        steers::forget_notes(c, id, &message.content).await?;
+    if let Some(steered) = message.metadata.steers {
+        steers::forget_notes(c, id, steered, &message.content).await?;
     }
     c.q("update messages set content = '', content_plain = '', mentions = $2, reactions = $2, attachments = $2, state = $3, deleted_at = $4 where id = $1")
         .bind(id)

@@ -117,13 +117,21 @@ pub fn note_of(content: &str) -> Option<String> {
     (!note.is_empty()).then_some(note)
 }
 
-/// Removes the notes that repeat a message, which is about to be edited or deleted.
-pub async fn forget_notes(c: &mut Conn, message: MessageId, content: &str) -> Result<(), DbError> {
+/// Removes the notes that repeat a message, which is about to be edited or deleted. `steered` is the task that the message was posted
+/// for, which may have passed it on to another task.
+pub async fn forget_notes(
+    c: &mut Conn,
+    message: MessageId,
+    steered: TaskId,
+    content: &str,
+) -> Result<(), DbError> {
     let Some(note) = note_of(content) else {
         return Ok(());
     };
-    c.q("update actions set note = null where note = $2 and task_id in (select task_id from task_steers where message_id = $1)")
+    c.q("update actions set note = null where note = $3 \
+         and (task_id = $2 or task_id in (select task_id from task_steers where message_id = $1))")
         .bind(message)
+        .bind(steered)
         .bind(note)
         .run()
         .await?;
