@@ -58,7 +58,7 @@ use crate::{
     tasks::{
         BriefContext, ChainStep, Task, TaskKind, TaskTarget,
         briefs::{self, StoredBrief},
-        queue,
+        queue, steers,
     },
     tools::{handles, output::PassagePlace, taint::AuthoredText},
     workflows::run,
@@ -185,6 +185,8 @@ struct Order {
     turn: Option<AskedTurn>,
     /// True if the reply is a step of a run.
     in_run: bool,
+    /// Messages that steer the reply. They follow the trigger message, so the history does not contain them.
+    steers: Vec<MessageId>,
 }
 
 impl Order {
@@ -268,7 +270,7 @@ async fn load_by_kind(
         return Ok(None);
     };
     let target = task.queued_target();
-    let order = Order {
+    let mut order = Order {
         turn: asked_turn(c, task, &target).await?,
         step: task.input.0.chain,
         ..Order::default()
@@ -281,6 +283,7 @@ async fn load_by_kind(
     }
     if order.is_own() {
         trigger.seq = queue::before_seq(c, task.id).await?.unwrap_or(trigger.seq);
+        order.steers = steers::list(c, task.id).await?;
     }
     if order.step.is_some() {
         trigger.content.clone_from(&task.input.0.prompt);
@@ -402,6 +405,7 @@ async fn load_step(
     let (mut loaded, context) = if task.kind == TaskKind::Reply {
         let order = Order {
             in_run: true,
+            steers: steers::list(c, task.id).await?,
             ..Order::default()
         };
         let loaded = load_before(c, &place, trigger, order, agent, settings).await?;
@@ -557,9 +561,10 @@ impl SentMessages {
                     | LeftOutReason::NotSummarized
             )
         });
+        let rows = expanded.into_iter().chain(rows);
         Ok(Self {
             view,
-            rows: expanded.into_iter().chain(rows).collect(),
+            rows: rows.filter(|row| !order.steers.contains(&row.id)).collect(),
             summary,
             left_out,
             older_end: has_older.then_some(window_start),

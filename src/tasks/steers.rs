@@ -54,6 +54,16 @@ pub async fn has_unread(c: &mut Conn, task: TaskId) -> Result<bool, DbError> {
     .await
 }
 
+/// Messages that steer a task, read or not, including those that were deleted.
+pub async fn list(c: &mut Conn, task: TaskId) -> Result<Vec<MessageId>, DbError> {
+    let rows: Vec<(MessageId,)> = c
+        .q("select message_id from task_steers where task_id = $1")
+        .bind(task)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|(message,)| message).collect())
+}
+
 /// Messages that the model of a task has not read, oldest first. Deleted messages are left out.
 pub async fn list_unread(c: &mut Conn, task: TaskId) -> Result<Vec<MessageId>, DbError> {
     let rows: Vec<(MessageId,)> = c

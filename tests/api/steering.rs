@@ -175,6 +175,28 @@ async fn a_queued_reply_reads_the_message_after_its_trigger_message() {
 }
 
 #[tokio::test]
+async fn a_waiting_link_of_a_chain_reads_the_message_once_and_last() {
+    let t = team().await;
+    t.ada.make_agent("reviewer").await;
+    let gate = Gate::new();
+    t.model()
+        .script("coder", [Answer::text("The draft.").held(&gate)]);
+    t.model().script("reviewer", [Answer::text("Looks right.")]);
+    let thread = t.bo.thread(&t.general, "Root").await;
+    let chain = "@coder write it → @reviewer check it";
+    let link = id(&list(&t.bo.say(&thread, chain).await, "/tasks")[1]);
+    gate.reached().await;
+    steer(&t.bo, &thread, &link, "SHORT-WISH").await;
+    gate.open();
+    t.bo.completed(&link).await;
+    let requests = t.model().asked("reviewer", 1).await;
+    assert_eq!(count(&requests[0].all(), "SHORT-WISH"), 1);
+    let turns = requests[0].turns();
+    let last = turns.last().unwrap();
+    assert!(last.ends_with("check it\n\nSHORT-WISH"), "{last}");
+}
+
+#[tokio::test]
 async fn only_the_requester_steers_a_running_reply_of_the_conversation() {
     let s = queued().await;
     let (t, thread) = (&s.t, &s.thread);
