@@ -9,7 +9,7 @@ use crate::{
     chat::{messages::MessageMetadata, search::passages::find::FileReader},
     db::{Conn, Db, DbError, Json},
     files::{Attachment, Blobs},
-    ids::{MessageId, TaskId},
+    ids::{ApiKeyId, MessageId, TaskId},
     tasks::{Task, steers::note_of},
 };
 
@@ -32,6 +32,8 @@ pub(super) struct Steer {
     pub texts: Option<SteerTexts>,
     /// The text as typed, if the requester posted it in a browser.
     pub typed: Option<String>,
+    /// API key with which the message was posted.
+    pub api_key: Option<ApiKeyId>,
     /// Note of the calls that were denied because of the message.
     pub note: Option<String>,
 }
@@ -109,12 +111,14 @@ async fn read_files(
 impl Row {
     fn steer(self, files: &[TextFile]) -> Steer {
         let attachments: Vec<Attached> = told(self.attachments.0);
-        let is_typed = self.metadata.0.api_key_id.is_none() && !self.is_deleted;
+        let api_key = self.metadata.0.api_key_id;
+        let is_typed = api_key.is_none() && !self.is_deleted;
         Steer {
             round: self.round,
             message: self.id,
             texts: (!self.is_deleted).then(|| SteerTexts::of(&self.content, &attachments, files)),
             note: note_of(&self.content),
+            api_key,
             typed: is_typed.then_some(self.content),
         }
     }

@@ -408,6 +408,35 @@ async fn a_call_that_waits_for_approval_is_denied_with_the_message_as_note() {
     assert_eq!(t.bo.get(&path).await.ok()["note"], Value::Null);
 }
 
+#[tokio::test]
+async fn after_a_message_by_a_key_the_reply_has_only_the_rights_of_the_key() {
+    let t = team().await;
+    reader(&t.ada, "sage", json!({})).await;
+    let gate = Gate::new();
+    let search = ("search_messages", json!({"query": "zebra"}));
+    t.model().script(
+        "sage",
+        [
+            Answer::text("First.").held(&gate),
+            Answer::calls("", &[search]),
+            Answer::text("Not found."),
+        ],
+    );
+    let thread = t.bo.thread(&t.general, "The zebra is here").await;
+    t.bo.ask(&thread, "@sage one").await;
+    gate.reached().await;
+    let task = t.bo.ask(&thread, "@sage two").await;
+    let (robot, _) = t.bo.make_key(&["chat:write", "agents:use"]).await;
+    steer(&robot, &thread, &task, "Find the zebra").await;
+    gate.open();
+    t.bo.completed(&task).await;
+    let found = actions(&t.bo, &json!({"id": task})).await;
+    assert_eq!(
+        (&found[0]["state"], &found[0]["error"]),
+        (&json!("failed"), &json!("not_allowed"))
+    );
+}
+
 /// Bo's reply, whose call of a function of a tool server gets no answer.
 async fn calling(function: &'static str) -> (Team, McpServer, String, String) {
     let t = team_with(&NEAR).await;

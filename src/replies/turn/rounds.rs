@@ -29,7 +29,7 @@ use crate::{
     db::{Conn, DbError, dialect::lock_workspace, now},
     failpoint,
     files::pictures::{Picture, PictureReader},
-    ids::{ActionId, AgentId, TaskId, UserId},
+    ids::{ActionId, AgentId, ApiKeyId, TaskId, UserId},
     mcp::Effect,
     model::{
         ChatMessage, FunctionTool, Provider, Refused, RefusedFunction, Role, ToolCall, ToolChoice,
@@ -422,6 +422,11 @@ impl Rounds {
         self.steers
             .iter()
             .filter_map(|steer| steer.typed.as_deref())
+    }
+
+    /// Returns the API key of the first message that was posted with one to steer the reply.
+    pub(super) fn api_key(&self) -> Option<ApiKeyId> {
+        self.steers.iter().find_map(|steer| steer.api_key)
     }
 
     /// Returns the texts of all rounds, joined as in the reply.

@@ -222,14 +222,19 @@ impl<'a> RunningReply<'a> {
         };
         let handler = this.reply.handler;
         let round = this.reply.task.round;
+        let task = this.reply.task.id;
+        let is_steered = steers::has_any(&mut handler.db.read().await?, task).await?;
         if round > 0 {
+            if is_steered {
+                // Approved calls run with the rights of the messages that the reply has read.
+                this.read_rounds().await?;
+            }
             let end = handler.resume_round(this.round_run(), round).await?;
             if end == RoundEnd::Parked {
                 return Ok(None);
             }
         }
-        let task = this.reply.task.id;
-        if round > 0 || steers::has_any(&mut handler.db.read().await?, task).await? {
+        if round > 0 || is_steered {
             this.load_rounds().await?;
         }
         Ok(Some(this))
@@ -306,21 +311,28 @@ impl<'a> RunningReply<'a> {
 
     /// Loads the rounds after one of them has ended or messages that steer the reply have arrived.
     async fn load_rounds(&mut self) -> Result<(), Abort> {
+        let LoadedReply { handler, task, .. } = &self.reply;
+        self.done = handler
+            .done_summary(&self.requests.task, task.round)
+            .await?;
+        self.read_rounds().await?;
+        Ok(self.limit_delegations().await?)
+    }
+
+    /// Loads the rounds and the messages that steer the reply.
+    async fn read_rounds(&mut self) -> Result<(), Abort> {
         let LoadedReply {
             handler,
             task,
             stop,
             ..
         } = &self.reply;
-        self.done = handler
-            .done_summary(&self.requests.task, task.round)
-            .await?;
         self.rounds = tokio::select! {
             rounds = handler.rounds(task) => rounds?,
             () = stop.cancelled() => return Err(Abort::Stopped),
         };
-        self.note_typed();
-        Ok(self.limit_delegations().await?)
+        self.note_steers();
+        Ok(())
     }
 
     /// Makes new messages that steer the reply part of the next call. A reply that needs no call does not read them.
@@ -339,8 +351,11 @@ impl<'a> RunningReply<'a> {
         Ok(())
     }
 
-    /// Adds the texts that the requester has typed to steer the reply to the text that outward reads can take addresses from.
-    fn note_typed(&mut self) {
+    /// Adds the texts that the requester has typed to steer the reply to the text that outward reads can take addresses from. After a
+    /// message that was posted with an API key, the reply has only the rights of a reply that the key asked for.
+    fn note_steers(&mut self) {
+        let own = self.reply.loaded.api_key;
+        self.requests.task.api_key = own.or_else(|| self.rounds.api_key());
         let typed = std::iter::once(self.reply.loaded.typed.as_str()).chain(self.rounds.typed());
         let typed: Vec<&str> = typed.filter(|text| !text.is_empty()).collect();
         self.requests.task.typed = typed.join("\n");
@@ -469,7 +484,7 @@ impl<'a> RunningReply<'a> {
         };
         self.reply.counts.offered = fewer;
         self.requests = self.reply.requests().await?;
-        self.note_typed();
+        self.note_steers();
         self.limit_delegations().await?;
         Ok(true)
     }
@@ -648,9 +663,8 @@ impl<'a> RunningReply<'a> {
             loaded,
             ..
         } = &self.reply;
-        let can_cite = task.round > 0
-            || agent.profile.has_functions()
-            || !loaded.context.knowledge.is_empty();
+        let can_cite =
+            task.round > 0 || agent.profile.has_functions() || !loaded.context.knowledge.is_empty();
         let cited = match ready {
             Some(ready) => Cited::ready(task.requested_by, &answer.text, ready.sources).await?,
             None if !can_cite => Cited::ready(task.requested_by, &answer.text, Vec::new()).await?,
@@ -735,7 +749,7 @@ impl<'a> RunningReply<'a> {
         self.reply.task.attempt = handler.next_attempt(lease, counts, failed).await?;
         if matches!(step, Step::ChangeModel | Step::OfferLess) {
             self.requests = self.reply.requests().await?;
-            self.note_typed();
+            self.note_steers();
         }
         Ok(Next::Call)
     }
