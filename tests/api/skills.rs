@@ -378,6 +378,10 @@ async fn a_profile_names_skills_and_keeps_the_names_of_deleted_ones() {
     let resolved = format!("/v1/agents/{}?resolve=true", id(&child));
     assert_eq!(t.ada.get(&resolved).await.ok()["skills"], json!(["tides"]));
     assert_eq!(t.ada.get(&path(&tides)).await.ok()["used_by"], 2);
+    let of_child = format!("/v1/agents/{}", id(&child));
+    let archived = json!({"status": "archived"});
+    t.ada.patch(&of_child, archived).await.is(200);
+    assert_eq!(t.ada.get(&path(&tides)).await.ok()["used_by"], 1);
 
     t.ada.delete(&path(&tides)).await.is(200);
     let seen = t.ada.get(&of_sage).await.ok();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::{
-    agents::profiles::SkillList,
+    agents::profiles::{AgentStatus, SkillList},
     auth::Actor,
     db::{Conn, DbError, is_readable_skill, is_visible_channel},
     ids::{ChannelId, SkillId, UserId, WorkspaceId},
@@ -41,7 +41,7 @@ pub struct Skill {
     /// Channels whose readers can read the skill and in which agents can use it, except for channels that the caller cannot read.
     /// Null for everyone in the workspace except for guests.
     pub channel_ids: Option<Vec<ChannelId>>,
-    /// Number of agents that have the skill, including those that inherit it.
+    /// Number of agents that have the skill, including those that inherit it, but not archived ones.
     pub used_by: i64,
     pub version: i64,
     pub created_by: UserId,
@@ -131,12 +131,13 @@ async fn visible_channels(
     Ok(channels)
 }
 
-/// Lists of skills of the workspace's agents, with those that they inherit.
+/// Lists of skills of the workspace's agents, with those that they inherit. Archived agents do not count.
 async fn used_lists(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<SkillList>, DbError> {
     let rows: Vec<(String,)> = c
         .q("select CAST(a.summary -> 'skills' AS TEXT) from agents a \
-            where a.workspace_id = $1 and a.summary -> 'skills' is not null")
+            where a.workspace_id = $1 and a.status <> $2 and a.summary -> 'skills' is not null")
         .bind(workspace)
+        .bind(AgentStatus::Archived)
         .all()
         .await?;
     let lists = rows
