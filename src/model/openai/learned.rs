@@ -101,7 +101,7 @@ impl Facts {
                     self.pictures_refused_at = Some(now_s());
                 }
             }
-            Some(PictureRefusal::TooLarge) => {}
+            Some(PictureRefusal::TooLarge | PictureRefusal::Failed) => {}
         }
         (at, unclear) != (self.pictures_refused_at, self.unclear_refusals)
     }
@@ -375,7 +375,9 @@ mod tests {
         assert!(facts.add_pictures(Some(PictureRefusal::Unclear)));
         assert!(!facts.refuses_pictures());
         assert!(facts.add_pictures(None) && !facts.add_pictures(None));
-        assert!(!facts.add_pictures(Some(PictureRefusal::TooLarge)));
+        for reason in [PictureRefusal::TooLarge, PictureRefusal::Failed] {
+            assert!(!facts.add_pictures(Some(reason)));
+        }
         for refuses in [false, true] {
             facts.add_pictures(Some(PictureRefusal::Unclear));
             assert_eq!(facts.refuses_pictures(), refuses);

@@ -471,7 +471,8 @@ impl Server {
             }
             let can_leave_out = pictures.are_sent && picture_use != PictureUse::Required;
             let is_about_pictures = can_leave_out && !refusal.is_about_functions(&request);
-            if let Some(reason) = refusal.about_pictures().filter(|_| is_about_pictures) {
+            let reason = refusal.about_pictures(&model);
+            if let Some(reason) = reason.filter(|_| is_about_pictures) {
                 pictures.are_sent = false;
                 unseen = Some(reason);
                 continue;
@@ -499,7 +500,7 @@ impl Server {
             };
             if refused && can_leave_out && refusal.may_be_about_pictures() {
                 pictures.are_sent = false;
-                unseen = Some(PictureRefusal::Unclear);
+                unseen = Some(refusal.unnamed());
                 continue;
             }
             if refused {

@@ -16,6 +16,8 @@ pub(super) enum PictureRefusal {
     Unclear,
     /// The request was too large, which may be true only of this one.
     TooLarge,
+    /// The server failed without a reason, which may be gone the next time.
+    Failed,
 }
 
 /// A picture, with positions that stay valid if text is put before the message.

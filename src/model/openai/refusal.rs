@@ -337,8 +337,8 @@ impl ProviderErrorBody {
         KEYWORDS.iter().any(|word| message.contains(word))
     }
 
-    /// Returns the kind of an error that is about pictures; `None` for any other error.
-    fn about_pictures(&self) -> Option<PictureRefusal> {
+    /// Returns the kind of an error about the pictures of a request to `model`; `None` for any other error.
+    fn about_pictures(&self, model: &str) -> Option<PictureRefusal> {
         const NAMES: [&str; 7] = [
             "image",
             "picture",
@@ -368,7 +368,13 @@ impl ProviderErrorBody {
             "at most 0 image",
             "missing data required",
         ];
-        let message = self.message.to_lowercase();
+        let mut message = self.message.to_lowercase();
+        // The name of a model that can see, such as `llama3.2-vision`, is in its errors about anything.
+        let model = model.to_lowercase();
+        let model = model.split_once(':').map_or(&*model, |(name, _)| name);
+        if NAMES.iter().any(|word| model.contains(word)) {
+            message = message.replace(model, "");
+        }
         let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
         // A format is a property of one picture.
         let is_of_one = has(&[
@@ -639,14 +645,23 @@ impl Refusal {
         }
     }
 
-    /// Returns the kind of an error that is about the pictures of the request; `None` for any other error.
-    pub(super) fn about_pictures(&self) -> Option<PictureRefusal> {
+    /// Returns the kind of an error about the pictures of the request to `model`; `None` for any other error.
+    pub(super) fn about_pictures(&self, model: &str) -> Option<PictureRefusal> {
         if self.overflow().is_some() {
             return Some(PictureRefusal::TooLarge);
         }
         self.may_be_about_pictures()
-            .then(|| self.complaint.about_pictures())
+            .then(|| self.complaint.about_pictures(model))
             .flatten()
+    }
+
+    /// Kind of an error that names nothing. One of the server itself may have had nothing to do with the pictures.
+    pub(super) fn unnamed(&self) -> PictureRefusal {
+        if self.status >= 500 {
+            PictureRefusal::Failed
+        } else {
+            PictureRefusal::Unclear
+        }
     }
 
     /// Checks whether the server may accept the same request without pictures.

@@ -134,6 +134,34 @@ async fn a_model_keeps_getting_pictures_after_an_error_about_one_of_them() {
 }
 
 #[tokio::test]
+async fn the_name_of_a_model_that_can_see_does_not_make_an_error_one_about_pictures() {
+    for message in [
+        "registry.ollama.ai/library/llama3.2-vision:11b does not support the parameter temperature",
+        "temperature is not supported with Llama3.2-Vision",
+    ] {
+        let refusal = refused("400 Bad Request", message);
+        let script = Script::new(vec![refusal, done()]).await;
+        let client = script.client();
+        let model = "llama3.2-vision:11b".to_owned();
+        let asked = ChatRequest { model, ..showing() };
+        run(&client, asked).await.unwrap();
+        assert_eq!(sent(&script), [true, true], "{message}");
+        assert!(client.takes_pictures("llama3.2-vision:11b"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn failures_of_a_server_do_not_keep_pictures_from_a_model() {
+    let oops = || refused("500 Internal Server Error", "internal error");
+    let script = Script::new(vec![oops(), done(), oops(), done(), done()]).await;
+    let client = script.client();
+    for _ in 0..3 {
+        run(&client, showing()).await.unwrap();
+    }
+    assert_eq!(sent(&script), [true, false, true, false, true]);
+}
+
+#[tokio::test]
 async fn an_error_that_remains_without_pictures_is_reported_and_not_learned() {
     let oops = || refused("400 Bad Request", "image input is not supported");
     let script = Script::new(vec![oops(), oops(), done()]).await;
