@@ -42,6 +42,7 @@ use std::{
 };
 
 use async_openai::types::chat::CreateChatCompletionRequest;
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use reqwest::{
     Response, Url,
@@ -353,19 +354,25 @@ impl Server {
             && !OTHER_MODELS.iter().any(|word| lower.contains(word))
     }
 
-    /// Sends a request. If a kept-alive connection turns out to be closed, sends the request again on a fresh one.
-    async fn post(&self, body: &Value) -> reqwest::Result<Response> {
+    /// Sends a request. If a kept-alive connection turns out to be closed, sends the request again on a fresh one. Pictures make a body
+    /// large, and its server may read it for minutes, so the JSON is the only copy.
+    async fn post(&self, body: Value) -> reqwest::Result<Response> {
         let url = self.url(&["chat", "completions"]);
+        let json = Bytes::from(body.to_string());
+        drop(body);
+        let send = |http: &reqwest::Client| {
+            let request = http.post(url.clone()).body(json.clone());
+            request.header(CONTENT_TYPE, "application/json").send()
+        };
         let answered_at = || {
             self.answered_at
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
         };
         let was_kept_alive = answered_at().is_some_and(|at| at.elapsed() < IDLE_MAX);
-        let sent = self.http.post(url.clone()).json(body).send().await;
-        let sent = match sent {
+        let sent = match send(&self.http).await {
             Err(e) if was_kept_alive && !e.is_connect() && !e.is_timeout() => {
-                self.fresh.post(url).json(body).send().await
+                send(&self.fresh).await
             }
             sent => sent,
         };
@@ -428,7 +435,7 @@ impl Server {
             }
             let mut body = request::body(&request, &vendor);
             pictures.add_to(&mut body);
-            let sent = self.post(&body).await;
+            let sent = self.post(body).await;
             let response = match sent {
                 Ok(response) => response,
                 Err(error) => {
@@ -676,7 +683,7 @@ impl Server {
             }
         }
         let asked = async {
-            let response = self.post(&body).await.ok()?;
+            let response = self.post(body).await.ok()?;
             if response.status().is_success() {
                 return None;
             }
