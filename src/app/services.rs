@@ -209,11 +209,11 @@ fn responses_service(
         calls: calls.clone(),
         tools: parts.tools.clone(),
         blobs: parts.blobs.clone(),
-        media: MediaReader {
-            pictures: parts.pictures.clone(),
-            documents: parts.documents.clone(),
-            registry: Arc::clone(parts.registry),
-        },
+        media: MediaReader::new(
+            parts.pictures.clone(),
+            parts.documents.clone(),
+            Arc::clone(parts.registry),
+        ),
         public_url: public_url.to_owned(),
         slots: CallSlots::new(config.workers, config.api_share),
         retry_delays: config.retry_delays.clone(),

@@ -3,7 +3,7 @@
 //! The text of the message has a note in the place of each. They are read before the call, and put there only in what the model gets, so
 //! that stored responses contain neither the bytes nor the texts.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
@@ -24,8 +24,10 @@ use crate::{
     replies::{lines::escape_lines, pictures::PICTURES_BYTES_MAX},
 };
 
-/// Maximum number of pictures of a request.
-const PICTURES_MAX: usize = 8;
+/// Maximum number of pictures, and of files, of a request.
+const EACH_MAX: usize = 8;
+/// Maximum wait of a request for the person's other ones.
+const TURN_WITHIN: Duration = Duration::from_secs(30);
 /// Maximum size of a picture or file in a request, in bytes.
 const MEDIA_BYTES_MAX: usize = 10 << 20;
 /// Maximum size of the text of a file, in bytes.
@@ -87,7 +89,7 @@ pub(super) fn of_items(list: &[Value], param: &str) -> Result<Vec<AskedMedia>, R
         return Ok(Vec::new());
     };
     let parts = list[n]["content"].as_array().into_iter().flatten();
-    let (mut at, mut found) = (0, Vec::new());
+    let (mut at, mut found) = (0, Vec::<AskedMedia>::new());
     for (m, part) in parts.enumerate() {
         let path = format!("{param}[{n}].content[{m}]");
         let kind = match part["type"].as_str().unwrap_or_default() {
@@ -104,6 +106,11 @@ pub(super) fn of_items(list: &[Value], param: &str) -> Result<Vec<AskedMedia>, R
             MediaKind::Picture => PICTURE_NOTE.len(),
             MediaKind::File => FILE_NOTE.len(),
         };
+        if found.iter().filter(|one| one.kind == kind).count() == EACH_MAX {
+            let text =
+                format!("a request can have at most {EACH_MAX} pictures and {EACH_MAX} files");
+            return Err(ResponseError::invalid(path, text));
+        }
         found.push(read_part(part, path, kind, at)?);
     }
     Ok(found)
@@ -189,13 +196,17 @@ impl ResponsesService {
     /// Reads the pictures and files of a request, with the rights of its caller.
     ///
     /// # Errors
-    /// `Unsupported` if the model cannot see; `Invalid` with the path for anything that cannot be read, and for too many pictures.
+    /// `Unsupported` if the model cannot see; `Invalid` with the path for anything that cannot be read; `Busy` if too many requests of the
+    /// caller have pictures and files.
     pub(super) async fn read_media(
         &self,
         member: &WorkspaceCaller,
         media: Vec<AskedMedia>,
         model: &str,
     ) -> Result<Vec<ReadMedia>, ResponseError> {
+        if media.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut pictures = media.iter().filter(|one| one.kind == MediaKind::Picture);
         if let Some(first) = pictures.next()
             && !self.provider.takes_pictures(model)
@@ -203,10 +214,10 @@ impl ResponsesService {
             let text = format!("the model `{model}` cannot see pictures: choose one that can");
             return Err(ResponseError::unsupported(&*first.path, text));
         }
-        if let Some(one) = pictures.nth(PICTURES_MAX - 1) {
-            let text = format!("a request can have at most {PICTURES_MAX} pictures");
-            return Err(ResponseError::invalid(&*one.path, text));
-        }
+        // One person's pictures, some of which are fetched into memory, must not be in front of everyone else's.
+        let turns = &self.media.turns;
+        let turn = turns.take_within(member.caller.user, TURN_WITHIN).await;
+        let _turn = turn.ok_or(ResponseError::Busy)?;
         let mut room = PICTURES_BYTES_MAX;
         let mut all = Vec::with_capacity(media.len());
         for one in media {
@@ -424,6 +435,26 @@ mod tests {
             let list = message(json!(["See ", part]));
             match of_items(list.as_array().unwrap(), "input") {
                 Err(ResponseError::Invalid(_, param)) => assert_eq!(param, "input[0].content[1]"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_has_at_most_eight_pictures_and_eight_files() {
+        let picture = json!({"type": "input_image", "file_id": FileId::new().to_string()});
+        let file = json!({"type": "input_file", "file_id": FileId::new().to_string()});
+        let both = [
+            vec![picture.clone(); EACH_MAX],
+            vec![file.clone(); EACH_MAX],
+        ]
+        .concat();
+        assert_eq!(found(json!(both)).len(), 2 * EACH_MAX);
+        for one in [picture, file] {
+            let parts = [both.clone(), vec![one]].concat();
+            let list = message(json!(parts));
+            match of_items(list.as_array().unwrap(), "input") {
+                Err(ResponseError::Invalid(_, param)) => assert_eq!(param, "input[0].content[16]"),
                 other => panic!("{other:?}"),
             }
         }
