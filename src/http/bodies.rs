@@ -44,6 +44,9 @@ pub struct UploadPace(pub Duration);
 pub struct BodyBounds {
     /// Limits for the bytes of request bodies sent with a session or key, in total and per member.
     pub member_bytes: PoolBounds,
+    /// Same for the bodies of requests to models, which can contain pictures and files. Parsed and decoded, they take up to three times as
+    /// much memory.
+    pub media_bytes: PoolBounds,
     pub member_within: Duration,
     /// Limits for the bytes of messages to incoming webhooks, in total and per workspace.
     pub hook_bytes: PoolBounds,
@@ -76,9 +79,13 @@ impl Default for BodyBounds {
     fn default() -> Self {
         const MIB: u64 = 1024 * 1024;
         Self {
-            // One body with pictures, and others at the same time.
             member_bytes: PoolBounds {
                 total: 256 * MIB,
+                share: 8 * MIB,
+            },
+            // One body with pictures, and others at the same time.
+            media_bytes: PoolBounds {
+                total: 96 * MIB,
                 share: 24 * MIB,
             },
             member_within: Duration::from_secs(30),
@@ -221,6 +228,16 @@ mod tests {
     use axum::response::IntoResponse;
 
     use super::*;
+
+    #[test]
+    fn parsed_pictures_fit_into_the_memory_of_a_small_server() {
+        let bounds = BodyBounds::default();
+        let body = MEDIA_BYTES_MAX as u64;
+        assert!(bounds.media_bytes.share >= body + MEMBER_BYTES_MAX as u64);
+        // Parsed and decoded.
+        assert!(bounds.media_bytes.total * 3 < 300 * 1024 * 1024);
+        assert!(bounds.member_bytes.share < body);
+    }
 
     #[tokio::test]
     async fn bodies_use_the_memory_budget_while_they_are_held() {

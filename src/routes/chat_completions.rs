@@ -46,7 +46,7 @@ async fn create_chat_completion(
     _: Outgoing,
     base: LinkBase,
     Extension(turns): Extension<PersonTurns>,
-    Body(form): Body<CreateChatCompletion>,
+    Body(mut form): Body<CreateChatCompletion>,
 ) -> Result<HttpResponse, ApiError> {
     let turn = turns.write(member.caller.user).await?;
     let service = state.responses(member.workspace).await?.linking_to(base.0);
@@ -57,6 +57,8 @@ async fn create_chat_completion(
     } else {
         Delivery::Whole
     };
+    // Messages with pictures could be megabytes, and a stream can last for minutes.
+    form.messages = None;
     let call = service.begin(plan, delivery);
     // The call acquires its own permit, so the turn can end.
     drop(turn);

@@ -77,8 +77,8 @@ async fn create_response(
         Delivery::Whole
     };
     let call = service.begin(plan, delivery);
-    // The call acquires its own permit, so the turn can end.
-    drop(turn);
+    // The call acquires its own permit, so the turn can end. The form could have megabytes of pictures.
+    drop((turn, form));
     let notes = CallNotes::of(&call);
     let response = match delivery {
         Delivery::Stream => event_stream(events(accepted(call).await?)),

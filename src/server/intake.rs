@@ -116,6 +116,7 @@ pub struct Intake {
     person_turns: PersonTurns,
     compression: CompressionTurns,
     member_bytes: Arc<Pool<UserId>>,
+    media_bytes: Arc<Pool<UserId>>,
     uploads: Arc<Pool<UserId>>,
     anonymous_bytes: Arc<Pool<IpAddr>>,
     networks: RequestTurns<IpAddr>,
@@ -131,6 +132,7 @@ impl Intake {
             person_turns: PersonTurns::new(&bounds),
             compression: CompressionTurns::default(),
             member_bytes: Pool::new(bounds.member_bytes),
+            media_bytes: Pool::new(bounds.media_bytes),
             uploads: Pool::new(bounds.uploads),
             anonymous_bytes: Pool::new(bounds.anonymous_bytes),
             networks: RequestTurns::new(bounds.anonymous_per_network, &bounds),
@@ -406,9 +408,15 @@ impl Intake {
                 Ok(pass_body(request, next, self.bounds.member_within).await)
             }
             Some(user) => {
-                let room = take(&self.member_bytes, user, 0)?;
+                let path = request.uri().path();
+                let pool = if calls_model(path) {
+                    &self.media_bytes
+                } else {
+                    &self.member_bytes
+                };
+                let room = take(pool, user, 0)?;
                 let within = self.bounds.member_within;
-                let bytes_max = member_bytes_max(request.uri().path());
+                let bytes_max = member_bytes_max(path);
                 let (request, room) = read(request, room, bytes_max, within).await?;
                 // Pictures count as much as the largest other body: the share of memory limits them.
                 let counted = room.amount().min(MEMBER_BYTES_MAX as u64);
