@@ -24,10 +24,18 @@ export function putEmoji(ws: WorkspaceState, name: string, emoji: Emoji | null):
   set(ws, emoji ? [...others, emoji].sort((a, b) => (a.name < b.name ? -1 : 1)) : others);
 }
 async function load(ws: WorkspaceState): Promise<void> {
+  // The list may be older than events that arrive before it.
+  const changes = new Map<string, Emoji | null>();
+  const stop = ws.onEvent((e) => {
+    if (e.type === 'emoji.updated') changes.set(e.data.name, e.data.emoji ?? null);
+  });
   try {
     set(ws, await ws.api.part(EmojiApi).list());
+    for (const [name, emoji] of changes) putEmoji(ws, name, emoji);
   } catch {
     return; // names are shown as text
+  } finally {
+    stop();
   }
 }
 
