@@ -62,6 +62,13 @@ enum MediaSource {
     Url(String),
 }
 
+impl AskedMedia {
+    /// Path of the part, if it refers to a file of the web.
+    pub(super) fn web_path(&self) -> Option<&str> {
+        matches!(self.source, MediaSource::Url(_)).then_some(&*self.path)
+    }
+}
+
 /// A picture, or the text of a file.
 pub(super) struct ReadMedia {
     at: usize,

@@ -12,7 +12,7 @@ use super::{
     items::{Item, Speaker},
     kept_rounds::{self, Restoring},
     marks::Handles,
-    media::{self, ReadMedia},
+    media::{self, AskedMedia, ReadMedia},
     object::{Response, ResponseObject, Status, TextConfig},
     parsed::Parsed,
     references,
@@ -306,6 +306,13 @@ impl ResponsesService {
             if self.provider.is_offline() {
                 parsed.ignored.push(search.path.clone());
             }
+        }
+        if let Some(path) = parsed.media.iter().find_map(AskedMedia::web_path)
+            && !policy.allows(ToolKind::WebFetch)
+        {
+            let text =
+                "this workspace does not allow web_fetch: send the picture itself, or ask an admin";
+            return Err(ResponseError::unsupported(path, text));
         }
         let kept = kept(form, asked.as_ref())?;
         if kept.is_some() {

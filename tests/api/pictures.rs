@@ -343,6 +343,20 @@ async fn a_program_cannot_send_files_that_its_person_cannot_read() {
 }
 
 #[tokio::test]
+async fn a_workspace_without_web_pages_reads_no_pictures_of_the_web() {
+    let t = team().await;
+    let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
+    let rules = json!({"allowed_tools": ["function"]});
+    t.ada.patch(&policy, rules).await.is(200);
+    let of_web = json!({"type": "input_image", "image_url": "https://127.0.0.1/x.png"});
+    let refused = t.bo.post("/v1/responses", asking(of_web)).await;
+    assert_eq!(refused.status, 400, "{}", refused.text);
+    assert_eq!(refused.json()["error"]["code"], "unsupported_value");
+    let sent = json!({"type": "input_image", "image_url": data_url()});
+    t.bo.post("/v1/responses", asking(sent)).await.is(200);
+}
+
+#[tokio::test]
 async fn a_model_that_cannot_see_rejects_pictures_of_programs() {
     let t = team().await;
     t.model().offer(&["gpt-oss-20b"]);
