@@ -427,7 +427,9 @@ impl Server {
         // All attempts with pictures have failed with errors that named nothing.
         let mut unseen = (picture_use == PictureUse::LeftOut).then_some(PictureRefusal::Unclear);
         let has_pictures = !pictures.is_empty();
-        pictures.are_sent = has_pictures && unseen.is_none() && self.may_see_pictures(&model);
+        // A request that needs its pictures gets the server's error.
+        let may_see = picture_use == PictureUse::Required || self.may_see_pictures(&model);
+        pictures.are_sent = has_pictures && unseen.is_none() && may_see;
         let (answer, place) = loop {
             quirks.apply(&mut request);
             if quirks.no_vendor_members {

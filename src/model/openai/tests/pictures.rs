@@ -180,8 +180,16 @@ async fn a_request_that_needs_its_pictures_fails_without_them() {
         pictures: PictureUse::Required,
         ..showing()
     };
-    let error = run(&script.client(), needed).await.unwrap_err();
+    let error = run(&script.client(), needed.clone()).await.unwrap_err();
     assert!(matches!(error, ModelError::BadRequest(_)), "{error}");
+    // It is never answered without them either.
+    let unable = || refused("400 Bad Request", "image input is not supported");
+    let script = Script::new(vec![unable(), done(), unable()]).await;
+    let client = script.client();
+    run(&client, showing()).await.unwrap();
+    assert!(!client.takes_pictures("m"));
+    assert!(run(&client, needed).await.is_err());
+    assert_eq!(sent(&script), [true, false, true]);
 }
 
 #[tokio::test]
