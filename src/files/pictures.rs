@@ -37,6 +37,8 @@ const INPUT_BYTES_MAX: i64 = 64 << 20;
 const OUTPUT_BYTES_MAX: u64 = PICTURE_BYTES_MAX as u64 + 1024;
 /// Time limit of the process.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// Time limit for all pictures of a result.
+const RESULT_WITHIN: Duration = Duration::from_secs(15);
 /// Maximum number of processes of this node; fewer on machines with less than eight cores.
 const PROCESSES_MAX: usize = 4;
 /// Maximum total size of the scaled pictures that are kept in memory.
@@ -146,15 +148,19 @@ impl PictureReader {
         self.scale(hash, stream).await
     }
 
-    /// Scales the pictures of a result, and keeps them for a while.
+    /// Scales the pictures of a result, and keeps them for a while. The result is not stored until then, so those that take too long are
+    /// left out.
     pub async fn keep_result(&self, result: Uuid, pictures: Vec<Vec<u8>>) {
-        let mut n = 0;
-        for bytes in pictures {
-            if let Some(picture) = self.read_bytes(bytes.into()).await {
-                self.kept().add(result_key(result, n), picture);
-                n += 1;
+        let keep = async {
+            let mut n = 0;
+            for bytes in pictures {
+                if let Some(picture) = self.read_bytes(bytes.into()).await {
+                    self.kept().add(result_key(result, n), picture);
+                    n += 1;
+                }
             }
-        }
+        };
+        drop(timeout(RESULT_WITHIN, keep).await);
     }
 
     /// Pictures of a result that are still kept.
