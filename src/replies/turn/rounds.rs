@@ -467,6 +467,10 @@ impl Rounds {
             .rev()
             .flat_map(|round| round.calls.iter().rev())
         {
+            // The result is missing if a source of it was deleted.
+            if call.result.is_none() {
+                continue;
+            }
             let mut pictures = reader.of_result(call.action.id.0);
             pictures.truncate(left);
             pictures.retain(|picture| {
@@ -475,8 +479,7 @@ impl Rounds {
                 fits
             });
             left -= pictures.len();
-            // The result is missing if a source of it was deleted.
-            if !pictures.is_empty() && call.result.is_some() {
+            if !pictures.is_empty() {
                 chosen.insert(call.action.id, pictures);
             }
         }
