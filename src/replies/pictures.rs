@@ -1,6 +1,8 @@
 //! Pictures in a prompt: those of the trigger message, and the newest ones of the other messages.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
+
+use tokio::time::{Instant, timeout_at};
 
 use super::prompt::{Context, PromptPicture};
 use crate::{
@@ -19,6 +21,9 @@ const OF_OTHERS_MAX: usize = 4;
 pub const PICTURES_BYTES_MAX: usize = 6 << 20;
 /// Maximum number of files of the messages that are looked at.
 const FILES_MAX: i64 = 500;
+
+/// Time limit for all pictures of a prompt. Meanwhile, messages of the loaded context can be deleted, and other replies wait for a worker.
+const READ_WITHIN: Duration = Duration::from_secs(30);
 
 /// A picture that a prompt can contain.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
@@ -73,17 +78,19 @@ pub async fn find_pictures(c: &mut Conn, context: &Context) -> Result<Vec<Pictur
     Ok(of_trigger)
 }
 
-/// Scales the pictures. Those that cannot be read or do not fit are named only, and so are all of them if the model cannot see.
+/// Scales the pictures. Those that cannot be read in time or do not fit are named only, and so are all of them if the model cannot see.
 pub async fn read_pictures(
     reader: &PictureReader,
     files: &[PictureFile],
     can_see: bool,
 ) -> Vec<PromptPicture> {
+    let until = Instant::now() + READ_WITHIN;
     let mut room = PICTURES_BYTES_MAX;
     let mut pictures = Vec::with_capacity(files.len());
     for file in files {
         let read = if can_see {
-            reader.read(&file.blob, file.size_bytes).await
+            let read = timeout_at(until, reader.read(&file.blob, file.size_bytes));
+            read.await.ok().flatten()
         } else {
             None
         };
