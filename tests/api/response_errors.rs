@@ -122,7 +122,7 @@ async fn every_error_has_the_openai_shape() {
         "method_not_allowed",
         Value::Null,
     );
-    let large = json!({"model": "tiny", "input": "x".repeat(1024 * 1024)});
+    let large = json!({"model": "tiny", "input": "x".repeat(20 * 1024 * 1024)});
     same(
         refused(&team.bo, large, 413).await,
         "invalid_request_error",
