@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use openvibe::share::PoolBounds;
+
 use crate::support::{Answer, Gate, Person, Reply, TestApp, id, within};
 
 /// Starts a write of this user that is not finished until the gate opens: a model drafts an agent.
@@ -66,6 +68,28 @@ fn model_calls() -> Vec<(&'static str, Value)> {
         ]
     });
     calls.into_iter().flatten().collect()
+}
+
+#[tokio::test]
+async fn large_requests_to_models_leave_memory_for_everything_else() {
+    let app = TestApp::bounded(&[], |bounds| {
+        bounds.bodies.media_bytes = PoolBounds {
+            total: 64 << 10,
+            share: 64 << 10,
+        };
+    })
+    .await;
+    let ada = app.founder("Ada").await;
+    let general = id(&ada.channel("general").await);
+    let large = "x".repeat(65 << 10);
+    let ask = json!({"model": "agent:vibe", "input": large});
+    assert_eq!(ada.post("/v1/responses", ask).await.status, 503);
+    // A body of another request counts elsewhere.
+    let long = json!({"content": large});
+    let path = format!("/v1/channels/{general}/threads");
+    assert_eq!(ada.post(&path, long).await.status / 100, 4);
+    let small = json!({"model": "agent:vibe", "input": "Hi"});
+    ada.post("/v1/responses", small).await.is(200);
 }
 
 #[tokio::test]
