@@ -14,6 +14,8 @@ work=$root/target/mutations
 tree=$work/tree
 export CARGO_TARGET_DIR=${MUTATIONS_TARGET:-$work/target}
 export OPENVIBE_TEST_DATABASE=postgres
+# Broken code may have warnings, such as a variable that is not used anymore: tests must find the mutation, not the lints.
+unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS
 # The tests do not use the web client.
 export OPENVIBE_WEB_DIST=${OPENVIBE_WEB_DIST:-$work/web}
 mkdir -p "$work/web"

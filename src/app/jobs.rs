@@ -119,6 +119,8 @@ impl Job {
     }
 
     fn with(name: &'static str, pause: Duration, work: impl Work + 'static) -> Self {
+        // Otherwise, it would fail again and again without a pause while the database is away.
+        debug_assert!(!pause.is_zero(), "a pause after failures to {name}");
         Self {
             name,
             nodes: Nodes::One,
@@ -398,7 +400,7 @@ fn jobs(state: &State) -> Vec<Job> {
             })
         })
         .that(Effect::Sends),
-        Job::new("send emails", Duration::ZERO, |state| {
+        Job::new("send emails", SECOND, |state| {
             Box::pin(async move {
                 if !state.mailer.is_on() {
                     return Ok(DAY);
@@ -417,7 +419,7 @@ fn jobs(state: &State) -> Vec<Job> {
             })
         })
         .that(Effect::Sends),
-        Job::new("send notifications", Duration::ZERO, |state| {
+        Job::new("send notifications", SECOND, |state| {
             Box::pin(async move {
                 state.pusher.wait().await;
                 let may_continue = || state.nodes.node.runs_jobs();
@@ -432,7 +434,7 @@ fn jobs(state: &State) -> Vec<Job> {
             Collect(Collector::default()),
         )
         .that(Effect::Sends),
-        Job::new("send events to bots", Duration::ZERO, |state| {
+        Job::new("send events to bots", SECOND, |state| {
             Box::pin(async move {
                 state.events.wait().await;
                 let may_continue = || state.nodes.node.runs_jobs();
