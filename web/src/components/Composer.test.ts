@@ -133,3 +133,12 @@ test('the choice can be made by touch, and ends with the draft', async () => {
   await fireEvent.click(page.getByRole('button', { name: 'Send' }));
   await vi.waitFor(() => expect(steers).toEqual([undefined]));
 });
+test('beside the text of another window, the choice stays', async () => {
+  const steers = await beside();
+  await type('And then the budget');
+  new Drafts(screen.scene.browser.open().store, 'user_me.ws_1').set('t:thread_1', 'Monday');
+  await page.findByRole('button', { name: 'Use that text' });
+  expect(page.getByRole('button', { name: 'Vibe reads this now' })).toBeTruthy();
+  await fireEvent.keyDown(field(), { key: 'Enter', altKey: true });
+  await vi.waitFor(() => expect(steers).toEqual([undefined]));
+});

@@ -32,8 +32,8 @@ export const NOTIFIED_MAX = 100;
 
 /** Turns the text of one composer into a message, or executes its command. */
 export class Writing {
-  /** A running command; later messages wait for it. */
-  running = $state.raw<Promise<void> | null>(null);
+  /** A running command; later messages wait for it. True after a question, which a second Enter does not repeat. */
+  running = $state.raw<Promise<unknown> | null>(null);
   #deps: SlashDeps;
   #box: Box;
   /** Text with an unknown command that the user chose to send as it is. */
@@ -48,7 +48,7 @@ export class Writing {
   send(notify?: boolean): void {
     const { ws, ui } = this.#deps;
     const box = this.#box;
-    if (this.running) return void this.running.then(() => box.isHere() && this.send());
+    if (this.running) return void this.running.then((asked) => asked || (box.isHere() && this.send()));
     const place = box.place();
     const text = ws.drafts.get(place);
     const slash = text === this.#asText ? null : parseSlash(text, ws.people.commands);
@@ -67,10 +67,9 @@ export class Writing {
     }
     if (notify === undefined && ws.people.members.size > NOTIFIED_MAX && GROUP.test(text)) {
       const asked = loadNotifyQuestion().then((part) => part.askToNotify(text, box.context(), this.#deps));
-      this.running = asked.then(
-        (answer) => this.#answered(answer, place),
-        () => this.#answered(true, place), // offline, for example
-      );
+      this.running = asked
+        .catch(() => true) // offline, for example
+        .then((answer) => this.#answered(answer, place));
       return;
     }
     if (!ws.uploads && ws.drafts.files(place)) {
@@ -88,9 +87,10 @@ export class Writing {
     if (sends || starts) ws.drafts.clear(place);
   }
   /** Sends the text after the question, unless it was dismissed. */
-  #answered(notify: boolean | null, place: string): void {
+  #answered(notify: boolean | null, place: string): true {
     this.running = null;
     if (notify !== null && this.#box.isHere() && this.#box.place() === place) this.send(notify);
+    return true;
   }
   /** Sets the agent that was picked from the agent list; null for none. */
   choose(agent: Agent | null): void {

@@ -210,6 +210,18 @@ test('a question that is dismissed keeps the text', async () => {
   await writing.running;
   expect([sent, text()]).toEqual([[], '@everyone Friday']);
 });
+test('a second Enter does not ask again', async () => {
+  fillChannel(241);
+  send('@everyone Friday');
+  writing.send();
+  await expect.poll(() => question()).not.toBeNull();
+  const { answer } = question()!;
+  ui.dialog = null;
+  answer(null);
+  await writing.running;
+  await new Promise((done) => setTimeout(done, 50));
+  expect([question(), writing.running, sent, text()]).toEqual([null, null, [], '@everyone Friday']);
+});
 test.each(['`@channel` is a group', '> @here', '@bo Friday'])('%j asks nothing', async (typed) => {
   fillChannel(241);
   send(typed);
