@@ -29,7 +29,7 @@ use crate::{
         create::{self, ImportedEntry},
         entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
     },
-    secrets::Keyring,
+    secrets::{self, Keyring},
     workflows::{
         WorkflowError, WorkflowForm, WorkflowPatch, create_workflow, definition::WorkflowStatus,
         patch_workflow,
@@ -333,11 +333,20 @@ async fn store_memory(
         channel,
     };
     let stored = create::insert_imported(c, actor, &new).await;
-    Ok(Ok(stored.map_err(memory_fault)?.0))
+    let stored = stored.map_err(memory_fault)?;
+    // An entry that was here before is not one of the archive: undoing the import must not remove it.
+    Ok(stored.map(|id| id.0).ok_or("an equal memory is here"))
+}
+
+async fn is_hook(c: &mut Conn, id: Uuid) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from hooks where id = $1)")
+        .bind(id)
+        .value()
+        .await
 }
 
 /// Removes a record that imports of the source created: forgets a memory, and deletes a webhook that was never used. Workflows stay, as
-/// agents do. The workspace must be locked.
+/// agents do, and so does a webhook that was used: another import finds it. The workspace must be locked.
 ///
 /// # Errors
 /// Only database errors.
@@ -354,11 +363,17 @@ pub(super) async fn remove_record(
             derived::changed(c, source, Change::Deleted).await?;
         }
         RecordKind::Hooks => {
-            c.q("delete from hooks where workspace_id = $1 and id = $2 and last_used_at is null")
+            let deleted = c
+                .q("delete from hooks where workspace_id = $1 and id = $2 and last_used_at is null")
                 .bind(keys.workspace)
                 .bind(id)
                 .run()
                 .await?;
+            if deleted > 0 {
+                secrets::delete(c, &HookId(id).to_string()).await?;
+            } else if is_hook(c, id).await? {
+                return Ok(());
+            }
         }
         _ => return Ok(()),
     }

@@ -226,8 +226,8 @@ pub struct ImportedEntry {
     pub channel: Option<ChannelId>,
 }
 
-/// Stores an entry of an archive on behalf of an admin. It is trusted like the reply of an agent: nobody here has stated it. The workspace
-/// must be locked.
+/// Stores an entry of an archive on behalf of an admin. It is trusted like the reply of an agent: nobody here has stated it. Returns `None`
+/// if there is an equal entry, which stays as it is. The workspace must be locked.
 ///
 /// # Errors
 /// `Off`, `Full`, `NotFound` for an agent that the actor cannot see, or an error from `Actor::require`.
@@ -235,7 +235,7 @@ pub async fn insert_imported(
     c: &mut Conn,
     actor: &Actor<'_>,
     new: &ImportedEntry,
-) -> Result<MemoryId, MemoryError> {
+) -> Result<Option<MemoryId>, MemoryError> {
     actor.require(Scope::WorkspaceAdmin)?;
     let (scope, origin) = match new.agent {
         Some(_) => (MemoryScope::Agent, MemoryOrigin::Hand),
@@ -275,8 +275,8 @@ pub async fn insert_imported(
         origin,
         created_by: Some(actor.user),
     };
-    let (id, _) = insert(c, actor.workspace, &draft, &[]).await?;
-    Ok(id)
+    let (id, is_new) = insert(c, actor.workspace, &draft, &[]).await?;
+    Ok(is_new.then_some(id))
 }
 
 /// Stores a draft, or adds its sources to an identical entry with the same key and reach. Returns the entry, and whether it is new.

@@ -123,15 +123,58 @@ async fn what_acts_is_restored_asleep_and_without_trust() {
         .post(&path_of(&rotated), json!({"text": "Disk full"}))
         .await
         .ok_text("ok");
-    for import in all(&zoe, "/v1/imports").await {
-        zoe.delete(&format!("/v1/imports/{}", id(&import)))
-            .await
-            .is(202);
-        state(&zoe, &id(&import), "undone").await;
-    }
+    undo_all(&zoe).await;
     assert_eq!(memories(&zoe).await.len(), 0);
     assert_eq!(all(&zoe, "/v1/hooks").await.len(), 1);
     assert_eq!(all(&zoe, "/v1/workflows").await[0]["status"], "paused");
+}
+
+async fn undo_all(by: &Person) {
+    for import in all(by, "/v1/imports").await {
+        by.delete(&format!("/v1/imports/{}", id(&import)))
+            .await
+            .is(202);
+        state(by, &id(&import), "undone").await;
+    }
+}
+
+#[tokio::test]
+async fn undoing_leaves_what_was_used_or_stated_here() {
+    let t = unlimited_team().await;
+    let scribe = id(&t.ada.make_agent("scribe").await);
+    let hook = json!({"name": "Alerts", "channel_id": t.general});
+    t.ada.post("/v1/hooks", hook).await.is(201);
+    let fair =
+        |agent: &str| json!({"text": "The fair is in May", "scope": "agent", "agent_id": agent});
+    t.ada.post("/v1/memories", fair(&scribe)).await.is(201);
+    let first = archive(&t.ada, json!({"scope": "mine"})).await;
+
+    let app = TestApp::with(&[OFF]).await;
+    let zoe = app.founder("Zoe").await;
+    let report = imported(&zoe, &first).await;
+    assert_eq!(report["kinds"]["memories"]["imported"], 1, "{report}");
+    let rotate = format!("/v1/hooks/{}/rotate", id(&all(&zoe, "/v1/hooks").await[0]));
+    let rotated = zoe.act(&rotate).await.is(200);
+    visitor(&app.base)
+        .post(&path_of(&rotated), json!({"text": "Disk full"}))
+        .await
+        .ok_text("ok");
+    undo_all(&zoe).await;
+    assert_eq!(memories(&zoe).await.len(), 0);
+
+    // The webhook is not made twice, and a memory that was stated here is not one of the archive.
+    let scribe = id(&zoe.agent("scribe").await);
+    zoe.post("/v1/memories", fair(&scribe)).await.is(201);
+    let report = imported(&zoe, &first).await;
+    sums(&report);
+    for kind in ["hooks", "memories"] {
+        assert_eq!(report["kinds"][kind]["imported"], 0, "{kind}: {report}");
+    }
+    undo_all(&zoe).await;
+    assert_eq!(all(&zoe, "/v1/hooks").await.len(), 1);
+    let found = memories(&zoe).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["trust"], "person");
 }
 
 #[tokio::test]
