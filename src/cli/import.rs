@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use reqwest::{
-    Method,
-    header::{CONTENT_RANGE, CONTENT_TYPE},
+    Method, StatusCode, Url,
+    header::{CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER},
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -23,6 +23,10 @@ use crate::trust;
 const PIECE_BYTES: u64 = 8 << 20;
 /// Maximum number of pages of people that are read from Slack.
 const SLACK_PAGES_MAX: u32 = 1000;
+/// Number of attempts for a page, and the pause before another one if Slack states none, and at most.
+const SLACK_TRIES: u32 = 5;
+const SLACK_PAUSE: Duration = Duration::from_secs(10);
+const SLACK_PAUSE_MAX: Duration = Duration::from_mins(2);
 const PICTURE_BYTES_MAX: usize = 256 << 10;
 /// Beginning of the address of a further name of an emoji.
 const ALIAS: &str = "alias:";
@@ -132,11 +136,24 @@ struct Slack<'a> {
 }
 
 impl Slack<'_> {
-    async fn ask(&self, method: &str, query: &str) -> anyhow::Result<Value> {
-        let url = format!("{}/{method}?{query}", self.base.trim_end_matches('/'));
-        let request = self.client.get(url).bearer_auth(self.token);
-        let text = request.send().await?.error_for_status()?.text().await?;
-        let answer: Value = serde_json::from_str(&text)?;
+    /// Calls a method. Slack permits only some calls a minute, and states when it takes the next one.
+    async fn ask(&self, method: &str, parameters: &[(&str, &str)]) -> anyhow::Result<Value> {
+        let mut url = Url::parse(&format!("{}/{method}", self.base.trim_end_matches('/')))?;
+        url.query_pairs_mut().extend_pairs(parameters);
+        let mut tries = 1;
+        let response = loop {
+            let request = self.client.get(url.clone()).bearer_auth(self.token);
+            let response = request.send().await?;
+            if response.status() != StatusCode::TOO_MANY_REQUESTS || tries == SLACK_TRIES {
+                break response.error_for_status()?;
+            }
+            tries += 1;
+            let stated = response.headers().get(RETRY_AFTER);
+            let stated = stated.and_then(|seconds| seconds.to_str().ok()?.trim().parse().ok());
+            let pause = stated.map_or(SLACK_PAUSE, Duration::from_secs);
+            tokio::time::sleep(pause.min(SLACK_PAUSE_MAX)).await;
+        };
+        let answer: Value = serde_json::from_str(&response.text().await?)?;
         let error = string(&answer, "error");
         ensure!(answer["ok"] == true, "Slack refused {method}: {error}");
         Ok(answer)
@@ -146,8 +163,8 @@ impl Slack<'_> {
     async fn addresses(&self) -> anyhow::Result<HashMap<String, String>> {
         let (mut found, mut cursor) = (HashMap::new(), String::new());
         for _ in 0..SLACK_PAGES_MAX {
-            let query = format!("limit=200&cursor={cursor}");
-            let page = self.ask("users.list", &query).await?;
+            let parameters = [("limit", "200"), ("cursor", cursor.as_str())];
+            let page = self.ask("users.list", &parameters).await?;
             for person in page["members"].as_array().into_iter().flatten() {
                 let email = person.pointer("/profile/email").and_then(Value::as_str);
                 if let Some(email) = email {
@@ -155,10 +172,7 @@ impl Slack<'_> {
                 }
             }
             let next = page.pointer("/response_metadata/next_cursor");
-            cursor = next
-                .and_then(Value::as_str)
-                .unwrap_or("")
-                .replace('=', "%3D");
+            cursor = next.and_then(Value::as_str).unwrap_or_default().to_owned();
             if cursor.is_empty() {
                 break;
             }
@@ -204,7 +218,7 @@ async fn add_addresses(server: &Server, path: &str, slack: &Slack<'_>) -> anyhow
 
 /// Adds Slack's custom emoji that the workspace does not have. Returns the number of those that could not be added.
 async fn add_emoji(server: &Server, slack: &Slack<'_>) -> anyhow::Result<i64> {
-    let all = slack.ask("emoji.list", "").await?;
+    let all = slack.ask("emoji.list", &[]).await?;
     let here = server.get("/v1/emoji").await?;
     let here = here["data"].as_array().into_iter().flatten();
     let mut files: HashMap<String, Value> = here

@@ -1,10 +1,17 @@
 //! `openvibe import --slack-token`: what is not in an export of Slack is read from its API.
 
-use std::process::{Command, Output};
+use std::{
+    collections::HashMap,
+    process::{Command, Output},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use axum::{
     Router,
-    extract::{Path, State},
+    extract::{Path, Query, State},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
     routing::get,
@@ -19,25 +26,37 @@ use crate::{
 };
 
 const TOKEN: &str = "xoxp-4711";
+/// Cursor of the second page of people.
+const CURSOR: &str = "a+b/c==";
 
 async fn serve(
-    State(base): State<String>,
+    State((base, calls)): State<(String, Arc<AtomicUsize>)>,
     Path(name): Path<String>,
+    Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
 ) -> Response {
     let token = headers
         .get("authorization")
         .and_then(|value| value.to_str().ok());
     let is_allowed = token == Some(format!("Bearer {TOKEN}").as_str());
+    let cursor = parameters.get("cursor").map_or("", String::as_str);
     match name.as_str() {
         "users.list" | "emoji.list" if !is_allowed => {
             json!({"ok": false, "error": "invalid_auth"}).to_string().into_response()
         }
-        "users.list" => json!({"ok": true, "members": [
-            {"id": "U1", "profile": {"email": "Una@Example.com"}}, {"id": "U2", "profile": {}},
-            {"id": "U9", "profile": {"email": "other@example.com"}}], "response_metadata": {"next_cursor": ""}})
+        "users.list" if calls.fetch_add(1, Ordering::Relaxed) == 0 => {
+            (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "0")]).into_response()
+        }
+        "users.list" if cursor.is_empty() => json!({"ok": true, "members": [
+            {"id": "U9", "profile": {"email": "other@example.com"}}], "response_metadata": {"next_cursor": CURSOR}})
         .to_string()
         .into_response(),
+        "users.list" if cursor == CURSOR => json!({"ok": true, "members": [
+            {"id": "U1", "profile": {"email": "Una@Example.com"}}, {"id": "U2", "profile": {}}],
+            "response_metadata": {"next_cursor": ""}})
+        .to_string()
+        .into_response(),
+        "users.list" => json!({"ok": false, "error": "invalid_cursor"}).to_string().into_response(),
         "emoji.list" => json!({"ok": true, "emoji": {
             "aa": "alias:parrot", "ok": "alias:thumbsup", "parrot": format!("{base}/parrot.gif"), "here": format!("{base}/parrot.gif"),
             "lost": format!("{base}/lost.png"), "large": format!("{base}/large.png"), "away": "http://elsewhere.example/a.png"}})
@@ -90,7 +109,7 @@ async fn addresses_and_emoji_come_from_slack() {
     let base = format!("http://{}", listener.local_addr().unwrap());
     let routes = Router::new()
         .route("/{name}", get(serve))
-        .with_state(base.clone());
+        .with_state((base.clone(), Arc::new(AtomicUsize::new(0))));
     let mut serving = JoinSet::new();
     serving.spawn(async move { axum::serve(listener, routes).await.unwrap() });
 
