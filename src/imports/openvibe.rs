@@ -325,12 +325,13 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
                 let Some(key) = first([string(value, "id")]) else {
                     return;
                 };
-                bytes += value.to_string().len();
+                let text = value.to_string();
+                bytes += text.len();
                 if bytes <= WORK_BYTES_MAX && work.records.len() < WORK_MAX {
                     work.records.push(WorkRecord {
                         kind,
                         key: key.to_owned(),
-                        value: value.clone(),
+                        text,
                     });
                 }
             });

@@ -46,7 +46,8 @@ pub(super) struct WorkRecord {
     pub(super) kind: RecordKind,
     /// ID in the archive.
     pub(super) key: String,
-    pub(super) value: Value,
+    /// JSON. In memory, a parsed value can be many times as large.
+    pub(super) text: String,
 }
 
 /// Records of an archive, in the order in which they are stored.
@@ -220,10 +221,11 @@ pub(super) async fn store_record(
             "expires_at",
         ],
     };
+    let value: Value = serde_json::from_str(&record.text).unwrap_or_default();
     // Only these fields are read: others name people and threads that nothing here needs.
     let fields = parts
         .iter()
-        .filter_map(|name| Some(((*name).to_owned(), record.value.get(*name)?.clone())));
+        .filter_map(|name| Some(((*name).to_owned(), value.get(*name)?.clone())));
     let fields = Value::Object(fields.collect());
     let Some(value) = with_ids_here(c, keys, agents, &fields).await? else {
         return Ok(RecordOutcome::LeftOut(NOT_HERE));
