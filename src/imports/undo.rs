@@ -228,6 +228,18 @@ impl Importer {
                 unused.remove(&id);
             }
         }
+        // Restored workflows stay, and name people who approve.
+        let workflows: Vec<(Json<Value>,)> = c
+            .q("select content from workflows where workspace_id = $1 order by id limit $2")
+            .bind(keys.workspace)
+            .bind(ROWS_READ_MAX)
+            .all()
+            .await?;
+        let mut approvers = HashSet::new();
+        for (Json(content),) in &workflows {
+            collect_ids(content, &mut approvers);
+        }
+        unused.retain(|id, _| !approvers.contains(id));
         let mut above = i64::MIN;
         while !unused.is_empty() {
             type Row = (i64, Option<Uuid>, Json<Value>, Json<Value>);

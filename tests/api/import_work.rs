@@ -147,6 +147,9 @@ async fn undoing_leaves_what_was_used_or_stated_here() {
     let fair =
         |agent: &str| json!({"text": "The fair is in May", "scope": "agent", "agent_id": agent});
     t.ada.post("/v1/memories", fair(&scribe)).await.is(201);
+    let steps = json!([{"id": "ask", "kind": "approval", "text": "Go on?", "who": "user", "user_id": t.bo.id}]);
+    let form = json!({"name": "release", "agents": [scribe], "steps": steps});
+    t.ada.post("/v1/workflows", form).await.is(201);
     let first = archive(&t.ada, json!({"scope": "mine"})).await;
 
     let app = TestApp::with(&[OFF]).await;
@@ -161,6 +164,12 @@ async fn undoing_leaves_what_was_used_or_stated_here() {
         .ok_text("ok");
     undo_all(&zoe).await;
     assert_eq!(memories(&zoe).await.len(), 0);
+    let people = zoe.every("/v1/members/placeholders").await;
+    let bo = people.iter().find(|person| person["name"] == "Bo").unwrap();
+    assert_eq!(
+        approver(&all(&zoe, "/v1/workflows").await[0]),
+        text(bo, "/user_id")
+    );
 
     // The webhook is not made twice, and a memory that was stated here is not one of the archive.
     let scribe = id(&zoe.agent("scribe").await);
