@@ -75,8 +75,10 @@ pub(super) struct ImportCommand {
 }
 
 impl ImportCommand {
-    fn slack<'a>(&'a self, server: &'a Server) -> Option<Slack<'a>> {
-        let token = self.slack_token.as_deref()?;
+    /// Slack's API, for an import of one of its archives: the token can be in the environment for something else.
+    fn slack<'a>(&'a self, server: &'a Server, import: &Value) -> Option<Slack<'a>> {
+        let is_of_slack = string(import, "format") == "slack";
+        let token = self.slack_token.as_deref().filter(|_| is_of_slack)?;
         Some(Slack {
             client: &server.client,
             base: &self.slack_url,
@@ -479,7 +481,7 @@ async fn start(
     {
         server.send(Method::PATCH, path, &choices).await?;
     }
-    if let Some(slack) = command.slack(server) {
+    if let Some(slack) = command.slack(server, &server.get(path).await?) {
         add_addresses(server, path, &slack).await?;
     }
     show(&server.get(&format!("{path}/preview")).await?);
@@ -553,7 +555,7 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     show_problems(&report);
     let problems = report["problems"].as_array().map_or(0, Vec::len);
     let mut problems = i64::try_from(problems)?;
-    if let Some(slack) = command.slack(&server) {
+    if let Some(slack) = command.slack(&server, &server.get(&path).await?) {
         problems += add_emoji(&server, &slack).await?;
     }
     if problems > 0 {

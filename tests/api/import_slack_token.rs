@@ -69,18 +69,21 @@ async fn serve(
     }
 }
 
-async fn import(t: &Team, base: &str, token: &str) -> Output {
+fn slack_archive() -> Vec<u8> {
     let users = json!([{"id": "U1", "name": "una"}, {"id": "U2", "name": "bo", "profile": {"email": "bo@example.com"}}]);
     let channels =
         json!([{"id": "C1", "name": "general", "created": 1_600_000_000, "members": ["U1", "U2"]}]);
     let day = json!([{"type": "message", "user": "U1", "ts": "1620000001.000100", "text": "Hello",
         "reactions": [{"name": "aa", "users": ["U2"]}]}]);
     let bytes = |value: &serde_json::Value| value.to_string().into_bytes();
-    let archive = zipped(&[
+    zipped(&[
         ("users.json", bytes(&users)),
         ("channels.json", bytes(&channels)),
         ("general/2021-05-03.json", bytes(&day)),
-    ]);
+    ])
+}
+
+async fn import(t: &Team, base: &str, token: &str, archive: &[u8]) -> Output {
     let (robot, key_id) = t
         .ada
         .make_key(&["workspace:admin", "chat:read", "chat:write"])
@@ -113,14 +116,14 @@ async fn addresses_and_emoji_come_from_slack() {
     let mut serving = JoinSet::new();
     serving.spawn(async move { axum::serve(listener, routes).await.unwrap() });
 
-    let refused = import(&t, &base, "xoxp-wrong").await;
+    let refused = import(&t, &base, "xoxp-wrong", &slack_archive()).await;
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
         !refused.status.success() && said.contains("invalid_auth"),
         "{refused:?}"
     );
 
-    let done = import(&t, &base, TOKEN).await;
+    let done = import(&t, &base, TOKEN, &slack_archive()).await;
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     // Emoji that cannot be added are problems.
     assert_eq!(done.status.code(), Some(3), "{done:?}");
@@ -136,6 +139,19 @@ async fn addresses_and_emoji_come_from_slack() {
         !imports.contains("una@example.com"),
         "addresses end with the import: {imports}"
     );
+}
+
+#[tokio::test]
+async fn the_token_is_not_for_archives_of_others() {
+    let t = unlimited_team().await;
+    let manifest = json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_elsewhere"}});
+    let other = zipped(&[
+        ("manifest.json", manifest.to_string().into_bytes()),
+        ("channels.jsonl", Vec::new()),
+    ]);
+    // Nothing answers there.
+    let done = import(&t, "http://127.0.0.1:9", TOKEN, &other).await;
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
 }
 
 #[tokio::test]
