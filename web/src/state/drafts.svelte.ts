@@ -84,17 +84,16 @@ export class Drafts {
   otherOf(key: string): string | null {
     return this.#others.get(key) ?? null;
   }
-  useOther(key: string): void {
-    this.set(key, this.otherOf(key) ?? this.get(key));
-  }
   #put(key: string, draft: StoredDraft | null): void {
     if (draft) this.#map.set(key, draft);
     else this.#map.delete(key);
     this.#unsaved.add(key);
     this.flush();
   }
+  /** Deletes a text that was sent. Then the text of another window is the draft, unless the sent one contains it. */
   clear(key: string): void {
-    this.set(key, '');
+    const other = this.otherOf(key) ?? '';
+    this.set(key, this.get(key).includes(other) ? '' : other);
   }
   /** Moves the draft to the composer's new key. */
   move(from: string, to: string): void {

@@ -53,7 +53,7 @@ test('a focused composer keeps its text, and can use that of the other window', 
   b.set('t:1', 'again from b');
   await tick();
   expect([a.get('t:1'), a.otherOf('t:1')]).toEqual(['from a', 'again from b']);
-  a.useOther('t:1');
+  a.set('t:1', a.otherOf('t:1')!);
   expect([a.get('t:1'), a.otherOf('t:1')]).toEqual(['again from b', null]);
   isFocused = false;
   b.set('t:1', 'b');
@@ -90,6 +90,32 @@ test('a text that only one of two focused composers has survives the sending of 
   await tick();
   expect([b.get('t:1'), b.otherOf('t:1')]).toEqual(['from b', null]);
   expect(new Drafts(browser.open().store, 'u.w').get('t:1')).toBe('from b');
+});
+test('a composer that sends its own text leaves that of the other window', async () => {
+  const browser = new Browser();
+  const [a, b] = [new Drafts(browser.open().store, 'u.w'), new Drafts(browser.open().store, 'u.w')];
+  a.hold('t:1', () => true);
+  b.hold('t:1', () => true);
+  b.set('t:1', 'from b');
+  await tick();
+  a.set('t:1', 'from a');
+  await tick();
+  b.clear('t:1');
+  await tick();
+  expect([a.get('t:1'), b.get('t:1'), a.otherOf('t:1'), b.otherOf('t:1')]).toEqual([
+    'from a',
+    'from a',
+    null,
+    null,
+  ]);
+  a.set('t:1', 'from a, too');
+  await tick();
+  b.clear('t:1');
+  await tick();
+  expect([a.get('t:1'), b.get('t:1')]).toEqual(['from a, too', 'from a, too']);
+  b.clear('t:1');
+  await tick();
+  expect([a.get('t:1'), b.get('t:1'), browser.kept.size]).toEqual(['', '', 0]);
 });
 test('events that cross leave both windows with the stored value', async () => {
   const browser = new Browser();
