@@ -228,6 +228,13 @@ impl DocumentReader {
     async fn outcome(&self, claimed: &Claimed) -> Result<Option<Outcome>, process::ReadError> {
         let source = rows::find_source(&mut self.db.read().await?, &claimed.hash).await?;
         let Some((name, size_bytes, blob)) = source else {
+            // Otherwise, it would keep the turn of the workspace until the claim ends.
+            let claim = claimed.clone();
+            self.db
+                .write(Uuid::nil(), async move |c: &mut Conn| {
+                    rows::delete_unused(c, &claim).await
+                })
+                .await?;
             return Ok(None);
         };
         let size = u64::try_from(size_bytes).unwrap_or_default();

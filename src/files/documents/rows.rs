@@ -255,6 +255,18 @@ pub(super) async fn release(c: &mut Conn, claimed: &Claimed) -> Result<(), DbErr
     Ok(())
 }
 
+/// Deletes a claimed document whose files were deleted.
+pub(super) async fn delete_unused(c: &mut Conn, claimed: &Claimed) -> Result<(), DbError> {
+    // This locks the row, as does an upload of the same bytes.
+    if is_still_claimed(c, claimed).await? {
+        c.q("delete from documents where hash = $1 and not exists (select 1 from files f where f.hash = $1)")
+            .bind(claimed.hash.clone())
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
 /// Checks in a transaction that the document is still claimed by this process.
 pub(super) async fn is_still_claimed(c: &mut Conn, claimed: &Claimed) -> Result<bool, DbError> {
     let known: Option<(i64,)> = c
