@@ -10,6 +10,7 @@ use std::{
     path::Path,
 };
 
+use memchr::memmem;
 use serde_json::Value;
 
 use super::{
@@ -222,8 +223,9 @@ fn is_post(line: &[u8]) -> bool {
     line.starts_with(br#"{"type":"post""#) || line.starts_with(br#"{"type": "post""#)
 }
 
-fn is_emoji(line: &[u8]) -> bool {
-    line.starts_with(br#"{"type":"emoji""#) || line.starts_with(br#"{"type": "emoji""#)
+/// Checks whether a line can be an emoji, before it is parsed.
+fn may_be_emoji(line: &[u8]) -> bool {
+    !is_post(line) && memmem::find(line, br#""emoji""#).is_some()
 }
 
 impl<R: Read + Seek> MattermostArchive<R> {
@@ -286,8 +288,9 @@ impl<R: Read + Seek> MattermostArchive<R> {
         let read = self.lines.with_entry(self.index, u64::MAX, |reader| {
             each_line(reader, &mut |_, line| {
                 if let Ok(line) = line
-                    && is_emoji(line)
+                    && may_be_emoji(line)
                     && let Ok(value) = parse_line(line)
+                    && string(&value, "type") == "emoji"
                     && let Some(object) = value.get("emoji")
                 {
                     let (name, image) = (string(object, "name"), string(object, "image"));
