@@ -72,6 +72,8 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/v1/files/{id}"),
     ("GET", "/v1/files/{id}/content"),
     ("DELETE", "/v1/files/{id}"),
+    ("PATCH", "/v1/files/{id}"),
+    ("POST", "/v1/files/{id}/suggest-alt"),
     ("GET", "/v1/files/{id}/metadata"),
     ("GET", "/v1/files/{id}/text"),
     ("GET", "/v1/inbox"),

@@ -596,7 +596,12 @@ async fn describe_file(
         .workspace_id;
     let change =
         async move |c: &mut Conn| descriptions::describe(c, &caller, id, alt.as_deref()).await;
-    let stored = state.db.write(workspace.0, change).await?;
+    let stored = state.db.write(workspace.0, change).await;
+    let stored = stored.map_err(|e| match e {
+        // Without `attachments` as the field, as for a file that does not exist.
+        ChatError::File(e) => ApiError::from(e),
+        e => e.into(),
+    })?;
     Ok(Json(stored.into()))
 }
 
