@@ -1761,7 +1761,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a channel's name, topic, or agent
+         * Change a channel's name, topic, agent, or collections
          * @description To set an agent, keys also need `agents:use`.
          *
          *     **Access:** members and admins; keys need `chat:write`.
@@ -2229,6 +2229,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/emoji": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the custom emoji of the workspace, by name; at most 2,000
+         * @description **Access:** every role; keys need `chat:read`.
+         */
+        get: operations["list_emoji"];
+        put?: never;
+        /**
+         * Add a custom emoji
+         * @description `:name:` in texts and reactions is then shown as the picture. 409 `name_taken` if the name is in use.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["add_emoji"];
+        /**
+         * Delete a custom emoji
+         * @description Only the person who added it and admins can delete it. Its name in texts and reactions is text from then on.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["delete_emoji"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/events": {
         parameters: {
             query?: never;
@@ -2256,7 +2288,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List the exports of the workspace that have not expired, newest first
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["list_exports"];
         put?: never;
         /**
          * Export the workspace as an archive
@@ -2287,7 +2323,11 @@ export interface paths {
         get: operations["get_export"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Cancel an export that is being written, or delete its archive
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        delete: operations["delete_export"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2370,7 +2410,13 @@ export interface paths {
         delete: operations["remove"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Describe your own file
+         * @description Agents whose models cannot see pictures, screen readers, and search use the description. Only the uploader can change it.
+         *
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
+         */
+        patch: operations["describe_file"];
         trace?: never;
     };
     "/v1/files/{id}/content": {
@@ -2409,6 +2455,28 @@ export interface paths {
         get: operations["metadata"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{id}/suggest-alt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Suggest a description of your own picture; nothing is stored
+         * @description A small model of the workspace that can see pictures writes it.
+         *
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
+         */
+        post: operations["suggest_alt"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4938,6 +5006,63 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/skills": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the skills that the caller can read, by name, without the texts of their files
+         * @description **Access:** every role except guests; keys need `agents:read`.
+         */
+        get: operations["list_skills"];
+        put?: never;
+        /**
+         * Create a skill: a folder of texts that agents read when they need them
+         * @description `SKILL.md` begins with front matter, which has the `name` and the `description`. The body can also be a zip file with one folder,
+         *     whose name is that of the skill.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["create_skill"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/skills/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a skill with the texts of its files
+         * @description **Access:** every role except guests; keys need `agents:read`.
+         */
+        get: operations["get_skill"];
+        /**
+         * Replace the files of a skill, its channels, or both
+         * @description A zip file, as in `POST`, replaces the files. The name follows the front matter; the ID stays.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        put: operations["put_skill"];
+        post?: never;
+        /**
+         * Delete a skill; agents that name it show it as missing
+         * @description **Access:** members and admins; keys need `agents:write`.
+         */
+        delete: operations["delete_skill"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/snapshot": {
         parameters: {
             query?: never;
@@ -5565,8 +5690,10 @@ export interface paths {
          */
         post: operations["update_store"];
         /**
-         * Delete a vector store; its files stay
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * Delete a vector store
+         * @description Files that were uploaded with a `purpose` stay; the others are deleted.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["delete_store"];
         options?: never;
@@ -5703,8 +5830,10 @@ export interface paths {
          */
         post: operations["update_store_file"];
         /**
-         * Remove a file from a vector store; the file stays
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * Remove a file from a vector store
+         * @description The file stays if it was uploaded with a `purpose`.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
          */
         delete: operations["remove_store_file"];
         options?: never;
@@ -5732,6 +5861,33 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/vector_stores/{id}/paths/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Upload a file to its path in a vector store
+         * @description The body is the file. A file with the same path is replaced when the text of the new one was read; until then, and if it cannot be read,
+         *     the old one is found. Replaced files can be read for another 90 days. 200 if the file there has the same bytes.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        put: operations["put_store_path"];
+        post?: never;
+        /**
+         * Remove the file at a path of a vector store, and its web page
+         * @description **Access:** members and admins; keys need `chat:write`.
+         */
+        delete: operations["remove_store_path"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/vector_stores/{id}/search": {
         parameters: {
             query?: never;
@@ -5748,6 +5904,56 @@ export interface paths {
          *     **Access:** every role except guests; keys need `chat:read`.
          */
         post: operations["search_store"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compare a directory with a vector store, and remove the files that the directory does not have
+         * @description Those who can read the vector store can compare. Only those who can change it can remove files with `delete`, when none is missing (409
+         *     `sync_incomplete`). Web pages stay.
+         *
+         *     **Access:** every role except guests; keys need `chat:read`.
+         */
+        post: operations["sync_store"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/vector_stores/{id}/urls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the web pages of a vector store
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["list_store_urls"];
+        put?: never;
+        /**
+         * Add a web page to a vector store, whose text is read again at intervals
+         * @description Only public pages are read, with the rights of the person who added them. If a look fails, the text stays, and `failure` has the
+         *     reason. A page with the same path is replaced.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["add_store_url"];
         delete?: never;
         options?: never;
         head?: never;
@@ -6399,6 +6605,9 @@ export interface components {
             trust: components["schemas"]["Trust"] | null;
             persona_id: components["schemas"]["PersonaId"] | null;
             persona: components["schemas"]["NamedPersona"] | null;
+            skills: components["schemas"]["SkillList"] | null;
+            /** @description Names in `skills` that no skill of the workspace has. */
+            missing_skills: string[];
             /** @description People (`user_…`) and roles (`role:…`) that can change the agent, besides admins. Empty allows everyone with `agents:write`. */
             editors: string[];
             authors: components["schemas"]["Authors"];
@@ -6496,6 +6705,8 @@ export interface components {
             persona?: unknown;
             /** @description Set by the server; ignored in requests. */
             authors?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            missing_skills?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name?: string;
             display_name?: string | null;
@@ -6537,6 +6748,7 @@ export interface components {
             persona_id?: components["schemas"]["PersonaId"] | null;
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
+            skills?: components["schemas"]["SkillList"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -6629,6 +6841,11 @@ export interface components {
          * @enum {string}
          */
         AgentsState: "running" | "asleep" | "quiet";
+        /**
+         * @description All skills of the workspace.
+         * @enum {string}
+         */
+        AllSkills: "all";
         Amount: number;
         ApiKey: {
             id: components["schemas"]["ApiKeyId"];
@@ -6705,8 +6922,11 @@ export interface components {
              * @enum {string}
              */
             state: "receiving" | "reading" | "ready" | "running" | "paused" | "done" | "failed" | "undoing" | "undone";
-            /** @enum {string} */
-            phase: "people" | "channels" | "agents" | "messages";
+            /**
+             * @description `work`: Webhooks, workflows, and memories.
+             * @enum {string}
+             */
+            phase: "people" | "channels" | "emoji" | "agents" | "work" | "messages";
             options: components["schemas"]["ImportOptions"];
             /**
              * Format: int64
@@ -6717,6 +6937,8 @@ export interface components {
             size_bytes: number | null;
             /** @description Name of the file in the server's directory for archives; null for an upload. */
             path: string | null;
+            /** @description SHA-256 of the archive, if the client stated it. */
+            digest: string | null;
             /**
              * Format: int64
              * @description Messages that were read.
@@ -6797,7 +7019,7 @@ export interface components {
          *     `provider.links_sent`: An admin sent links to people who can sign in only with a provider.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "export.created" | "vector_store.created" | "vector_store.updated" | "vector_store.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.links_sent" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
+        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "skill.created" | "skill.updated" | "skill.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "export.created" | "export.deleted" | "emoji.deleted" | "vector_store.created" | "vector_store.updated" | "vector_store.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.links_sent" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -7385,6 +7607,8 @@ export interface components {
             topic: string | null;
             agent_id: components["schemas"]["AgentId"] | null;
             agent: components["schemas"]["ChannelAgent"] | null;
+            /** @description Vector stores whose passages agents read for each question here; omitted if there are none. */
+            vector_store_ids?: string[];
             /** @description Members of a direct channel; omitted for other kinds. */
             member_ids?: components["schemas"]["UserId"][];
             created_by: components["schemas"]["UserId"] | null;
@@ -7492,6 +7716,11 @@ export interface components {
             name?: string;
             topic?: string | null;
             agent?: components["schemas"]["ChannelAgentForm"] | null;
+            /**
+             * @description Vector stores whose passages agents read for each question here: IDs, `vs_HANDLE`, or IDs of channels; at most 10. Everyone who
+             *     can read the channel must be able to read them.
+             */
+            vector_store_ids?: string[];
         };
         /** @description A chat completion. */
         ChatCompletion: {
@@ -7637,6 +7866,7 @@ export interface components {
             attachments?: components["schemas"]["FileId"][];
             parent_id?: components["schemas"]["MessageId"] | null;
             client_id: string;
+            steer?: components["schemas"]["TaskId"] | null;
             /** @enum {string} */
             type: "message.send";
             id: string | number;
@@ -8117,7 +8347,7 @@ export interface components {
             /**
              * @description Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`), `content` (a string, or text parts), and
              *     optionally `tool_calls` or `tool_call_id`; at most 10,000. The leading system and developer messages replace the agent's own
-             *     instructions. Images and files are ignored before the last user message, and rejected in it.
+             *     instructions. Pictures and files of the last user message are read; earlier ones are ignored.
              */
             messages: Record<string, unknown>[];
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
@@ -8196,7 +8426,7 @@ export interface components {
          *     meaning of the answer, are ignored and named in the response header `OpenVibe-Ignored`.
          */
         CreateResponse: {
-            /** @description A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is skipped. Items of other types are ignored. Images and files are ignored before the last user message, and rejected in it. */
+            /** @description A string, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is skipped. Items of other types are ignored. Pictures and files of the last user message are read; earlier ones are ignored. */
             input?: string | Record<string, unknown>[] | null;
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
             model?: string | null;
@@ -8305,6 +8535,18 @@ export interface components {
              */
             timeout: number;
         };
+        /** @description A custom emoji. */
+        CustomEmoji: {
+            /** @enum {string} */
+            object: "emoji";
+            /** @description Without colons. */
+            name: string;
+            file_id: components["schemas"]["FileId"];
+            /** @description URL of the picture. */
+            url: string;
+            created_by: components["schemas"]["UserId"] | null;
+            created_at: components["schemas"]["Timestamp"];
+        };
         /** @description `YYYY-MM-DD` */
         Day: string;
         DeletedCompaction: {
@@ -8332,6 +8574,14 @@ export interface components {
             id: components["schemas"]["ResponseId"];
             /** @enum {string} */
             object: "response";
+            deleted: boolean;
+        };
+        /** @description Response of `DELETE /v1/skills/{id}`. */
+        DeletedSkill: {
+            id: components["schemas"]["SkillId"];
+            /** @enum {string} */
+            object: "skill";
+            /** @description Always true. */
             deleted: boolean;
         };
         /** @description Response of `DELETE /v1/agents/{id}/state`. */
@@ -8477,6 +8727,31 @@ export interface components {
          * @enum {string}
          */
         EmailTrust: "claim" | "issuer";
+        /** @description An event as it is stored and sent. */
+        EmojiEvent: {
+            /** @enum {string} */
+            type: "emoji.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                name: string;
+                emoji: components["schemas"]["CustomEmoji"] | null;
+            };
+        };
+        /** @description Input for a new emoji. */
+        EmojiForm: {
+            /** @description 1 to 40 of a-z, 0-9, `_`, `+`, and `-`; not the name of a standard emoji. */
+            name: string;
+            /** @description Your upload of a PNG, GIF, or `WebP`, at most 256 KiB and 1,028 pixels wide and high. All members can see it from then on. */
+            file_id: components["schemas"]["FileId"];
+        };
         /** @description A sentence that agents remember. */
         Entry: {
             id: components["schemas"]["MemoryId"];
@@ -8519,6 +8794,8 @@ export interface components {
         EraseForm: {
             /** @description The user's handle, as a confirmation. */
             handle: string;
+            /** @description True to also remove the user's files and web pages from vector stores; otherwise, they stay without a name. */
+            collection_files?: boolean;
         };
         /** @description Progress of an erasure. */
         ErasureProgress: {
@@ -8555,7 +8832,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bare_model_off" | "base_archived" | "batch_not_found" | "bot_no_answer" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "export_not_found" | "export_not_ready" | "export_running" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "in_variant" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_a_chat" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_https" | "not_joined" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_verified" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "part_not_found" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "slug_taken" | "still_running" | "store_required" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_collections" | "too_many_devices" | "too_many_files" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_sockets" | "too_many_subscriptions" | "too_many_tools" | "too_many_variants" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "vector_store_not_found" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bad_skill" | "bare_model_off" | "base_archived" | "batch_not_found" | "bot_no_answer" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "emoji_not_found" | "export_not_found" | "export_not_ready" | "export_running" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "in_variant" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_a_chat" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_https" | "not_joined" | "not_requester" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_verified" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "part_not_found" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "skill_not_found" | "slug_taken" | "still_running" | "store_required" | "sync_incomplete" | "task_ended" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_collections" | "too_many_devices" | "too_many_files" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_skills" | "too_many_sockets" | "too_many_steers" | "too_many_subscriptions" | "too_many_tools" | "too_many_urls" | "too_many_variants" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "vector_store_not_found" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -8623,7 +8900,7 @@ export interface components {
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "bot.updated" | "channel.created" | "channel.updated" | "channel.archived" | "channel.imported" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "thread.deleted" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated" | "inbox.updated" | "file.updated";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "bot.updated" | "emoji.updated" | "channel.created" | "channel.updated" | "channel.archived" | "channel.imported" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "thread.deleted" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "skill.updated" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated" | "inbox.updated" | "file.updated" | "vector_store.updated" | "vector_store.deleted" | "import.updated";
         /** @description A page of the event log. */
         Events: {
             /** @enum {string} */
@@ -8740,6 +9017,15 @@ export interface components {
             status: components["schemas"]["BatchStatus"];
             file_counts: components["schemas"]["FileCounts"];
         };
+        /** @description A passage of a file that supports the sentence before `[n]`. */
+        FileCitation: {
+            /** @enum {string} */
+            type: "file_citation";
+            /** @description Position of `[n]` in the text, in characters. */
+            index: number;
+            file_id: components["schemas"]["FileId"];
+            filename: string;
+        };
         /** @description Numbers of files by status. */
         FileCounts: {
             /** Format: int64 */
@@ -8752,6 +9038,10 @@ export interface components {
             cancelled: number;
             /** Format: int64 */
             total: number;
+        };
+        FileDescription: {
+            /** @description Description of a picture for those who cannot see it; at most 1,000 characters. Null or blank to remove it. */
+            alt: string | null;
         };
         /** @description Effect of an agent's file. */
         FileEffect: {
@@ -8782,11 +9072,28 @@ export interface components {
         };
         /** @description ID of a file: `file_` and 26 base-32 characters */
         FileId: string;
+        /** @description A file, and whether agents can use it. */
+        FileMetadata: components["schemas"]["FileWithText"] & {
+            /** @description For pictures, whether the default model of the workspace can see them; null for other files. */
+            seen: boolean | null;
+        };
         /**
          * @description Purpose of an upload in the `OpenAI` API. Such an upload is kept until it is deleted.
          * @enum {string}
          */
         FilePurpose: "assistants" | "user_data" | "vision";
+        /** @description A passage that a search has found. */
+        FileSearchResult: {
+            file_id: components["schemas"]["FileId"];
+            filename: string;
+            /**
+             * Format: float
+             * @description Share of the score of the best hit.
+             */
+            score: number;
+            text: string;
+            attributes: Record<string, unknown>;
+        };
         /**
          * @description Origin of a file.
          *
@@ -9411,6 +9718,40 @@ export interface components {
              */
             left_out?: number;
         };
+        /** @description An event as it is stored and sent. */
+        ImportEvent: {
+            /** @enum {string} */
+            type: "import.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            /** @description The state of an import; `GET /v1/imports/{id}` has more. */
+            data: {
+                import_id: components["schemas"]["ImportId"];
+                /**
+                 * @description `receiving`: The archive is being uploaded.
+                 *
+                 *     `reading`: The archive is being read for the preview.
+                 *
+                 *     `undoing`: The records that the import stored are being removed.
+                 * @enum {string}
+                 */
+                state: "receiving" | "reading" | "ready" | "running" | "paused" | "done" | "failed" | "undoing" | "undone";
+                /**
+                 * Format: int64
+                 * @description Messages that were read, and all of them.
+                 */
+                done: number;
+                /** Format: int64 */
+                total: number;
+            };
+        };
         /** @description Input for a new import. */
         ImportForm: {
             /**
@@ -9433,12 +9774,17 @@ export interface components {
              * @default null
              */
             path?: string | null;
+            /**
+             * @description SHA-256 of the archive, 64 hexadecimal digits in lowercase. It is not checked: a client finds an interrupted import by it.
+             * @default null
+             */
+            digest?: string | null;
         };
         /** @description ID of an import: `imp_` and 26 base-32 characters */
         ImportId: string;
         /** @description Records that were left out for the same reason. */
         ImportLeftOut: {
-            /** @description `people`, `channels`, `agents`, `messages`, or `files`. */
+            /** @description `people`, `channels`, `emoji`, `agents`, `hooks`, `workflows`, `memories`, `messages`, or `files`. */
             kind: string;
             reason: string;
             /** Format: int64 */
@@ -9517,6 +9863,13 @@ export interface components {
                 [key: string]: components["schemas"]["UserId"];
             };
             /**
+             * @description Email addresses of people whose address is not in the archive, by key of the person.
+             * @default {}
+             */
+            addresses?: {
+                [key: string]: string;
+            };
+            /**
              * @description `new`, `leave_out`, the ID of a public channel, or `public` for a channel of Discord, by key of the channel in the archive.
              * @default {}
              */
@@ -9541,6 +9894,13 @@ export interface components {
             /** @default {} */
             people?: {
                 [key: string]: components["schemas"]["UserId"];
+            };
+            /**
+             * @description Email addresses of people whose address is not in the archive.
+             * @default {}
+             */
+            addresses?: {
+                [key: string]: string;
             };
             /** @default {} */
             channels?: {
@@ -10198,6 +10558,21 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_CustomEmoji: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["CustomEmoji"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_DependentPerson: {
             /** @enum {string} */
             object: "list";
@@ -10603,10 +10978,40 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_Skill: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Skill"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_StoreFile: {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["StoreFile"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_StoreUrl: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["StoreUrl"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -10727,6 +11132,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["WorkflowVersion"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_WorkspaceExport: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["WorkspaceExport"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -10932,7 +11352,7 @@ export interface components {
             /** @default null */
             scopes?: components["schemas"]["MemoryScopes"] | null;
             /**
-             * @description Always empty: this server has no vector stores.
+             * @description Vector stores whose passages that match a question are in its prompt, like those of the tool `file_search`; at most 10.
              * @default []
              */
             vector_store_ids?: string[];
@@ -11237,6 +11657,7 @@ export interface components {
             client_id?: string | null;
             /** @description False if a mention of all members of the channel opens no inbox item; true by default. */
             notify?: boolean;
+            steer?: components["schemas"]["TaskId"] | null;
         };
         /** @description ID of a message: `msg_` and 26 base-32 characters */
         MessageId: string;
@@ -11257,6 +11678,8 @@ export interface components {
             truncated?: boolean;
             /** @description Tasks of the chain that the message started, in order. */
             chain?: components["schemas"]["TaskId"][];
+            /** @description The running reply that the message steers. If the reply ended before it read the message, the message has a task of its own. */
+            steers?: components["schemas"]["TaskId"];
             /** @description The schedule that started the reply. */
             schedule_id?: components["schemas"]["ScheduleId"];
             /** @description API key that posted the message. */
@@ -11344,14 +11767,17 @@ export interface components {
             /** @description True if the message has since been deleted; its text is no longer stored. */
             deleted: boolean;
         };
-        /** @description A message that a reply cites as `[n]`, or a passage of one of its files. */
+        /** @description A message that a reply cites as `[n]`, a passage of one of its files, or a passage of a file in a vector store. */
         MessageSource: {
             n: number;
-            message_id: components["schemas"]["MessageId"];
-            thread_id: components["schemas"]["ThreadId"];
+            /** @description Absent for a file in a vector store, like the thread and the channel. */
+            message_id?: components["schemas"]["MessageId"];
+            thread_id?: components["schemas"]["ThreadId"];
             fork_id: components["schemas"]["ForkId"] | null;
-            channel_id: components["schemas"]["ChannelId"];
-            /** @description The cited file of the message; absent if the message itself is cited. */
+            channel_id?: components["schemas"]["ChannelId"];
+            /** @description The vector store with the cited file. */
+            vector_store_id?: components["schemas"]["VectorStoreId"];
+            /** @description The cited file; absent if the message itself is cited. */
             file_id?: components["schemas"]["FileId"];
             /**
              * Format: int64
@@ -11685,6 +12111,8 @@ export interface components {
             persona?: unknown;
             /** @description Set by the server; ignored in requests. */
             authors?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            missing_skills?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -11726,6 +12154,7 @@ export interface components {
             persona_id?: components["schemas"]["PersonaId"] | null;
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
+            skills?: components["schemas"]["SkillList"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -12019,7 +12448,7 @@ export interface components {
             /** @description Variants of the chat, oldest first; in a variant, those of the first chat. */
             variants: components["schemas"]["ChatVariant"][];
         };
-        /** @description A message, or a function call for the client to run. */
+        /** @description A message, a function call for the client to run, or a search in vector stores. */
         OutputItem: {
             /** @description `msg_…`; not the ID of a message in a thread. */
             id: string;
@@ -12042,6 +12471,16 @@ export interface components {
             status: components["schemas"]["Status"];
             /** @enum {string} */
             type: "function_call";
+        } | {
+            /** @description `fs_…` */
+            id: string;
+            queries: string[];
+            /** @enum {string} */
+            status: "completed";
+            /** @description Present if `include` has `file_search_call.results`; not stored. */
+            results?: components["schemas"]["FileSearchResult"][];
+            /** @enum {string} */
+            type: "file_search_call";
         };
         OutputStep: {
             content: string;
@@ -12052,8 +12491,7 @@ export interface components {
             /** @enum {string} */
             type: "output_text";
             text: string;
-            /** @description Citations of messages. */
-            annotations: components["schemas"]["UrlCitation"][];
+            annotations: components["schemas"]["TextAnnotation"][];
             /** @description Always empty. */
             logprobs: Record<string, unknown>[];
         };
@@ -12472,6 +12910,8 @@ export interface components {
             persona?: unknown;
             /** @description Set by the server; ignored in requests. */
             authors?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            missing_skills?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -12513,6 +12953,7 @@ export interface components {
             persona_id?: components["schemas"]["PersonaId"] | null;
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
+            skills?: components["schemas"]["SkillList"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -14092,7 +14533,7 @@ export interface components {
             days_left: number | null;
         };
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ChannelImportedEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"] | components["schemas"]["FileEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["EmojiEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ChannelImportedEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["SkillEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"] | components["schemas"]["FileEvent"] | components["schemas"]["StoreEvent"] | components["schemas"]["ImportEvent"];
         /** @description Changes to the choices of the server's admins. Omitted fields are unchanged. */
         ServerForm: {
             /** @description Permits that the server looks for new versions once a day. */
@@ -14372,6 +14813,91 @@ export interface components {
             /** @description Token from the setup link, if the server requires one. */
             setup_token?: string | null;
         };
+        /** @description A skill: a folder of texts that agents read when they need them. */
+        Skill: {
+            id: components["schemas"]["SkillId"];
+            /** @enum {string} */
+            object: "skill";
+            /** @description Unique in the workspace; from the front matter of `SKILL.md`. */
+            name: string;
+            description: string;
+            /** @description Sorted by path. */
+            files: components["schemas"]["SkillFile"][];
+            /**
+             * @description Channels whose readers can read the skill and in which agents can use it, except for channels that the caller cannot read.
+             *     Null for everyone in the workspace except for guests.
+             */
+            channel_ids: components["schemas"]["ChannelId"][] | null;
+            /**
+             * Format: int64
+             * @description Number of agents that have the skill, including those that inherit it, but not archived ones.
+             */
+            used_by: number;
+            /** Format: int64 */
+            version: number;
+            created_by: components["schemas"]["UserId"];
+            /** @description The person who last changed the texts. */
+            written_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        /** @description An event as it is stored and sent. */
+        SkillEvent: {
+            /** @enum {string} */
+            type: "skill.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                skill_id: components["schemas"]["SkillId"];
+                /**
+                 * Format: int64
+                 * @description Null if the skill was deleted, or if the recipient can no longer read it.
+                 */
+                version: number | null;
+            };
+        };
+        /** @description A file of a skill. */
+        SkillFile: {
+            path: string;
+            /**
+             * Format: int64
+             * @description Size in bytes.
+             */
+            bytes: number;
+            /** @description Text of the file; omitted in lists. */
+            content?: string;
+        };
+        /** @description A text file of a skill. */
+        SkillFileForm: {
+            /** @description Path below the skill's folder, such as `scripts/check.sh`, at most 256 bytes. */
+            path: string;
+            content: string;
+        };
+        /** @description Fields of `POST` and `PUT` requests for skills. A skill in a zip file has only files. */
+        SkillForm: {
+            /**
+             * @description At most 64 files with at most 1 MiB together, among them `SKILL.md` with the name and the description in its front matter.
+             *     Required in `POST`; a `PUT` without them leaves them as they are.
+             */
+            files?: components["schemas"]["SkillFileForm"][] | null;
+            /**
+             * @description 1 to 50 channels whose readers can read the skill and in which agents can use it; null for everyone in the workspace except for
+             *     guests, which is the default in `POST`. A `PUT` without this field leaves them as they are. Channels that the caller cannot read
+             *     stay in a list.
+             */
+            channel_ids?: components["schemas"]["ChannelId"][] | null;
+        };
+        /** @description ID of a skill: `skill_` and 26 base-32 characters */
+        SkillId: string;
+        /** @description Skills of an agent: `all`, or at most 100 names. */
+        SkillList: components["schemas"]["AllSkills"] | string[];
         /** @description A reply that was not written again. */
         SkippedReply: {
             /** @description Task of the reply. */
@@ -14467,16 +14993,20 @@ export interface components {
             /**
              * @description Part of a prompt, in the prompt's order.
              *
+             *     `skills`: Names and descriptions of the agent's skills.
+             *
              *     `summary`: Summaries of older messages, the line that replaces them, and the thread before a fork.
              *
              *     `messages`: Messages of the conversation; the thread's first message comes before the workspace context.
+             *
+             *     `knowledge`: Passages from attached vector stores.
              *
              *     `trigger`: The message that the agent replies to, or the brief of a task.
              *
              *     `tools`: Definitions of functions, and the calls so far.
              * @enum {string}
              */
-            name: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "agents_md" | "tools_md" | "addons" | "adaptation" | "conversation" | "workspace" | "notes" | "fork_header" | "summary" | "messages" | "about" | "memories" | "files" | "requester" | "trigger" | "tools";
+            name: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "agents_md" | "tools_md" | "skills" | "addons" | "adaptation" | "conversation" | "workspace" | "notes" | "fork_header" | "summary" | "messages" | "about" | "memories" | "knowledge" | "files" | "requester" | "trigger" | "tools";
             owner: components["schemas"]["SourceOwner"];
             /**
              * @description `cut`: Sent in part, or left out because nothing of it fits.
@@ -14681,6 +15211,24 @@ export interface components {
          * @enum {string}
          */
         StoreEditors: "members" | "admins";
+        /** @description An event as it is stored and sent. */
+        StoreEvent: {
+            /** @enum {string} */
+            type: "vector_store.updated" | "vector_store.deleted";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            /** @description A vector store whose settings or files have changed. */
+            data: {
+                vector_store_id: components["schemas"]["VectorStoreId"];
+            };
+        };
         /** @description A file of a vector store. */
         StoreFile: {
             id: components["schemas"]["FileId"];
@@ -14699,6 +15247,25 @@ export interface components {
             attributes: Record<string, unknown>;
             chunking_strategy: components["schemas"]["ChunkingStrategy"];
             filename: string;
+            /** @description Name of the file in the vector store, such as `rules/travel.md`. A new file with the same path replaces it. */
+            path: string;
+            /** @description State of the text of a file. */
+            document: {
+                state: components["schemas"]["DocumentState"];
+                reason: components["schemas"]["DocumentReason"] | null;
+                /**
+                 * Format: int64
+                 * @description Number of parts: pages, slides, sheets, sections, or ranges of 200 lines.
+                 */
+                parts: number;
+            };
+            replacement: components["schemas"]["StoreReplacement"] | null;
+            /**
+             * Format: int64
+             * @description Time at which another file replaced this one, which is no longer found, and can be read for another 90 days.
+             */
+            replaced_at: number | null;
+            replaced_by: components["schemas"]["FileId"] | null;
         };
         StoreFileError: {
             /**
@@ -14711,6 +15278,8 @@ export interface components {
         /** @description Form that adds a file. */
         StoreFileForm: {
             file_id: components["schemas"]["FileId"];
+            /** @description At most 512 characters; the file's name by default. The file replaces the one with the same path when its text was read. */
+            path?: string | null;
             attributes?: Record<string, unknown> | null;
             /** @description No effect. */
             chunking_strategy?: Record<string, unknown> | null;
@@ -14763,6 +15332,12 @@ export interface components {
             ranker?: string | null;
             /** @description No effect. */
             hybrid_search?: Record<string, unknown> | null;
+        };
+        /** @description A file that replaces another one at its path when its text was read, or whose text could not be read. */
+        StoreReplacement: {
+            file_id: components["schemas"]["FileId"];
+            status: components["schemas"]["StoreFileState"];
+            last_error: components["schemas"]["StoreFileError"] | null;
         };
         /** @description A passage that was found in a vector store. */
         StoreResult: {
@@ -14828,6 +15403,47 @@ export interface components {
             type: "text";
             text: string;
         };
+        /** @description A web page of a vector store. Times are in seconds since 1970. */
+        StoreUrl: {
+            /** @enum {string} */
+            object: "vector_store.url";
+            vector_store_id: components["schemas"]["VectorStoreId"];
+            /** @description Path of the file with the page. Its removal also removes the page. */
+            path: string;
+            url: string;
+            /**
+             * Format: int64
+             * @description Seconds between two looks at the page.
+             */
+            every_s: number;
+            /**
+             * Format: int64
+             * @description Time of the last look that succeeded.
+             */
+            refreshed_at: number | null;
+            /**
+             * Format: int64
+             * @description Time of the next look.
+             */
+            next_at: number;
+            /** @description Reason why the last look failed, such as `404`; null if it succeeded. The text of the last success stays. */
+            failure: string | null;
+            created_by: components["schemas"]["UserId"];
+            /** Format: int64 */
+            created_at: number;
+        };
+        /** @description Form of a new web page. */
+        StoreUrlForm: {
+            /** @description Address with https, of a public server. */
+            url: string;
+            /**
+             * Format: int64
+             * @description Seconds between two looks at the page: 3,600 to 2,592,000.
+             */
+            every_s: number;
+            /** @description Path of the file; by default, host and path of the URL. */
+            path?: string | null;
+        };
         /** @description A streaming reply, and its number in compact deltas. */
         StreamStart: {
             /** Format: int64 */
@@ -14851,6 +15467,10 @@ export interface components {
          * @enum {string}
          */
         SubscriptionStatus: "active" | "paused";
+        /** @description Suggested description of a picture. */
+        SuggestedAlt: {
+            alt: string;
+        };
         SuggestedHandle: {
             handle: string;
         };
@@ -14876,6 +15496,37 @@ export interface components {
              */
             cost_usd: number | null;
         };
+        /** @description Files of a directory. */
+        SyncForm: {
+            /** @description At most 10,000. */
+            files: components["schemas"]["SyncedFile"][];
+            /** @description True to remove the files at other paths, except for web pages. */
+            delete?: boolean;
+        };
+        /** @description Difference between a directory and a vector store. */
+        SyncResult: {
+            /** @description Paths whose files are to be sent. */
+            missing: string[];
+            /**
+             * Format: int64
+             * @description Number of files that the vector store has.
+             */
+            unchanged: number;
+            /** @description Paths whose files were removed. */
+            removed: string[];
+        };
+        /** @description A file of the directory. */
+        SyncedFile: {
+            /** @description Names with slashes between them, without `.` and `..`; at most 512 characters. */
+            path: string;
+            /** @description SHA-256 of the bytes, hexadecimal. */
+            sha256: string;
+            /**
+             * Format: int64
+             * @description Size in bytes.
+             */
+            size: number;
+        };
         /** @description One part of the system text and its source. */
         SystemPart: {
             name: components["schemas"]["SystemPartName"];
@@ -14900,12 +15551,14 @@ export interface components {
          *
          *     `tools_md`: TOOLS.md of the agent, or that of the workspace.
          *
+         *     `skills`: Names and descriptions of the skills that the agent can use.
+         *
          *     `addons`: Add-ons of the reply style.
          *
          *     `adaptation`: Fixed sentences about the requester; only the requester can see them.
          * @enum {string}
          */
-        SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "agents_md" | "tools_md" | "addons" | "adaptation";
+        SystemPartName: "preamble" | "required" | "base" | "instructions" | "identity" | "persona" | "agency" | "agents_md" | "tools_md" | "skills" | "addons" | "adaptation";
         SystemSeen: {
             /** @description Text of the system prompt; empty if `hidden`. */
             text: string;
@@ -15173,6 +15826,8 @@ export interface components {
             persona?: unknown;
             /** @description Set by the server; ignored in requests. */
             authors?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            missing_skills?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -15214,6 +15869,7 @@ export interface components {
             persona_id?: components["schemas"]["PersonaId"] | null;
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
+            skills?: components["schemas"]["SkillList"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -15233,6 +15889,8 @@ export interface components {
             } | null;
             status?: components["schemas"]["AgentStatus"] | null;
         };
+        /** @description A citation of a message, or of a passage of a file. */
+        TextAnnotation: components["schemas"]["UrlCitation"] | components["schemas"]["FileCitation"];
         TextConfig: {
             format: components["schemas"]["TextFormat"];
         };
@@ -15759,6 +16417,8 @@ export interface components {
             persona?: unknown;
             /** @description Set by the server; ignored in requests. */
             authors?: unknown;
+            /** @description Set by the server; ignored in requests. */
+            missing_skills?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name?: string;
             display_name?: string | null;
@@ -15800,6 +16460,7 @@ export interface components {
             persona_id?: components["schemas"]["PersonaId"] | null;
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
+            skills?: components["schemas"]["SkillList"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -15917,6 +16578,8 @@ export interface components {
             created_by: components["schemas"]["UserId"];
             message_id: components["schemas"]["MessageId"] | null;
             created_at: components["schemas"]["Timestamp"];
+            /** @description The uploader's description of a picture, for those who cannot see it; at most 1,000 characters. */
+            alt: string | null;
             /** @description URL of the file's bytes. */
             url: string;
         };
@@ -17839,6 +18502,9 @@ export interface operations {
                      *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "missing_skills": [
+                     *         "…"
+                     *       ],
                      *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
@@ -17852,6 +18518,7 @@ export interface operations {
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
+                     *       "skills": null,
                      *       "status": "active",
                      *       "store": null,
                      *       "store_required": null,
@@ -18015,6 +18682,9 @@ export interface operations {
                      *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "missing_skills": [
+                     *         "…"
+                     *       ],
                      *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
@@ -18028,6 +18698,7 @@ export interface operations {
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
+                     *       "skills": null,
                      *       "status": "active",
                      *       "store": null,
                      *       "store_required": null,
@@ -18202,6 +18873,9 @@ export interface operations {
                      *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "missing_skills": [
+                     *         "…"
+                     *       ],
                      *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
@@ -18215,6 +18889,7 @@ export interface operations {
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
+                     *       "skills": null,
                      *       "status": "active",
                      *       "store": null,
                      *       "store_required": null,
@@ -18310,6 +18985,9 @@ export interface operations {
                      *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "missing_skills": [
+                     *         "…"
+                     *       ],
                      *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
@@ -18323,6 +19001,7 @@ export interface operations {
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
+                     *       "skills": null,
                      *       "status": "active",
                      *       "store": null,
                      *       "store_required": null,
@@ -18469,6 +19148,9 @@ export interface operations {
                      *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "missing_skills": [
+                     *         "…"
+                     *       ],
                      *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
@@ -18482,6 +19164,7 @@ export interface operations {
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
+                     *       "skills": null,
                      *       "status": "active",
                      *       "store": null,
                      *       "store_required": null,
@@ -18570,6 +19253,9 @@ export interface operations {
                      *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "missing_skills": [
+                     *         "…"
+                     *       ],
                      *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
@@ -18583,6 +19269,7 @@ export interface operations {
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
+                     *       "skills": null,
                      *       "status": "active",
                      *       "store": null,
                      *       "store_required": null,
@@ -18685,6 +19372,9 @@ export interface operations {
                      *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "missing_skills": [
+                     *         "…"
+                     *       ],
                      *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
@@ -18698,6 +19388,7 @@ export interface operations {
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
+                     *       "skills": null,
                      *       "status": "active",
                      *       "store": null,
                      *       "store_required": null,
@@ -18791,6 +19482,9 @@ export interface operations {
                      *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "missing_skills": [
+                     *         "…"
+                     *       ],
                      *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
@@ -18804,6 +19498,7 @@ export interface operations {
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
+                     *       "skills": null,
                      *       "status": "active",
                      *       "store": null,
                      *       "store_required": null,
@@ -19315,6 +20010,9 @@ export interface operations {
                      *       "memory": null,
                      *       "mentionable": false,
                      *       "metadata": {},
+                     *       "missing_skills": [
+                     *         "…"
+                     *       ],
                      *       "model": null,
                      *       "name": "Ada",
                      *       "not_in_force": [
@@ -19328,6 +20026,7 @@ export interface operations {
                      *       "role": "primary",
                      *       "sandbox_policy_id": null,
                      *       "sentiment": null,
+                     *       "skills": null,
                      *       "status": "active",
                      *       "store": null,
                      *       "store_required": null,
@@ -23489,6 +24188,7 @@ export interface operations {
                      *         {
                      *           "attachments": [
                      *             {
+                     *               "alt": null,
                      *               "content_type": "…",
                      *               "created_at": "2026-11-20T09:30:00.000Z",
                      *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -23566,14 +24266,12 @@ export interface operations {
                      *             },
                      *             "sources": [
                      *               {
-                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *                 "fork_id": null,
-                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *                 "n": 0,
-                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *                 "n": 0
                      *               }
                      *             ],
                      *             "sources_removed": 0,
+                     *             "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "steps": 0,
                      *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -23828,6 +24526,7 @@ export interface operations {
                      *       "message": {
                      *         "attachments": [
                      *           {
+                     *             "alt": null,
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -23905,14 +24604,12 @@ export interface operations {
                      *           },
                      *           "sources": [
                      *             {
-                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "fork_id": null,
-                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "n": 0,
-                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               "n": 0
                      *             }
                      *           ],
                      *           "sources_removed": 0,
+                     *           "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24028,6 +24725,7 @@ export interface operations {
                      *       "message": {
                      *         "attachments": [
                      *           {
+                     *             "alt": null,
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24105,14 +24803,12 @@ export interface operations {
                      *           },
                      *           "sources": [
                      *             {
-                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "fork_id": null,
-                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "n": 0,
-                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               "n": 0
                      *             }
                      *           ],
                      *           "sources_removed": 0,
+                     *           "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -25104,6 +25800,140 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_emoji: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": null,
+                     *           "file_id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "emoji",
+                     *           "url": "https://chat.example.org/invite/…"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_CustomEmoji"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    add_emoji: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "file_id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                 *       "name": "party-parrot"
+                 *     }
+                 */
+                "application/json": components["schemas"]["EmojiForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": null,
+                     *       "file_id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "emoji",
+                     *       "url": "https://chat.example.org/invite/…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CustomEmoji"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_emoji: {
+        parameters: {
+            query: {
+                /** @description Name of the emoji, without colons. */
+                name: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The emoji was deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     list_events: {
         parameters: {
             query?: {
@@ -25158,6 +25988,61 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Events"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_exports: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "counts": {},
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "expires_at": null,
+                     *           "files": false,
+                     *           "finished_at": null,
+                     *           "format": "openvibe",
+                     *           "id": "exp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "object": "export",
+                     *           "problem": null,
+                     *           "scope": "public",
+                     *           "size_bytes": 48213,
+                     *           "state": "running"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_WorkspaceExport"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -25272,6 +26157,36 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_export: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an export: `exp_` and 26 base-32 characters */
+                id: components["schemas"]["ExportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The export was deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -25420,6 +26335,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "alt": null,
                      *       "content_type": "…",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -25445,6 +26361,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "alt": null,
                      *       "content_type": "…",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -25592,6 +26509,65 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    describe_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a file: `file_` and 26 base-32 characters */
+                id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "alt": "Two people at a whiteboard"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FileDescription"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "alt": null,
+                     *       "content_type": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "height": null,
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "message_id": null,
+                     *       "name": "Ada",
+                     *       "object": "file",
+                     *       "size_bytes": 48213,
+                     *       "url": "https://chat.example.org/invite/…",
+                     *       "width": null,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UploadedFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     file_content: {
         parameters: {
             query?: never;
@@ -25642,6 +26618,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "alt": null,
                      *       "content_type": "…",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -25655,19 +26632,57 @@ export interface operations {
                      *       "message_id": null,
                      *       "name": "Ada",
                      *       "object": "file",
+                     *       "seen": null,
                      *       "size_bytes": 48213,
                      *       "url": "https://chat.example.org/invite/…",
                      *       "width": null,
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
-                    "application/json": components["schemas"]["FileWithText"];
+                    "application/json": components["schemas"]["FileMetadata"];
                 };
             };
             400: components["responses"]["Error400"];
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    suggest_alt: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a file: `file_` and 26 base-32 characters */
+                id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "alt": "…"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SuggestedAlt"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -25699,6 +26714,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "file": {
+                     *         "alt": null,
                      *         "content_type": "…",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -26544,6 +27560,7 @@ export interface operations {
                      *         {
                      *           "attachments": [
                      *             {
+                     *               "alt": null,
                      *               "content_type": "…",
                      *               "created_at": "2026-11-20T09:30:00.000Z",
                      *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -26621,14 +27638,12 @@ export interface operations {
                      *             },
                      *             "sources": [
                      *               {
-                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *                 "fork_id": null,
-                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *                 "n": 0,
-                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *                 "n": 0
                      *               }
                      *             ],
                      *             "sources_removed": 0,
+                     *             "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "steps": 0,
                      *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -26708,6 +27723,7 @@ export interface operations {
                      *       "message": {
                      *         "attachments": [
                      *           {
+                     *             "alt": null,
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -26785,14 +27801,12 @@ export interface operations {
                      *           },
                      *           "sources": [
                      *             {
-                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "fork_id": null,
-                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "n": 0,
-                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               "n": 0
                      *             }
                      *           ],
                      *           "sources_removed": 0,
+                     *           "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -26876,6 +27890,7 @@ export interface operations {
                      *       "message": {
                      *         "attachments": [
                      *           {
+                     *             "alt": null,
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -26953,14 +27968,12 @@ export interface operations {
                      *           },
                      *           "sources": [
                      *             {
-                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "fork_id": null,
-                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "n": 0,
-                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               "n": 0
                      *             }
                      *           ],
                      *           "sources_removed": 0,
+                     *           "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -27211,6 +28224,7 @@ export interface operations {
                      *       "message": {
                      *         "attachments": [
                      *           {
+                     *             "alt": null,
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -27288,14 +28302,12 @@ export interface operations {
                      *           },
                      *           "sources": [
                      *             {
-                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "fork_id": null,
-                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "n": 0,
-                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               "n": 0
                      *             }
                      *           ],
                      *           "sources_removed": 0,
+                     *           "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -29086,6 +30098,7 @@ export interface operations {
                      *         {
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "digest": null,
                      *           "done": 0,
                      *           "eta_s": null,
                      *           "finished_at": null,
@@ -29094,6 +30107,7 @@ export interface operations {
                      *           "left_out": 0,
                      *           "object": "import",
                      *           "options": {
+                     *             "addresses": {},
                      *             "channel_id": null,
                      *             "channels": {},
                      *             "fetch": false,
@@ -29161,6 +30175,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "digest": null,
                      *       "done": 0,
                      *       "eta_s": null,
                      *       "finished_at": null,
@@ -29169,6 +30184,7 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "addresses": {},
                      *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
@@ -29224,6 +30240,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "digest": null,
                      *       "done": 0,
                      *       "eta_s": null,
                      *       "finished_at": null,
@@ -29232,6 +30249,7 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "addresses": {},
                      *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
@@ -29284,6 +30302,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "digest": null,
                      *       "done": 0,
                      *       "eta_s": null,
                      *       "finished_at": null,
@@ -29292,6 +30311,7 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "addresses": {},
                      *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
@@ -29362,6 +30382,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "digest": null,
                      *       "done": 0,
                      *       "eta_s": null,
                      *       "finished_at": null,
@@ -29370,6 +30391,7 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "addresses": {},
                      *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
@@ -29470,6 +30492,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "digest": null,
                      *       "done": 0,
                      *       "eta_s": null,
                      *       "finished_at": null,
@@ -29478,6 +30501,7 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "addresses": {},
                      *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
@@ -29653,6 +30677,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "digest": null,
                      *       "done": 0,
                      *       "eta_s": null,
                      *       "finished_at": null,
@@ -29661,6 +30686,7 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "addresses": {},
                      *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
@@ -29715,6 +30741,7 @@ export interface operations {
                      * @example {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "digest": null,
                      *       "done": 0,
                      *       "eta_s": null,
                      *       "finished_at": null,
@@ -29723,6 +30750,7 @@ export interface operations {
                      *       "left_out": 0,
                      *       "object": "import",
                      *       "options": {
+                     *         "addresses": {},
                      *         "channel_id": null,
                      *         "channels": {},
                      *         "fetch": false,
@@ -29854,6 +30882,7 @@ export interface operations {
                      *         {
                      *           "attachments": [
                      *             {
+                     *               "alt": null,
                      *               "content_type": "…",
                      *               "created_at": "2026-11-20T09:30:00.000Z",
                      *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -29931,14 +30960,12 @@ export interface operations {
                      *             },
                      *             "sources": [
                      *               {
-                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *                 "fork_id": null,
-                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *                 "n": 0,
-                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *                 "n": 0
                      *               }
                      *             ],
                      *             "sources_removed": 0,
+                     *             "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "steps": 0,
                      *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -31932,6 +32959,7 @@ export interface operations {
                      * @example {
                      *       "attachments": [
                      *         {
+                     *           "alt": null,
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32009,14 +33037,12 @@ export interface operations {
                      *         },
                      *         "sources": [
                      *           {
-                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "fork_id": null,
-                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "n": 0,
-                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             "n": 0
                      *           }
                      *         ],
                      *         "sources_removed": 0,
+                     *         "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32083,6 +33109,7 @@ export interface operations {
                      * @example {
                      *       "attachments": [
                      *         {
+                     *           "alt": null,
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32160,14 +33187,12 @@ export interface operations {
                      *         },
                      *         "sources": [
                      *           {
-                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "fork_id": null,
-                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "n": 0,
-                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             "n": 0
                      *           }
                      *         ],
                      *         "sources_removed": 0,
+                     *         "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32245,6 +33270,7 @@ export interface operations {
                      * @example {
                      *       "attachments": [
                      *         {
+                     *           "alt": null,
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32322,14 +33348,12 @@ export interface operations {
                      *         },
                      *         "sources": [
                      *           {
-                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "fork_id": null,
-                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "n": 0,
-                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             "n": 0
                      *           }
                      *         ],
                      *         "sources_removed": 0,
+                     *         "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32460,6 +33484,7 @@ export interface operations {
                      * @example {
                      *       "attachments": [
                      *         {
+                     *           "alt": null,
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32537,14 +33562,12 @@ export interface operations {
                      *         },
                      *         "sources": [
                      *           {
-                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "fork_id": null,
-                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "n": 0,
-                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             "n": 0
                      *           }
                      *         ],
                      *         "sources_removed": 0,
+                     *         "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32613,6 +33636,7 @@ export interface operations {
                      * @example {
                      *       "attachments": [
                      *         {
+                     *           "alt": null,
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32690,14 +33714,12 @@ export interface operations {
                      *         },
                      *         "sources": [
                      *           {
-                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "fork_id": null,
-                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "n": 0,
-                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             "n": 0
                      *           }
                      *         ],
                      *         "sources_removed": 0,
+                     *         "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32771,6 +33793,7 @@ export interface operations {
                      * @example {
                      *       "attachments": [
                      *         {
+                     *           "alt": null,
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32848,14 +33871,12 @@ export interface operations {
                      *         },
                      *         "sources": [
                      *           {
-                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "fork_id": null,
-                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "n": 0,
-                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             "n": 0
                      *           }
                      *         ],
                      *         "sources_removed": 0,
+                     *         "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -32929,6 +33950,7 @@ export interface operations {
                      * @example {
                      *       "attachments": [
                      *         {
+                     *           "alt": null,
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -33006,14 +34028,12 @@ export interface operations {
                      *         },
                      *         "sources": [
                      *           {
-                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "fork_id": null,
-                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "n": 0,
-                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             "n": 0
                      *           }
                      *         ],
                      *         "sources_removed": 0,
+                     *         "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -33180,6 +34200,7 @@ export interface operations {
                      * @example {
                      *       "attachments": [
                      *         {
+                     *           "alt": null,
                      *           "content_type": "…",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -33257,14 +34278,12 @@ export interface operations {
                      *         },
                      *         "sources": [
                      *           {
-                     *             "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "fork_id": null,
-                     *             "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *             "n": 0,
-                     *             "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             "n": 0
                      *           }
                      *         ],
                      *         "sources_removed": 0,
+                     *         "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "steps": 0,
                      *         "steps_failed": 0,
                      *         "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -36340,6 +37359,7 @@ export interface operations {
                      *         {
                      *           "attachments": [
                      *             {
+                     *               "alt": null,
                      *               "content_type": "…",
                      *               "created_at": "2026-11-20T09:30:00.000Z",
                      *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -36419,14 +37439,12 @@ export interface operations {
                      *             },
                      *             "sources": [
                      *               {
-                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *                 "fork_id": null,
-                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *                 "n": 0,
-                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *                 "n": 0
                      *               }
                      *             ],
                      *             "sources_removed": 0,
+                     *             "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "steps": 0,
                      *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -36980,6 +37998,301 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["AgentsResumed"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_skills: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 100 by default. */
+                limit?: number;
+                /** @description Only skills after the one with this ID. */
+                after?: components["schemas"]["SkillId"];
+                /** @description Only skills before the one with this ID. */
+                before?: components["schemas"]["SkillId"];
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "channel_ids": null,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "description": "Helps with plans",
+                     *           "files": [
+                     *             {
+                     *               "bytes": 0,
+                     *               "path": "SOUL.md"
+                     *             }
+                     *           ],
+                     *           "id": "skill_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "skill",
+                     *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "used_by": 0,
+                     *           "version": 1,
+                     *           "written_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Skill"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_skill: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "files": [
+                 *         {
+                 *           "content": "---\nname: release-notes\ndescription: Write release notes from a list of changes\n---\nStart with what users notice.\n",
+                 *           "path": "SKILL.md"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["SkillForm"];
+                "application/zip": number[];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "files": [
+                     *         {
+                     *           "bytes": 0,
+                     *           "path": "SOUL.md"
+                     *         }
+                     *       ],
+                     *       "id": "skill_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "skill",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1,
+                     *       "written_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Skill"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_skill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a skill: `skill_` and 26 base-32 characters */
+                id: components["schemas"]["SkillId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "files": [
+                     *         {
+                     *           "bytes": 0,
+                     *           "path": "SOUL.md"
+                     *         }
+                     *       ],
+                     *       "id": "skill_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "skill",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1,
+                     *       "written_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Skill"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_skill: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a skill: `skill_` and 26 base-32 characters */
+                id: components["schemas"]["SkillId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channel_ids": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["SkillForm"];
+                "application/zip": number[];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "files": [
+                     *         {
+                     *           "bytes": 0,
+                     *           "path": "SOUL.md"
+                     *         }
+                     *       ],
+                     *       "id": "skill_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "skill",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1,
+                     *       "written_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Skill"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_skill: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a skill: `skill_` and 26 base-32 characters */
+                id: components["schemas"]["SkillId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "skill_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "skill"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedSkill"];
                 };
             };
             400: components["responses"]["Error400"];
@@ -38941,6 +40254,7 @@ export interface operations {
                      *         {
                      *           "attachments": [
                      *             {
+                     *               "alt": null,
                      *               "content_type": "…",
                      *               "created_at": "2026-11-20T09:30:00.000Z",
                      *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -39018,14 +40332,12 @@ export interface operations {
                      *             },
                      *             "sources": [
                      *               {
-                     *                 "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *                 "fork_id": null,
-                     *                 "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *                 "n": 0,
-                     *                 "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *                 "n": 0
                      *               }
                      *             ],
                      *             "sources_removed": 0,
+                     *             "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "steps": 0,
                      *             "steps_failed": 0,
                      *             "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -39105,6 +40417,7 @@ export interface operations {
                      *       "message": {
                      *         "attachments": [
                      *           {
+                     *             "alt": null,
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -39182,14 +40495,12 @@ export interface operations {
                      *           },
                      *           "sources": [
                      *             {
-                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "fork_id": null,
-                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "n": 0,
-                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               "n": 0
                      *             }
                      *           ],
                      *           "sources_removed": 0,
+                     *           "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -39273,6 +40584,7 @@ export interface operations {
                      *       "message": {
                      *         "attachments": [
                      *           {
+                     *             "alt": null,
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -39350,14 +40662,12 @@ export interface operations {
                      *           },
                      *           "sources": [
                      *             {
-                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "fork_id": null,
-                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "n": 0,
-                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               "n": 0
                      *             }
                      *           ],
                      *           "sources_removed": 0,
+                     *           "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -39626,6 +40936,7 @@ export interface operations {
                      *       "message": {
                      *         "attachments": [
                      *           {
+                     *             "alt": null,
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -39703,14 +41014,12 @@ export interface operations {
                      *           },
                      *           "sources": [
                      *             {
-                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "fork_id": null,
-                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "n": 0,
-                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               "n": 0
                      *             }
                      *           ],
                      *           "sources_removed": 0,
+                     *           "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -39826,6 +41135,7 @@ export interface operations {
                      *       "message": {
                      *         "attachments": [
                      *           {
+                     *             "alt": null,
                      *             "content_type": "…",
                      *             "created_at": "2026-11-20T09:30:00.000Z",
                      *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -39903,14 +41213,12 @@ export interface operations {
                      *           },
                      *           "sources": [
                      *             {
-                     *               "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *               "fork_id": null,
-                     *               "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "n": 0,
-                     *               "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *               "n": 0
                      *             }
                      *           ],
                      *           "sources_removed": 0,
+                     *           "steers": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "steps": 0,
                      *           "steps_failed": 0,
                      *           "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -41355,10 +42663,19 @@ export interface operations {
                      *             "type": "other"
                      *           },
                      *           "created_at": 0,
+                     *           "document": {
+                     *             "parts": 0,
+                     *             "reason": null,
+                     *             "state": "waiting"
+                     *           },
                      *           "filename": "…",
                      *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_error": null,
                      *           "object": "vector_store.file",
+                     *           "path": "SOUL.md",
+                     *           "replaced_at": null,
+                     *           "replaced_by": null,
+                     *           "replacement": null,
                      *           "status": "in_progress",
                      *           "usage_bytes": 0,
                      *           "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -41420,10 +42737,19 @@ export interface operations {
                      *             "type": "other"
                      *           },
                      *           "created_at": 0,
+                     *           "document": {
+                     *             "parts": 0,
+                     *             "reason": null,
+                     *             "state": "waiting"
+                     *           },
                      *           "filename": "…",
                      *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_error": null,
                      *           "object": "vector_store.file",
+                     *           "path": "SOUL.md",
+                     *           "replaced_at": null,
+                     *           "replaced_by": null,
+                     *           "replacement": null,
                      *           "status": "in_progress",
                      *           "usage_bytes": 0,
                      *           "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -41481,10 +42807,19 @@ export interface operations {
                      *         "type": "other"
                      *       },
                      *       "created_at": 0,
+                     *       "document": {
+                     *         "parts": 0,
+                     *         "reason": null,
+                     *         "state": "waiting"
+                     *       },
                      *       "filename": "…",
                      *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_error": null,
                      *       "object": "vector_store.file",
+                     *       "path": "SOUL.md",
+                     *       "replaced_at": null,
+                     *       "replaced_by": null,
+                     *       "replacement": null,
                      *       "status": "in_progress",
                      *       "usage_bytes": 0,
                      *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -41532,10 +42867,19 @@ export interface operations {
                      *         "type": "other"
                      *       },
                      *       "created_at": 0,
+                     *       "document": {
+                     *         "parts": 0,
+                     *         "reason": null,
+                     *         "state": "waiting"
+                     *       },
                      *       "filename": "…",
                      *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_error": null,
                      *       "object": "vector_store.file",
+                     *       "path": "SOUL.md",
+                     *       "replaced_at": null,
+                     *       "replaced_by": null,
+                     *       "replacement": null,
                      *       "status": "in_progress",
                      *       "usage_bytes": 0,
                      *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -41591,10 +42935,19 @@ export interface operations {
                      *         "type": "other"
                      *       },
                      *       "created_at": 0,
+                     *       "document": {
+                     *         "parts": 0,
+                     *         "reason": null,
+                     *         "state": "waiting"
+                     *       },
                      *       "filename": "…",
                      *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_error": null,
                      *       "object": "vector_store.file",
+                     *       "path": "SOUL.md",
+                     *       "replaced_at": null,
+                     *       "replaced_by": null,
+                     *       "replacement": null,
                      *       "status": "in_progress",
                      *       "usage_bytes": 0,
                      *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
@@ -41701,6 +43054,136 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    put_store_path: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+                /** @description Path of the file, such as `rules/travel.md`; at most 512 characters */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": number[];
+            };
+        };
+        responses: {
+            /** @description The file there has the same bytes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attributes": {},
+                     *       "chunking_strategy": {
+                     *         "type": "other"
+                     *       },
+                     *       "created_at": 0,
+                     *       "document": {
+                     *         "parts": 0,
+                     *         "reason": null,
+                     *         "state": "waiting"
+                     *       },
+                     *       "filename": "…",
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_error": null,
+                     *       "object": "vector_store.file",
+                     *       "path": "SOUL.md",
+                     *       "replaced_at": null,
+                     *       "replaced_by": null,
+                     *       "replacement": null,
+                     *       "status": "in_progress",
+                     *       "usage_bytes": 0,
+                     *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StoreFile"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attributes": {},
+                     *       "chunking_strategy": {
+                     *         "type": "other"
+                     *       },
+                     *       "created_at": 0,
+                     *       "document": {
+                     *         "parts": 0,
+                     *         "reason": null,
+                     *         "state": "waiting"
+                     *       },
+                     *       "filename": "…",
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_error": null,
+                     *       "object": "vector_store.file",
+                     *       "path": "SOUL.md",
+                     *       "replaced_at": null,
+                     *       "replaced_by": null,
+                     *       "replacement": null,
+                     *       "status": "in_progress",
+                     *       "usage_bytes": 0,
+                     *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StoreFile"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    remove_store_path: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+                /** @description Path of the file, such as `rules/travel.md` */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file was removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     search_store: {
         parameters: {
             query?: never;
@@ -41757,6 +43240,168 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["StoreResults"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    sync_store: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "files": []
+                 *     }
+                 */
+                "application/json": components["schemas"]["SyncForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "missing": [
+                     *         "…"
+                     *       ],
+                     *       "removed": [
+                     *         "…"
+                     *       ],
+                     *       "unchanged": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SyncResult"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_store_urls: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": 0,
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "every_s": 0,
+                     *           "failure": null,
+                     *           "next_at": 0,
+                     *           "object": "vector_store.url",
+                     *           "path": "SOUL.md",
+                     *           "refreshed_at": null,
+                     *           "url": "https://chat.example.org/invite/…",
+                     *           "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_StoreUrl"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    add_store_url: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a vector store, or `vs_HANDLE` */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "every_s": 86400,
+                 *       "url": "https://[2d00::1]/"
+                 *     }
+                 */
+                "application/json": components["schemas"]["StoreUrlForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": 0,
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "every_s": 0,
+                     *       "failure": null,
+                     *       "next_at": 0,
+                     *       "object": "vector_store.url",
+                     *       "path": "SOUL.md",
+                     *       "refreshed_at": null,
+                     *       "url": "https://chat.example.org/invite/…",
+                     *       "vector_store_id": "vs_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StoreUrl"];
                 };
             };
             400: components["responses"]["Error400"];
