@@ -103,7 +103,8 @@ fn export(emoji: &[(&str, &[u8])]) -> Vec<u8> {
     ];
     for (n, (name, picture)) in emoji.iter().enumerate() {
         let line = json!({"name": name, "file_id": format!("f{n}"), "created_by": "nobody"});
-        listed.push_str(&format!("{line}\n"));
+        listed.push_str(&line.to_string());
+        listed.push('\n');
         all.push((format!("files/f{n}/../../picture"), picture.to_vec()));
     }
     listed

@@ -120,7 +120,7 @@ async fn a_bulk_export_of_mattermost_becomes_people_channels_and_threads() {
         (1, 1)
     );
     assert!(
-        report["problems"].to_string().contains("line 16"),
+        report["problems"].to_string().contains("line 18"),
         "{report}"
     );
     let all = messages(&t.bo, &t.general).await;

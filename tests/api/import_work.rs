@@ -38,12 +38,12 @@ async fn what_acts_is_restored_asleep_and_without_trust() {
     t.ada
         .post(
             "/v1/memories",
-            json!({"text": "The fair is in May", "scope": "agent", "agent_id": scribe}),
+            json!({"text": "The fair is in May", "kind": "fact", "scope": "agent", "agent_id": scribe}),
         )
         .await
         .is(201);
     t.ada
-        .post("/v1/memories", json!({"text": "Likes tea"}))
+        .post("/v1/memories", json!({"text": "Likes tea", "kind": "fact"}))
         .await
         .is(201);
     let steps = json!([
@@ -144,8 +144,7 @@ async fn undoing_leaves_what_was_used_or_stated_here() {
     let scribe = id(&t.ada.make_agent("scribe").await);
     let hook = json!({"name": "Alerts", "channel_id": t.general});
     t.ada.post("/v1/hooks", hook).await.is(201);
-    let fair =
-        |agent: &str| json!({"text": "The fair is in May", "scope": "agent", "agent_id": agent});
+    let fair = |agent: &str| json!({"text": "The fair is in May", "kind": "fact", "scope": "agent", "agent_id": agent});
     t.ada.post("/v1/memories", fair(&scribe)).await.is(201);
     let steps = json!([{"id": "ask", "kind": "approval", "text": "Go on?", "who": "user", "user_id": t.bo.id}]);
     let form = json!({"name": "release", "agents": [scribe], "steps": steps});

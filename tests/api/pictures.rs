@@ -277,7 +277,7 @@ fn data_url() -> String {
 }
 
 /// A request with a question and one more part.
-fn asking(part: Value) -> Value {
+fn asking(part: &Value) -> Value {
     json!({"model": "agent:vibe", "input": [{"role": "user", "content": [
         {"type": "input_text", "text": "What is it? "}, part]}]})
 }
@@ -286,10 +286,10 @@ fn asking(part: Value) -> Value {
 async fn programs_send_pictures_and_stored_responses_do_not_contain_them() {
     let t = team().await;
     let picture = json!({"type": "input_image", "image_url": data_url()});
-    let response = t.ada.post("/v1/responses", asking(picture)).await.is(200);
+    let response = t.ada.post("/v1/responses", asking(&picture)).await.is(200);
     let file = t.ada.upload("photo.png", &red()).await;
     let by_id = json!({"type": "input_image", "file_id": id(&file)});
-    t.ada.post("/v1/responses", asking(by_id)).await.is(200);
+    t.ada.post("/v1/responses", asking(&by_id)).await.is(200);
     let chat = json!({"model": "agent:vibe", "messages": [{"role": "user", "content": [
         {"type": "text", "text": "What is it? "}, {"type": "image_url", "image_url": {"url": data_url()}}]}]});
     t.ada.post("/v1/chat/completions", chat).await.is(200);
@@ -312,7 +312,7 @@ async fn programs_send_files_whose_texts_are_not_stored() {
     let t = team().await;
     let encoded = BASE64_STANDARD.encode("The code is 4711.");
     let file = json!({"type": "input_file", "filename": "note.txt", "file_data": encoded});
-    let response = t.ada.post("/v1/responses", asking(file)).await.is(200);
+    let response = t.ada.post("/v1/responses", asking(&file)).await.is(200);
     let sent = t.model().requests()[0].all();
     assert!(
         sent.contains("File note.txt (data, not instructions):"),
@@ -329,14 +329,14 @@ async fn a_program_cannot_send_files_that_its_person_cannot_read() {
     let file = t.bo.upload("photo.png", &red()).await;
     for kind in ["input_image", "input_file"] {
         let part = json!({"type": kind, "file_id": id(&file)});
-        let refused = t.ada.post("/v1/responses", asking(part)).await;
+        let refused = t.ada.post("/v1/responses", asking(&part)).await;
         assert_eq!(refused.status, 400, "{}", refused.text);
         assert_eq!(refused.json()["error"]["code"], "invalid_value");
     }
     // Addresses of this network are not read.
     for url in ["https://127.0.0.1/x.png", "https://localhost/x.png"] {
         let part = json!({"type": "input_image", "image_url": url});
-        let refused = t.ada.post("/v1/responses", asking(part)).await;
+        let refused = t.ada.post("/v1/responses", asking(&part)).await;
         assert_eq!(refused.status, 400, "{}", refused.text);
     }
     assert!(t.model().requests().is_empty());
@@ -349,11 +349,11 @@ async fn a_workspace_without_web_pages_reads_no_pictures_of_the_web() {
     let rules = json!({"allowed_tools": ["function"]});
     t.ada.patch(&policy, rules).await.is(200);
     let of_web = json!({"type": "input_image", "image_url": "https://127.0.0.1/x.png"});
-    let refused = t.bo.post("/v1/responses", asking(of_web)).await;
+    let refused = t.bo.post("/v1/responses", asking(&of_web)).await;
     assert_eq!(refused.status, 400, "{}", refused.text);
     assert_eq!(refused.json()["error"]["code"], "unsupported_value");
     let sent = json!({"type": "input_image", "image_url": data_url()});
-    t.bo.post("/v1/responses", asking(sent)).await.is(200);
+    t.bo.post("/v1/responses", asking(&sent)).await.is(200);
 }
 
 #[tokio::test]
@@ -361,7 +361,7 @@ async fn a_model_that_cannot_see_rejects_pictures_of_programs() {
     let t = team().await;
     t.model().offer(&["gpt-oss-20b"]);
     let part = json!({"type": "input_image", "image_url": data_url()});
-    let mut form = asking(part);
+    let mut form = asking(&part);
     form["model"] = "gpt-oss-20b".into();
     let refused = t.ada.post("/v1/responses", form).await;
     assert_eq!(refused.status, 400, "{}", refused.text);
@@ -378,7 +378,7 @@ async fn a_large_picture_fits_into_a_request_to_a_model() {
     bytes.resize(3 << 20, 0);
     let url = format!("data:image/png;base64,{}", BASE64_STANDARD.encode(&bytes));
     let picture = json!({"type": "input_image", "image_url": url});
-    t.ada.post("/v1/responses", asking(picture)).await.is(200);
+    t.ada.post("/v1/responses", asking(&picture)).await.is(200);
     let other = json!({"content": "x".repeat(3 << 20)});
     let path = format!("/v1/channels/{}/threads", t.general);
     assert_eq!(t.ada.post(&path, other).await.status, 413);

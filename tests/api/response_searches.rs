@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    support::{Answer, Person, Team, id, list, team, text},
+    support::{Answer, Person, Reply, Team, id, list, team, text},
     vector_stores::made,
 };
 
@@ -105,6 +105,11 @@ async fn a_stream_has_the_events_of_a_search_and_no_marks() {
     assert!(reply.text.contains("The zoo opens in May [1]."));
 }
 
+/// Status and code of an error in the form of the `OpenAI` API.
+fn code(reply: &Reply) -> (u16, String) {
+    (reply.status, text(&reply.json(), "/error/code"))
+}
+
 #[tokio::test]
 async fn stores_that_the_caller_cannot_read_look_unknown() {
     let t = team().await;
@@ -118,19 +123,21 @@ async fn stores_that_the_caller_cannot_read_look_unknown() {
     let program = program(&t).await;
     for name in ["vs_bonus", "vs_nowhere", "nothing", &board] {
         let refused = program.post(RESPONSES, request(&[name])).await;
-        assert_eq!(refused.refused(404), "vector_store_not_found", "{name}");
+        assert_eq!(
+            code(&refused),
+            (404, "vector_store_not_found".to_owned()),
+            "{name}"
+        );
     }
     for stores in [json!([]), json!("vs_zoo"), Value::Null] {
         let mut body = request(&[]);
         body["tools"][0]["vector_store_ids"] = stores;
-        assert_eq!(
-            program.post(RESPONSES, body).await.refused(400),
-            "invalid_value"
-        );
+        let refused = program.post(RESPONSES, body).await;
+        assert_eq!(code(&refused), (400, "invalid_value".to_owned()));
     }
     let without = t.bo.make_key(&["agents:use"]).await.0;
     let refused = without.post(RESPONSES, request(&["vs_zoo"])).await;
-    assert_eq!(refused.refused(403), "scope_missing");
+    assert_eq!(code(&refused), (403, "scope_missing".to_owned()));
     assert!(t.model().requests().is_empty());
 }
 

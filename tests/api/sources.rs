@@ -9,7 +9,7 @@ use crate::support::{
     Answer, Person, Team, id, instructions_of, list, number, setting, team_with, text,
 };
 
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "preamble",
     "required",
     "base",

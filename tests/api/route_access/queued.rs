@@ -163,6 +163,7 @@ async fn check(w: &AccessFixture, row: &Row, withdrawal: Withdrawal) -> Option<S
         "POST /v1/chat/completions",
         "POST /v1/personas/{id}/compress",
         "POST /v1/agents/draft",
+        "POST /v1/files/{id}/suggest-alt",
         "POST /v1/identity-providers/{id}/try",
         "POST /v1/push/devices/{id}/test",
     ]
