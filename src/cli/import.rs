@@ -174,7 +174,8 @@ impl Slack<'_> {
                 }
             }
             let next = page.pointer("/response_metadata/next_cursor");
-            cursor = next.and_then(Value::as_str).unwrap_or_default().to_owned();
+            cursor.clear();
+            cursor.push_str(next.and_then(Value::as_str).unwrap_or_default());
             if cursor.is_empty() {
                 break;
             }

@@ -231,12 +231,11 @@ pub(super) async fn add_files(
                 && !stored.is_avatar
         });
         let stored = stored.ok_or(FileError::NotFound)?;
-        let path = match &new.path {
-            Some(path) => StorePath::parse(path)?,
-            None => {
-                let known = versions::find_path(c, store, new.file).await?;
-                StorePath::of_name(known.as_ref().unwrap_or(&stored.about.name))
-            }
+        let path = if let Some(path) = &new.path {
+            StorePath::parse(path)?
+        } else {
+            let known = versions::find_path(c, store, new.file).await?;
+            StorePath::of_name(known.as_ref().unwrap_or(&stored.about.name))
         };
         let version = NewVersion {
             path,

@@ -188,8 +188,9 @@ mod tests {
         let mut files = BTreeSet::new();
         for of_engine in ["", "sqlite", "postgres"] {
             let entries = fs::read_dir(folder.join(of_engine)).unwrap();
-            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-            files.extend(names.filter(|name| name.ends_with(".sql")));
+            let paths = entries.map(|entry| entry.unwrap().path());
+            let found = paths.filter(|path| path.extension().is_some_and(|kind| kind == "sql"));
+            files.extend(found.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()));
         }
         let known = MIGRATIONS.iter();
         let known = known.map(|(version, name, _)| format!("{version}_{name}.sql"));

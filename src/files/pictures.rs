@@ -184,13 +184,12 @@ impl PictureReader {
                 self.kept().add(hash, picture.clone());
                 Some(picture)
             }
-            Ok(Ok(None)) => None,
             Ok(Err(e)) => {
                 tracing::warn!(error = %e, "the process that scales pictures failed");
                 None
             }
-            // The process is killed when it is dropped.
-            Err(_) => None,
+            // Without a picture, or too slow: the process is killed when it is dropped.
+            Ok(Ok(None)) | Err(_) => None,
         }
     }
 }

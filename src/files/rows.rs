@@ -298,6 +298,7 @@ pub async fn insert_picture(
         size_bytes: new.blob.size_bytes,
         width: new.kind.width,
         height: new.kind.height,
+        alt: None,
         created_by: creator,
         created_at: now(),
     };

@@ -51,8 +51,9 @@ pub use preview::{ChannelFate, ImportChannel, ImportNumbers, ImportPerson, Impor
 pub use record::SourceChannelKind;
 pub use report::{ImportCounts, ImportLeftOut, ImportReport};
 pub use row::{
-    ArchiveImport, ImportForm, ImportPatch, ImportState, ImportStep, ImportsOf, LocalArchive,
-    PIECE_BYTES_MAX, PieceRange, check_local_user, check_piece, create, delete, get, get_preview,
-    insert_piece, list, patch, step, workspace_of_import,
+    ArchiveImport, ImportForm, ImportPatch, ImportStep, ImportsOf, LocalArchive, PIECE_BYTES_MAX,
+    PieceRange, check_local_user, check_piece, create, delete, get, get_preview, insert_piece,
+    list, patch, step, workspace_of_import,
 };
 pub use run::{ImportErrors, ImportTurns, Importer};
+pub use state::ImportState;

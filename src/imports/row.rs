@@ -25,7 +25,7 @@ use crate::{
     time::Timestamp,
 };
 
-pub use super::state::{ImportPhase, ImportState};
+pub(super) use super::state::{ImportPhase, ImportState};
 
 constant! { pub ImportObject = "import" }
 

@@ -11,7 +11,9 @@ mod scrub;
 mod threads;
 mod turns;
 
-pub use erase::{CollectionFiles, Eraser, ErasureProgress, ErasureState, begin, finish_begun, progress};
+pub use erase::{
+    CollectionFiles, Eraser, ErasureProgress, ErasureState, begin, finish_begun, progress,
+};
 pub use export::export;
 pub use threads::{delete_thread, workspaces_to_clean};
 pub use turns::PersonalTurns;

@@ -379,7 +379,9 @@ mod tests {
     };
 
     fn message(parts: Value) -> Value {
-        json!([{"role": "user", "content": parts}])
+        let mut message = json!({"role": "user"});
+        message["content"] = parts;
+        Value::Array(vec![message])
     }
 
     fn found(parts: Value) -> Vec<AskedMedia> {

@@ -71,7 +71,7 @@ pub struct CitedMessage {
     pub url: String,
 }
 
-constant! { pub FileCitationType = "file_citation" }
+constant! { pub(super) FileCitationType = "file_citation" }
 
 /// A passage of a file that supports the sentence before `[n]`.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -94,7 +94,7 @@ pub(super) enum TextAnnotation {
     File(FileCitation),
 }
 
-constant! { pub FileSearchStatus = "completed" }
+constant! { pub(super) FileSearchStatus = "completed" }
 
 /// A passage that a search has found.
 #[derive(Serialize, utoipa::ToSchema)]

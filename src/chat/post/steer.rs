@@ -9,7 +9,7 @@ use crate::{
         ChatError,
         access::{self, ThreadAccess},
         mentions::{self, Span},
-        rows::message::{Message, get_message},
+        rows::message::{Message, find_message},
     },
     db::{Conn, DbError},
     ids::{AgentId, TaskId},
@@ -91,7 +91,9 @@ pub async fn start_unread(c: &mut Conn, ended: &Task, audience: Audience) -> Res
     if !can_invoke || !access::requester_can_post(c, ended).await? {
         return Ok(());
     }
-    let message = get_message(c, trigger).await?;
+    let Some(message) = find_message(c, trigger).await? else {
+        return Ok(());
+    };
     let new = NewTask {
         trigger: Some(trigger),
         prompt: prompt_for(&message, target.agent),

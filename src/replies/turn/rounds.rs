@@ -462,7 +462,7 @@ impl Rounds {
         };
         let (mut left, mut room) = (RESULT_PICTURES_MAX, sent.picture_bytes_max);
         for call in self
-            .0
+            .rounds
             .iter()
             .rev()
             .flat_map(|round| round.calls.iter().rev())
@@ -628,8 +628,8 @@ impl SentRounds<'_> {
         });
         let pictures = pictures.into_iter().map(|picture| TurnPicture {
             at: 0,
-            tokens: picture_tokens(picture.width, picture.height),
             url: picture.url,
+            tokens: picture_tokens(picture.width, picture.height),
             // The results name them.
             unsent: String::new(),
             unsent_at: 0,
@@ -637,8 +637,8 @@ impl SentRounds<'_> {
         let pictures: Vec<TurnPicture> = pictures.collect();
         self.picture_tokens += pictures.iter().map(|picture| picture.tokens).sum::<u64>();
         self.turns.push(ChatMessage {
-            results,
             pictures,
+            results,
             ..ChatMessage::new(Role::User, String::new())
         });
     }

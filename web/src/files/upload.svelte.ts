@@ -40,6 +40,7 @@ export class Upload implements Held {
         width: null,
         height: null,
         message_id: null,
+        alt: null,
         url: '',
       }
     );

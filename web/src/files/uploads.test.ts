@@ -18,6 +18,7 @@ const attachment = (x: Partial<Attachment> = {}): Attachment => ({
   width: null,
   height: null,
   message_id: null,
+  alt: null,
   url: '/v1/files/file_1',
   ...x,
 });

@@ -221,7 +221,7 @@ test('a message whose files are uploaded in another window waits for them, and f
   const browser = new Browser();
   const [a, b] = [open(browser), open(browser)];
   const file = { id: '', name: 'plan.pdf', content_type: 'application/pdf', size_bytes: 3 };
-  const pending = { ...file, width: null, height: null, message_id: null, url: '' };
+  const pending = { ...file, width: null, height: null, message_id: null, alt: null, url: '' };
   a.box.add(inThread, 'Here', true, undefined, [pending]);
   await settle();
   expect(b.box.items[0]!.status).toBe('uploading');
@@ -233,7 +233,7 @@ test('without locks, a window that opens leaves another window’s upload alone 
   const browser = new Browser();
   const a = open(browser, {}, false);
   const file = { id: '', name: 'plan.pdf', content_type: 'application/pdf', size_bytes: 3 };
-  const pending = { ...file, width: null, height: null, message_id: null, url: '' };
+  const pending = { ...file, width: null, height: null, message_id: null, alt: null, url: '' };
   a.box.add(inThread, 'Here', true, undefined, [pending]);
   const b = open(browser, {}, false);
   await vi.advanceTimersByTimeAsync(300_000);

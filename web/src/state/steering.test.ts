@@ -65,7 +65,10 @@ test.each(['task_ended', 'too_many_steers', 'task_not_found'])(
     ws.outgoing.steering.add('thread_1', () => 'task_1');
     const reply = vi.spyOn(ws.api, 'reply');
     reply.mockRejectedValueOnce(new ApiError(409, { error: { code, message: 'No.', param: 'steer' } }, ''));
-    reply.mockResolvedValueOnce({ message: { ...message({ content: 'Shorter' }), attachments: [] }, tasks: [] });
+    reply.mockResolvedValueOnce({
+      message: { ...message({ content: 'Shorter' }), attachments: [] },
+      tasks: [],
+    });
     ws.outgoing.send(target, 'Shorter');
     ws.reconnect();
     await vi.waitFor(() => expect(reply).toHaveBeenCalledTimes(2));
