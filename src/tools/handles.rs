@@ -54,6 +54,11 @@ impl Handled {
         }
     }
 
+    /// Letter of the object's handles.
+    pub fn letter(self) -> char {
+        self.kind().letter()
+    }
+
     fn uuid(self) -> Uuid {
         match self {
             Self::Message(id) => id.0,
@@ -153,7 +158,7 @@ pub async fn assign(
             numbers.extend(new.into_iter().zip(newest + 1..));
         }
     }
-    let handle = |of: &Handled| (*of, format!("{}{}", of.kind().letter(), numbers[of]));
+    let handle = |of: &Handled| (*of, format!("{}{}", of.letter(), numbers[of]));
     Ok(sources.iter().map(handle).collect())
 }
 

@@ -30,17 +30,6 @@ pub struct PassagePlace {
     pub to: i64,
 }
 
-impl Handled {
-    /// Letter of the object's handles.
-    pub fn letter(self) -> char {
-        match self {
-            Self::Message(_) => 'S',
-            Self::File(_) => 'F',
-            Self::Passage(_) => 'P',
-        }
-    }
-}
-
 /// Part of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
