@@ -149,10 +149,7 @@ pub async fn update_skill(
     let readers = SkillReaders::find(c, id).await?;
     if let Some(text) = &text {
         check_name(c, actor, id, &text.name).await?;
-        let old = size_of(skill.files.iter().map(|file| {
-            let bytes = file.content.as_ref().map(String::len);
-            bytes.unwrap_or_default()
-        }));
+        let old = stored_size(&skill);
         let new = size_of(text.files.iter().map(|file| file.content.len()));
         if new > old {
             quota::check_bytes(c, actor.workspace, new - old).await?;
@@ -197,10 +194,7 @@ pub async fn delete_skill(
 ) -> Result<(), AgentError> {
     let skill = locked(c, actor, id, expected).await?;
     let readers = SkillReaders::find(c, id).await?;
-    let bytes = size_of(skill.files.iter().map(|file| {
-        let bytes = file.content.as_ref().map(String::len);
-        bytes.unwrap_or_default()
-    }));
+    let bytes = stored_size(&skill);
     quota::count_agent_bytes(c, actor.workspace, -bytes).await?;
     // Files and channels are deleted by a cascade.
     c.q("delete from skills where id = $1")
@@ -218,6 +212,14 @@ fn size_of(files: impl Iterator<Item = usize>) -> i64 {
         bytes.saturating_add(quota::ROW_BYTES).saturating_add(file)
     };
     files.fold(quota::ROW_BYTES, add)
+}
+
+/// Counted size of a skill that was loaded with its texts.
+fn stored_size(skill: &Skill) -> i64 {
+    size_of(skill.files.iter().map(|file| {
+        let bytes = file.content.as_ref().map(String::len);
+        bytes.unwrap_or_default()
+    }))
 }
 
 /// Checks whether a skill has exactly these texts.
