@@ -18,7 +18,10 @@ use crate::{
     model::{Window, estimate_tokens},
     realtime::hub::Conversation,
     replies::{
-        budget::{ABOUT_SHARE, ABOUT_TOKENS_MAX, KNOWLEDGE_TOKENS_MAX, MEMORIES_TOKENS_MAX},
+        budget::{
+            ABOUT_SHARE, ABOUT_TOKENS_MAX, KNOWLEDGE_TOKENS_MAX, MEMORIES_TOKENS_MAX,
+            limit_passages,
+        },
         context::{memory_scopes, remembered},
         knowledge,
         lines::{MEMORIES, about_heading, escape_lines, notes_heading, without_control_tokens},
@@ -86,14 +89,8 @@ impl Briefing {
         briefing
             .add_memories(c, of, cap(MEMORIES_TOKENS_MAX))
             .await?;
-        let mut room = cap(KNOWLEDGE_TOKENS_MAX);
         let mut passages = knowledge::find(c, of.agent, &readers, of.question).await?;
-        passages.retain(|passage| {
-            let tokens = estimate_tokens(&passage.lines());
-            let fits = tokens <= room;
-            room = room.saturating_sub(tokens);
-            fits
-        });
+        limit_passages(&mut passages, cap(KNOWLEDGE_TOKENS_MAX));
         if !passages.is_empty() {
             briefing.add(&knowledge_text(
                 passages.iter().map(KnowledgePassage::lines),

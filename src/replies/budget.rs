@@ -13,7 +13,9 @@ use crate::{
     agents::files::NOTES_TOKENS_MAX,
     ids::MessageId,
     model::{Window, estimate_tokens, grouped},
-    replies::prompt::{Context, Memory, Prompt, Source, memory_line, old_message_line, render},
+    replies::prompt::{
+        Context, KnowledgePassage, Memory, Prompt, Source, memory_line, old_message_line, render,
+    },
 };
 
 /// Minimum number of tokens reserved for the reply, unless the window is small.
@@ -288,8 +290,12 @@ fn cap_blocks(context: &mut Context, window: &Window) {
         room = room.saturating_sub(tokens);
         fits
     });
-    let mut room = cap(KNOWLEDGE_TOKENS_MAX);
-    context.knowledge.retain(|passage| {
+    limit_passages(&mut context.knowledge, cap(KNOWLEDGE_TOKENS_MAX));
+}
+
+/// Removes passages that do not fit into `room`, in tokens.
+pub(super) fn limit_passages(passages: &mut Vec<KnowledgePassage>, mut room: u64) {
+    passages.retain(|passage| {
         let tokens = estimate_tokens(&passage.lines());
         let fits = tokens <= room;
         room = room.saturating_sub(tokens);
