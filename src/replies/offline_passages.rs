@@ -14,7 +14,6 @@ use crate::{
     },
     collections,
     db::{Conn, DbError},
-    ids::ForkId,
     tools::output::one_line,
 };
 
@@ -90,10 +89,7 @@ async fn source_of(
     let of = (reader.workspace, reader.user, reader.shared_in);
     let messages = task::find_readable(c, of, &ids).await?;
     let source = if let Some(message) = messages.first() {
-        let is_fork = message.conversation_id != message.thread_id.0;
-        let fork = is_fork.then_some(ForkId(message.conversation_id));
-        let (thread, channel) = (message.thread_id, message.channel_id);
-        Some(MessageSource::of(message.id, thread, fork, channel))
+        Some(message.source())
     } else {
         let stores = collections::stores_of(c, reader, passage.file).await?;
         let store = stores.first().copied();

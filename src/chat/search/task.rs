@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{any, highlight, index};
 use crate::{
     chat::rows::{
-        message::{AuthorKind, MessageKind},
+        message::{AuthorKind, MessageKind, MessageSource},
         variant::find_base,
     },
     db::{
@@ -19,7 +19,7 @@ use crate::{
         is_shared_channel, now,
     },
     files::Attachment,
-    ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{BEFORE_ALL_SEQS, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
     sql_with_ids, sql_with_seqs,
     time::Timestamp,
@@ -84,6 +84,13 @@ impl TaskMessage {
     /// Checks whether an agent can cite the message, by the same rule as `is_source!`.
     pub fn is_source(&self) -> bool {
         self.author_type != AuthorKind::Agent || self.kind == MessageKind::Resolution
+    }
+
+    /// Returns the message as a source without its number.
+    pub fn source(&self) -> MessageSource {
+        let is_fork = self.conversation_id != self.thread_id.0;
+        let fork = is_fork.then_some(ForkId(self.conversation_id));
+        MessageSource::of(self.id, self.thread_id, fork, self.channel_id)
     }
 
     /// The beginning of the text, as shown for a neighbor.

@@ -31,7 +31,7 @@ use crate::{
         self, Blobs, Stored,
         documents::{self, DocumentPart, DocumentRow},
     },
-    ids::{FileId, ForkId, MessageId, UserId, VectorStoreId},
+    ids::{FileId, MessageId, UserId, VectorStoreId},
     sql_with_ids,
     tasks::slow,
     tools::{
@@ -448,12 +448,8 @@ impl Found {
     }
 
     fn places(&self) -> HashMap<Home, MessageSource> {
-        let places = self.messages.iter().map(|(id, message)| {
-            let is_fork = message.conversation_id != message.thread_id.0;
-            let fork = is_fork.then_some(ForkId(message.conversation_id));
-            let place = MessageSource::of(*id, message.thread_id, fork, message.channel_id);
-            (Home::Message(*id), place)
-        });
+        let places = self.messages.iter();
+        let places = places.map(|(id, message)| (Home::Message(*id), message.source()));
         let stores = self.handles.iter().filter_map(|named| match named.home {
             Home::Store(store, file) => Some((named.home, MessageSource::in_store(store, file))),
             Home::Message(_) => None,
