@@ -1,6 +1,7 @@
 //! Suggests the description of a picture.
 
 use crate::{
+    chat::descriptions::ALT_CHARS_MAX,
     db::DbError,
     files::pictures::Picture,
     ids::{UserId, WorkspaceId},
@@ -14,8 +15,6 @@ const INSTRUCTIONS: &str = "You describe a picture for people who cannot see it.
      description only.";
 const QUESTION: &str =
     "Describe this picture in the language of the texts in it, or else in English.";
-/// Maximum number of characters of a suggestion, which is that of a description.
-const CHARS_MAX: usize = 1_000;
 
 /// Suggests a description; returns `None` if no model of the workspace can see, or if the model does not respond.
 ///
@@ -50,6 +49,6 @@ pub async fn suggest_description(
 }
 
 fn read(answer: &str) -> Option<String> {
-    let text: String = answer.trim().chars().take(CHARS_MAX).collect();
+    let text: String = answer.trim().chars().take(ALT_CHARS_MAX).collect();
     (!text.is_empty()).then_some(text)
 }
