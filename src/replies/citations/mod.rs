@@ -54,7 +54,7 @@ const HANDLES_MAX: usize = 64;
 const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// Number of parts of a file that are read at a time.
 const PARTS_AT_ONCE: i64 = 50;
-/// Minimum number of words of a quotation that must stand in a cited passage.
+/// Minimum number of words of a quotation that must occur in a cited passage.
 const QUOTED_WORDS_MIN: usize = 5;
 /// Maximum number of passages of a file that are compared with a sentence, those with most of its words first.
 const COMPARED_MAX: usize = 20;
@@ -87,7 +87,7 @@ struct Checked {
     files: HashMap<FileId, CitedFile>,
 }
 
-/// What gives access to a source: a message, or a vector store with a file.
+/// Object that gives access to a source: a message, or a vector store with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Home {
     Message(MessageId),
@@ -134,7 +134,7 @@ struct Source {
     words: BTreeSet<String>,
     names: BTreeSet<String>,
     numbers: BTreeSet<String>,
-    /// Words of a passage, of which quotations must consist; `None` if quotations are not compared.
+    /// Words of the passage, in which long quotations must occur; `None` if quotations are not compared.
     quotable: Option<String>,
 }
 
@@ -671,7 +671,7 @@ fn folded_words(text: &str) -> String {
     format!(" {} ", words.join(" "))
 }
 
-/// Checks that each quotation of at least `QUOTED_WORDS_MIN` words in a sentence stands in a text of `folded_words`.
+/// Checks that each quotation of at least `QUOTED_WORDS_MIN` words in a sentence occurs in `words`, which `folded_words` returned.
 fn quotes_only(sentence: &str, words: &str) -> bool {
     let mut quotations = sentence
         .split(['"', '“', '”', '„', '«', '»'])
@@ -839,7 +839,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_quotation_stands_in_the_cited_passage() {
+    fn a_long_quotation_must_occur_in_the_cited_passage() {
         let text = "The okapi house opens on 3 June, and closes in October.";
         let handbook = Source {
             quotable: Some(folded_words(text)),

@@ -1012,7 +1012,7 @@ impl ReplyHandler {
                 let next = queue::begin_round(c, &lease, &round, stored.clone()).await?;
                 requests.store(c, next.round, &calls).await?;
                 let mut found = actions::of_round(c, lease.task, next.round).await?;
-                // The requester may not want these calls any more; `close_round` withdraws them.
+                // The requester may not want these calls anymore; `close_round` withdraws them.
                 let is_steered = has_unread(c, lease.task).await?;
                 let mut noted = Vec::new();
                 for action in &found {
@@ -1191,7 +1191,7 @@ impl ReplyHandler {
                         return Ok::<_, LeaseLost>(Start::Changed);
                     };
                     if has_unread(c, lease.task).await? {
-                        // The requester may not want this call any more.
+                        // The requester may not want this call anymore.
                         actions::withdraw_open(c, lease.task, lease.audience, None).await?;
                         return Ok(Start::Changed);
                     }

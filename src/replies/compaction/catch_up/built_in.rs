@@ -419,6 +419,7 @@ mod tests {
             "{items:?}"
         );
     }
+
     #[test]
     fn a_line_quotes_one_message_or_is_left_out() {
         let line = |person: usize, text: &str| SourceLine {
