@@ -4,7 +4,7 @@
 //! window = reserve for the reply + room for the prompt
 //! room   = system, requester, and trigger message, which are never cut
 //!        + the messages, of which long ones lose their middle and the oldest ones are dropped
-//!        + the workspace context, MEMORY.md, USER.md, and memories, each within its cap
+//!        + the workspace context, MEMORY.md, USER.md, memories, and passages of vector stores, each within its cap
 //! ```
 
 use std::collections::HashMap;

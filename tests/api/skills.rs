@@ -300,7 +300,7 @@ async fn only_readers_of_its_channels_see_a_skill_and_only_the_channels_they_rea
     channels.sort();
     assert_eq!(channels, expected);
 
-    // Those who lose a skill are told, without anything about it.
+    // People who lose access to a skill get an event without its version.
     bo.put(&path(&open), json!({"channel_ids": [theirs]}))
         .await
         .is(200);

@@ -105,7 +105,10 @@ impl Tree {
         }
         let known = self.folders.entry(key).or_insert_with(|| path.to_owned());
         if known != path {
-            return Err(bad_file(path, "another folder has this name in other case"));
+            return Err(bad_file(
+                path,
+                "another folder has this name in different case",
+            ));
         }
         Ok(())
     }
@@ -121,14 +124,14 @@ impl Tree {
         if !self.files.insert(key) {
             return Err(bad_file(
                 path,
-                "another file has this name, perhaps in other case",
+                "another file has this name, perhaps in different case",
             ));
         }
         Ok(())
     }
 }
 
-/// Lines of the front matter, and the text between its fences.
+/// Text of the front matter between its fences.
 fn front_matter(content: &str) -> Result<&str, AgentError> {
     let rule = "the file must begin with front matter: `---`, `name:`, `description:`, `---`";
     let first = content.find('\n').map_or(content.len(), |at| at + 1);

@@ -43,7 +43,7 @@ impl TwoPeople {
         server.exited().await;
     }
 
-    /// Ada posts a text that wants Bo: the server dies, and she posts it again. Bo has an item for each of her messages.
+    /// Ada posts a text that opens an item for Bo: the server dies, and she posts it again. Bo has an item for each of her messages.
     async fn post_again(&self, failpoint: &str, reason: &str, channel: &str, content: &str) {
         let path = format!("/v1/channels/{channel}/threads");
         let form = json!({"content": content});

@@ -1,4 +1,4 @@
-//! Catch-ups of labeled weeks: what a colleague would tell Bo about each thread.
+//! Catch-ups of labeled weeks: in each thread, a label marks the message that a colleague would mention to Bo.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ struct LabeledWeek {
 #[serde(deny_unknown_fields)]
 struct LabeledThread {
     group: String,
-    /// Position of the message that a colleague would tell Bo about.
+    /// Position of the message that a colleague would mention to Bo.
     quoted: usize,
     /// Number of messages that Bo has read.
     #[serde(default)]
