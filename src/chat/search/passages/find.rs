@@ -192,10 +192,7 @@ pub async fn find_any(
     text: &str,
     limit: usize,
 ) -> Result<Vec<FoundText>, DbError> {
-    let ranking =
-        any::rank_passages(c, &reader.scope(filter), &condition(filter), text, now()).await?;
-    let best: Vec<(i64, f64)> = ranking.scores().take(limit).collect();
-    load(c, reader.workspace, &best).await
+    find_in(c, &reader.scope(filter), filter, text, limit).await
 }
 
 /// Like `find_any`, among these files only.
@@ -215,9 +212,19 @@ pub async fn find_any_among(
         files: Some(&files),
         ..reader.scope(filter)
     };
-    let ranking = any::rank_passages(c, &scope, &condition(filter), text, now()).await?;
+    find_in(c, &scope, filter, text, limit).await
+}
+
+async fn find_in(
+    c: &mut Conn,
+    scope: &PassageScope<'_>,
+    filter: PassageFilter,
+    text: &str,
+    limit: usize,
+) -> Result<Vec<FoundText>, DbError> {
+    let ranking = any::rank_passages(c, scope, &condition(filter), text, now()).await?;
     let best: Vec<(i64, f64)> = ranking.scores().take(limit).collect();
-    load(c, reader.workspace, &best).await
+    load(c, WorkspaceId(scope.workspace), &best).await
 }
 
 /// The row of a passage with its file and its part, but without the text.
