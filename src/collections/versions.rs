@@ -250,6 +250,16 @@ pub(super) async fn drop_version(
     Ok(removed > 0)
 }
 
+/// Removes a file or a version from a vector store, and nothing else at its path.
+async fn remove_one(c: &mut Conn, store: VectorStoreId, file: FileId) -> Result<(), DbError> {
+    if remove_row(c, store, file).await? > 0 {
+        release(c, file).await?;
+    } else {
+        drop_version(c, store, file).await?;
+    }
+    Ok(())
+}
+
 /// Removes a file from a vector store, with the versions and the web page at its path. Returns false if it is not in there.
 pub(super) async fn remove(
     c: &mut Conn,
@@ -502,11 +512,7 @@ pub async fn remove_files_of(
     let mut stores: BTreeSet<VectorStoreId> = BTreeSet::new();
     for (store, file) in &files {
         lock(c, *store).await?;
-        if remove_row(c, *store, *file).await? > 0 {
-            release(c, *file).await?;
-        } else {
-            drop_version(c, *store, *file).await?;
-        }
+        remove_one(c, *store, *file).await?;
         stores.insert(*store);
     }
     for store in stores {
@@ -540,11 +546,7 @@ pub async fn purge_next(db: &Db) -> Result<bool, DbError> {
             .all()
             .await?;
         for (file,) in &files {
-            if remove_row(c, store, *file).await? > 0 {
-                release(c, *file).await?;
-            } else {
-                drop_version(c, store, *file).await?;
-            }
+            remove_one(c, store, *file).await?;
         }
         if files.is_empty() {
             c.q("delete from vector_stores where id = $1 and deleted_at is not null")
