@@ -244,6 +244,15 @@ struct Claimed {
     claimed_until: Option<Timestamp>,
 }
 
+impl Claimed {
+    fn known_version(&self) -> PageVersion {
+        PageVersion {
+            etag: self.etag.clone(),
+            modified: self.modified.clone(),
+        }
+    }
+}
+
 /// Result of a look at a page.
 enum Look {
     Unchanged,
@@ -382,10 +391,7 @@ impl UrlRefresher {
         if outward.count(page.workspace_id, Instant::now()).is_err() {
             return Ok(Look::Postponed);
         }
-        let known = PageVersion {
-            etag: page.etag.clone(),
-            modified: page.modified.clone(),
-        };
+        let known = page.known_version();
         let download = self.registry.pages.download(&page.url, &known).await;
         let mut download = match download {
             Ok(Some(download)) => download,
@@ -536,10 +542,7 @@ async fn finish(
     let failure: Option<String> =
         failure.map(|text| text.chars().take(FAILURE_CHARS_MAX).collect());
     let refreshed_at = failure.is_none().then_some(at);
-    let known = PageVersion {
-        etag: page.etag.clone(),
-        modified: page.modified.clone(),
-    };
+    let known = page.known_version();
     let version = version.unwrap_or(&known);
     c.q("update vector_store_urls set claimed_until = null, due_at = $3, refreshed_at = coalesce($4, refreshed_at), failure = $5, \
          etag = $6, modified = $7 where store_id = $1 and path = $2")
