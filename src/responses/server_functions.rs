@@ -121,6 +121,19 @@ enum FaultSource {
     Function,
 }
 
+/// Counts a call with this hash.
+///
+/// # Errors
+/// `RepeatedCall` after `EQUAL_CALLS_MAX` equal calls.
+fn count_equal(equal: &mut HashMap<String, i64>, hash: String) -> Result<(), ToolFault> {
+    let count = equal.entry(hash).or_default();
+    *count += 1;
+    if *count > EQUAL_CALLS_MAX {
+        return Err(ToolFault::of(ToolErrorCode::RepeatedCall));
+    }
+    Ok(())
+}
+
 impl ServerFunctions {
     /// Finds the functions that the agent can use in a call, and the search of the request.
     pub(super) async fn find(
@@ -353,11 +366,7 @@ impl ServerFunctions {
         let function = function.ok_or_else(|| ToolFault::of(ToolErrorCode::NoSuchFunction))?;
         let parsed = ParsedCall::of(call, Some(function));
         let equal = hash::call_hash(function.tool(), function.name(), &parsed.text);
-        let equal = self.equal.entry(equal).or_default();
-        *equal += 1;
-        if *equal > EQUAL_CALLS_MAX {
-            return Err(ToolFault::of(ToolErrorCode::RepeatedCall));
-        }
+        count_equal(&mut self.equal, equal)?;
         let mut arguments = (parsed.arguments)
             .map_err(|e| ToolFault::new(ToolErrorCode::BadArguments, e.to_string()))?;
         self.check_rules(facts, function, &arguments)?;
@@ -380,11 +389,7 @@ impl ServerFunctions {
     ) -> Result<ReadyCall, ToolFault> {
         let parsed = ParsedCall::of(call, None);
         let equal = hash::call_hash(None, FILE_SEARCH, &parsed.text);
-        let equal = self.equal.entry(equal).or_default();
-        *equal += 1;
-        if *equal > EQUAL_CALLS_MAX {
-            return Err(ToolFault::of(ToolErrorCode::RepeatedCall));
-        }
+        count_equal(&mut self.equal, equal)?;
         let arguments = (parsed.arguments)
             .map_err(|e| ToolFault::new(ToolErrorCode::BadArguments, e.to_string()))?;
         if let Some(function) = self.offer.find_called(SEARCH_FILES) {
