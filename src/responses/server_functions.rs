@@ -1,7 +1,10 @@
 //! Functions of an agent that run on the server during a call. They only read, with the rights of the requester, and nothing about them
 //! is stored.
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Instant,
+};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use serde_json::{Map, Value};
@@ -436,11 +439,15 @@ impl ServerFunctions {
         };
         let mut c = self.db.scan(share).await?;
         let found = search.run(&mut c, arguments).await?;
-        let mut uses = Vec::new();
+        let mut files = BTreeSet::new();
         for of in found.0.handled() {
             if let Handled::Passage(place) = of {
-                uses.extend(collections::list_uses(&mut c, place.file).await?);
+                files.insert(place.file);
             }
+        }
+        let mut uses = Vec::new();
+        for file in files {
+            uses.extend(collections::list_uses(&mut c, file).await?);
         }
         drop(c);
         if !uses.is_empty() {
