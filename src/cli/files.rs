@@ -62,7 +62,7 @@ struct LocalFile {
 }
 
 /// # Errors
-/// `Unreachable`, or a description of what failed.
+/// `Unreachable`, or a description of the failure.
 pub(super) async fn run(command: FilesCommand) -> anyhow::Result<()> {
     let FilesCommand::Sync(command) = command;
     let mut files = find_files(&command.directory)?;

@@ -373,7 +373,7 @@ pub async fn remove_file(
     Ok(())
 }
 
-/// Tells the readers of the vector stores with a file that they change, before the file is deleted.
+/// Appends an event for each vector store with a file, before the file is deleted.
 ///
 /// # Errors
 /// Only database errors.

@@ -516,7 +516,7 @@ impl UrlRefresher {
     }
 }
 
-/// Checks, and locks, that the page is still there and this node's.
+/// Locks the vector store, and checks whether this node still holds the lease of the page.
 async fn is_claimed(c: &mut Conn, page: &Claimed) -> Result<bool, DbError> {
     versions::lock(c, page.store_id).await?;
     let is_claimed: bool = c

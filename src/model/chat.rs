@@ -490,8 +490,8 @@ pub trait Provider: Send + Sync {
     /// them.
     fn takes_tools(&self, model: &str) -> bool;
 
-    /// Checks whether `model` can see pictures: by the model table, by the server's list of models, and by what it has rejected in the last
-    /// 24 hours. Otherwise, true.
+    /// Checks whether `model` can see pictures: by the model table, by the server's list of models, and by its rejections in the last 24
+    /// hours. Otherwise, true.
     fn takes_pictures(&self, _model: &str) -> bool {
         false
     }

@@ -161,8 +161,8 @@ impl Draft {
         Some((self.message_text().to_owned(), mark))
     }
 
-    /// Writes `[n]` for the passages that support the sentence, in place of the mark, and continues with the text after it. `held`
-    /// tells whether text is held back again.
+    /// Writes `[n]` for the passages that support the sentence, in place of the mark, and continues with the text after it, of
+    /// which `held` is held back.
     pub(super) fn cite(&mut self, passages: Vec<CitedPassage>, held: Held) -> Vec<Event> {
         self.pending = None;
         let mut events = Vec::new();

@@ -55,7 +55,7 @@ pub(super) struct FileSearch {
     includes: Includes,
 }
 
-/// What the client wants to see of a search.
+/// Parts of a search that the client gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Includes {
     Queries,

@@ -1,7 +1,7 @@
 //! Pictures and files in the last user message of a request.
 //!
-//! The text of the message has a note in the place of each. They are read before the call, and put there only in what the model gets, so
-//! that stored responses contain neither the bytes nor the texts.
+//! The text of the message has a note in the place of each. They are read before the call, and put there only in the request to the
+//! model, so that stored responses contain neither the bytes nor the texts.
 
 use std::time::{Duration, Instant};
 

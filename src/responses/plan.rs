@@ -194,7 +194,7 @@ fn kept(
     Ok((wanted && days > 0).then(|| DAY * days))
 }
 
-/// Returns what the client wants to see of searches.
+/// Returns the parts of searches that the client requests.
 fn includes(form: &CreateResponse) -> Includes {
     let mut included = form.include.iter().flatten();
     if included.any(|name| name == RESULTS) {

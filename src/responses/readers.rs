@@ -1,4 +1,4 @@
-//! What reads the pictures and files of requests.
+//! Readers of the pictures and files of requests.
 
 use std::sync::Arc;
 

@@ -417,7 +417,7 @@ async fn a_directory_is_compared_and_others_are_removed_only_when_nothing_is_mis
     );
     put(&t.ada, &rules, "b/c.md", b"A quokka").await.is(201);
     put(&t.ada, &rules, "d.md", b"A newt").await.is(201);
-    // What waits for its text counts.
+    // Files that wait for their texts count.
     let done = sync(&t.ada, &rules, wanted(), true).await.is(200);
     let expected = json!({"missing": [], "unchanged": 3, "removed": ["old.md"]});
     assert_eq!(done, expected);

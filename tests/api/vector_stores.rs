@@ -713,7 +713,7 @@ async fn agents_read_the_stores_of_a_channel_at_every_question_there() {
     assert_eq!(changed["vector_store_ids"], json!(["vs_rules"]));
     let renamed = t.bo.patch(&path, json!({"topic": "Dogs"})).await.is(200);
     assert_eq!(renamed["vector_store_ids"], json!(["vs_rules"]));
-    // What not everyone in the channel can read is unknown there, and so is the rest.
+    // A vector store that some members of the channel cannot read is unknown there, and so are other names.
     for name in ["vs_bonus", "vs_nowhere", &board, "rules", ""] {
         let form = json!({"vector_store_ids": [name]});
         let refused = t.ada.patch(&path, form).await;
@@ -877,7 +877,7 @@ async fn passages_keep_their_handles_in_all_attempts_of_a_task() {
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@sage when does the zoo open?").await;
     t.ada.completed(&task).await;
-    // What an agent reads counts as a use.
+    // A search by an agent counts as a use.
     let used = t.ada.get(&format!("/v1/vector_stores/{store}")).await.ok();
     assert!(number(&used, "/last_active_at") >= number(&used, "/created_at"));
     let task: TaskId = task.parse().unwrap();

@@ -31,7 +31,7 @@ const DELAYS: [Duration; 4] = [
 pub(super) struct Listed {
     pub(super) id: String,
     pub(super) context_window: Option<u64>,
-    /// Whether the model can see pictures, if the server reports that.
+    /// True if the model can see pictures; `None` if the server does not report it.
     pub(super) images: Option<bool>,
 }
 

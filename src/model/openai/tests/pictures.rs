@@ -40,7 +40,7 @@ fn has_picture(body: &Value) -> bool {
     body.to_string().contains("image_url")
 }
 
-/// Whether each request contained the picture.
+/// For each request, true if it contained the picture.
 fn sent(script: &Script) -> Vec<bool> {
     script.bodies().iter().map(has_picture).collect()
 }
