@@ -7,7 +7,6 @@ use std::{
     collections::VecDeque,
     io,
     path::{Path, PathBuf},
-    process::Stdio,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -18,15 +17,13 @@ use bytes::Bytes;
 use futures::StreamExt;
 use openvibe_documents::{PICTURE, PICTURE_BYTES_MAX, PICTURE_SIDE_MAX, PictureHeader};
 use sha2::{Digest, Sha256};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    process::{Child, Command},
-    sync::Semaphore,
-    time::timeout,
-};
+use tokio::{io::AsyncReadExt, sync::Semaphore, time::timeout};
 use uuid::Uuid;
 
-use super::{Blobs, Bytestream};
+use super::{
+    Blobs, Bytestream,
+    documents::{feed, start},
+};
 use crate::storage::Blob;
 
 /// Content types of pictures that models can be shown.
@@ -199,38 +196,15 @@ fn result_key(result: Uuid, n: usize) -> String {
     format!("{result}:{n}")
 }
 
-fn start(program: &Path) -> io::Result<Child> {
-    Command::new(program)
-        .arg0("openvibe")
-        .arg("extract")
-        .arg(PICTURE)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-}
-
 /// Runs the process for one picture; `None` if it ended without a picture.
-async fn scaled(program: &Path, mut bytes: Bytestream) -> io::Result<Option<Picture>> {
-    let mut child = start(program)?;
-    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+async fn scaled(program: &Path, bytes: Bytestream) -> io::Result<Option<Picture>> {
+    let mut child = start(program, PICTURE)?;
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
-    };
-    let feed = async move {
-        while let Some(piece) = bytes.next().await {
-            // A process that stops reading has seen enough.
-            if stdin.write_all(&piece?).await.is_err() {
-                break;
-            }
-        }
-        io::Result::Ok(())
     };
     let mut output = Vec::new();
     let mut limited = stdout.take(OUTPUT_BYTES_MAX);
-    let (fed, read) = tokio::join!(feed, limited.read_to_end(&mut output));
+    let (fed, read) = tokio::join!(feed(stdin, bytes), limited.read_to_end(&mut output));
     fed?;
     read?;
     // A process with more output would wait for its reader forever.

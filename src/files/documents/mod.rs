@@ -13,6 +13,7 @@ mod reader;
 mod rows;
 
 pub use event::{FileEvent, FileWithText};
+pub(super) use process::{feed, start};
 pub use reader::{DocumentReader, DocumentTurn};
 pub use rows::{
     DocumentPart, DocumentReason, DocumentRow, DocumentState, DocumentStatus, find_document,

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use openvibe_documents::{End, Line, NO_SANDBOX, Part, Reason, State, TEXT_BYTES_MAX};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    process::{ChildStdin, ChildStdout, Command},
+    process::{Child, ChildStdin, ChildStdout, Command},
     sync::mpsc,
     time::timeout,
 };
@@ -38,6 +38,21 @@ pub(super) enum ReadError {
     Db(#[from] DbError),
 }
 
+/// Starts the process. `argument` is the ending of a name, or `PICTURE`.
+pub(in crate::files) fn start(program: &Path, argument: &str) -> io::Result<Child> {
+    Command::new(program)
+        .arg0("openvibe")
+        .arg("extract")
+        .arg(argument)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+}
+
 /// Reads a file, and sends its parts in batches; `None` if the receiver was closed before the end.
 pub(super) async fn read(
     program: &Path,
@@ -52,18 +67,7 @@ pub(super) async fn read(
         .filter(|c| is_plain(*c))
         .take(ENDING_CHARS_MAX)
         .collect();
-    let mut child = Command::new(program)
-        .arg0("openvibe")
-        .arg("extract")
-        .arg(ending)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(ReadError::Start)?;
+    let mut child = start(program, &ending).map_err(ReadError::Start)?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(ReadError::Start(io::ErrorKind::BrokenPipe.into()));
     };
@@ -110,7 +114,7 @@ pub(super) async fn read(
 }
 
 /// Writes the file to the process. A process that stops reading has seen enough.
-async fn feed(mut stdin: ChildStdin, mut bytes: Bytestream) -> io::Result<()> {
+pub(in crate::files) async fn feed(mut stdin: ChildStdin, mut bytes: Bytestream) -> io::Result<()> {
     while let Some(piece) = bytes.next().await {
         if stdin.write_all(&piece?).await.is_err() {
             break;
