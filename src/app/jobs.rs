@@ -61,7 +61,7 @@ const FIND_JOBS_EVERY: Duration = SECOND;
 /// Result of a turn of a job: the pause before the next turn.
 type Pause = anyhow::Result<Duration>;
 
-/// Work of a job, with what it remembers between its turns.
+/// Work of a job, with its state between turns.
 trait Work: Send {
     fn turn<'a>(&'a mut self, state: &'a State) -> BoxFuture<'a, Pause>;
 }
@@ -84,10 +84,10 @@ enum Nodes {
     One,
 }
 
-/// What a job does to others.
+/// Effect of a job on agents, people, and other servers.
 #[derive(Clone, Copy, PartialEq)]
 enum Effect {
-    /// Nothing, so it always runs.
+    /// None, so it always runs.
     Upkeep,
     /// Makes agents act, so it does not run on a quiet server.
     Acts,
@@ -97,7 +97,7 @@ enum Effect {
 }
 
 struct Job {
-    /// What it does, as an infinitive for the log: `could not NAME; retrying`.
+    /// Verb phrase for the log: `could not NAME; retrying`.
     name: &'static str,
     nodes: Nodes,
     effect: Effect,

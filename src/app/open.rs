@@ -1,4 +1,4 @@
-//! What a server holds before it serves: locks, a bound port, a database that is ready, and a certificate.
+//! Resources that a server acquires before it serves: locks, a port, a ready database, and a certificate.
 
 use std::{
     net::SocketAddr,

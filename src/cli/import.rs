@@ -130,7 +130,7 @@ impl Server {
     }
 }
 
-/// Slack's API, for what is not in its exports.
+/// Slack's API, for data that its exports lack.
 struct Slack<'a> {
     client: &'a reqwest::Client,
     base: &'a str,
@@ -458,7 +458,7 @@ enum Begun {
     Earlier,
 }
 
-/// Shows what an uploaded archive would become, and starts the import if that is wanted. Returns false if it is not.
+/// Shows the preview of an uploaded archive, and starts the import if the user confirms. Otherwise, returns false.
 async fn start(
     server: &Server,
     path: &str,
@@ -487,7 +487,7 @@ async fn start(
     }
     show(&server.get(&format!("{path}/preview")).await?);
     if command.dry_run || !(command.yes || is_confirmed()?) {
-        // What was uploaded before is kept.
+        // An upload of an earlier command is kept.
         if begun == Begun::Now {
             server.call(Method::DELETE, path, |request| request).await?;
         }

@@ -43,7 +43,7 @@ impl Announcer {
         due
     }
 
-    /// Whether to announce the progress of the import now; it counts as announced.
+    /// Checks whether an announcement of the progress is due, and if so, counts it as made.
     pub(super) fn is_progress_due(&mut self) -> bool {
         let now = Instant::now();
         let is_due = self

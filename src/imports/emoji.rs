@@ -28,7 +28,7 @@ pub(super) async fn store_emoji(
     let Ok(name) = parse_emoji_name(name) else {
         return left_out("its name is that of a standard emoji, or not possible");
     };
-    // One that was deleted here stays so.
+    // An emoji that was deleted here stays deleted.
     if keys.find(c, RecordKind::Emoji, &name).await?.is_some() {
         return Ok((RecordOutcome::Existing, None));
     }

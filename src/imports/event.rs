@@ -31,7 +31,7 @@ impl EventData for ImportEvent {
     const TYPES: &'static [EventType] = &[EventType::ImportUpdated];
 }
 
-/// What the event needs of an import.
+/// Columns of an import for its event.
 #[derive(sqlx::FromRow)]
 struct ImportHead {
     workspace_id: WorkspaceId,

@@ -1,5 +1,5 @@
 //! Webhooks, workflows, and memories of an export of this program. The person who imports creates them again, with their own rights, and
-//! nothing of it acts before somebody here turns it on: nobody knows the address of a webhook, and workflows are paused.
+//! none of them acts until somebody here turns it on: nobody knows the address of a webhook, and workflows are paused.
 
 use std::collections::{HashMap, HashSet};
 
@@ -58,10 +58,10 @@ pub(super) struct SourceWork {
     pub(super) records: Vec<WorkRecord>,
 }
 
-/// The ID of what was stored, or the reason why nothing was.
+/// ID of the stored object, or the reason why none was stored.
 type Stored = Result<Uuid, &'static str>;
 
-const NOT_HERE: &str = "it refers to something that is not here";
+const NOT_HERE: &str = "it refers to an object that does not exist here";
 
 fn refused(error: &dyn std::fmt::Display) -> ImportError {
     ImportError::Refused(error.to_string())
@@ -168,7 +168,7 @@ fn replace_ids(value: &mut Value, here: &HashMap<String, String>) {
     }
 }
 
-/// Replaces the IDs of the archive. Returns `None` if one is of something that is not here: it could be the ID of something else here.
+/// Replaces the IDs of the archive. Returns `None` if one of the objects does not exist here: its ID could belong to another object.
 async fn with_ids_here(
     c: &mut Conn,
     keys: &Keys,
@@ -222,7 +222,7 @@ pub(super) async fn store_record(
         ],
     };
     let value: Value = serde_json::from_str(&record.text).unwrap_or_default();
-    // Only these fields are read: others name people and threads that nothing here needs.
+    // Only these fields are read: the others name people and threads that are not needed.
     let fields = parts
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), value.get(*name)?.clone())));

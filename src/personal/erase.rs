@@ -87,7 +87,7 @@ macro_rules! erasure_sql {
     };
 }
 
-/// What becomes of the person's files in vector stores.
+/// Choice for the person's files in vector stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CollectionFiles {
     /// They stay, without the person's name.

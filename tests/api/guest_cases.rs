@@ -265,7 +265,7 @@ async fn a_guest_gets_nothing_of_channels_that_they_are_not_in() {
             sequence.check_all().await;
         }
     }
-    // What the guest may see is there: the checks would notice words.
+    // The guest sees the words of an open channel, so the checks above would notice those of a closed one.
     let room = &sequence.rooms[sequence.open[0]];
     let path = format!("/v1/channels/{}/threads", room.id);
     let threads = sequence.gus.get(&path).await.ok().to_string();
