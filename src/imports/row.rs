@@ -328,13 +328,14 @@ async fn check_options(
         .values()
         .any(|address| address.len() > ADDRESS_BYTES_MAX || !address.contains('@'))
     {
-        let problem = "an address is not one of email".to_owned();
+        let problem = "a value is not an email address".to_owned();
         return Err(ImportError::Invalid(problem, "addresses"));
     }
-    if options.people.len() > CHOICES_MAX
-        || options.channels.len() > CHOICES_MAX
-        || options.addresses.len() > ADDRESSES_MAX
-    {
+    if options.addresses.len() > ADDRESSES_MAX {
+        let problem = format!("at most {ADDRESSES_MAX} addresses are possible");
+        return Err(ImportError::Invalid(problem, "addresses"));
+    }
+    if options.people.len() > CHOICES_MAX || options.channels.len() > CHOICES_MAX {
         let problem = format!("at most {CHOICES_MAX} choices are possible");
         return Err(ImportError::Invalid(problem, "people"));
     }
