@@ -230,16 +230,26 @@ pub(super) async fn check_channel(
     Ok(())
 }
 
-/// Checks other channels of a webhook, and adds those of the `known` ones that the actor cannot read and therefore cannot remove.
+/// Adds those of the `known` channels that the actor cannot read, and therefore cannot remove, to the wanted ones.
+pub(super) async fn with_hidden(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    wanted: &[ChannelId],
+    known: &[ChannelId],
+) -> Result<Vec<ChannelId>, DbError> {
+    let readable = readable_channels(c, actor.user, known).await?;
+    let hidden = known.iter().filter(|channel| !readable.contains(*channel));
+    Ok(wanted.iter().chain(hidden).copied().collect())
+}
+
+/// Checks other channels of a webhook, and adds the hidden ones of the `known` channels.
 async fn check_others(
     c: &mut Conn,
     actor: &Actor<'_>,
     wanted: &[ChannelId],
     known: &[ChannelId],
 ) -> Result<Vec<ChannelId>, HookError> {
-    let readable = readable_channels(c, actor.user, known).await?;
-    let hidden = known.iter().filter(|channel| !readable.contains(*channel));
-    let all: Vec<ChannelId> = wanted.iter().chain(hidden).copied().collect();
+    let all = with_hidden(c, actor, wanted, known).await?;
     if all.len() > OTHERS_MAX {
         let problem = format!("a webhook can have at most {OTHERS_MAX} other channels");
         return Err(HookError::Invalid(problem, "other_channel_ids"));

@@ -14,10 +14,10 @@ use super::{
         find_shown_subscription, find_subscription, previous_secret_owner, remove_subscription,
         resume_subscription, secret_owner,
     },
-    row::{check_channel, get_bot},
+    row::{check_channel, get_bot, with_hidden},
 };
 use crate::{
-    auth::{Actor, AuditAction, Scope, readable_channels, record_audit},
+    auth::{Actor, AuditAction, Scope, record_audit},
     db::{Conn, DbError, Json, dialect, now},
     ids::{BotDeliveryId, BotId, ChannelId, WorkspaceId},
     outbound::Url,
@@ -130,8 +130,8 @@ async fn get_subscription(
     found.ok_or(HookError::NoSubscription)
 }
 
-/// Checks the channels to which a subscription is limited, and adds those of the `known` ones that the actor cannot read and therefore
-/// cannot remove. `None` stands for all channels of the bot.
+/// Checks the channels to which a subscription is limited, and adds the hidden ones of the known channels. `None` stands for all
+/// channels of the bot.
 async fn check_channels(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -143,9 +143,7 @@ async fn check_channels(
     };
     let known = known.and_then(|known| known.channel_ids.as_ref());
     let known = known.map(|known| known.0.as_slice()).unwrap_or_default();
-    let readable = readable_channels(c, actor.user, known).await?;
-    let hidden = known.iter().filter(|channel| !readable.contains(*channel));
-    let all: Vec<ChannelId> = wanted.iter().chain(hidden).copied().collect();
+    let all = with_hidden(c, actor, wanted, known).await?;
     if all.is_empty() || all.len() > CHANNELS_MAX {
         let problem = format!(
             "name 1 to {CHANNELS_MAX} channels, or leave out `channel_ids` for all channels of the bot"
