@@ -107,6 +107,13 @@ pub struct ImportOptions {
 }
 
 impl ImportOptions {
+    /// Makes the stated addresses lowercase, as those of accounts are compared.
+    pub(super) fn lower_addresses(&mut self) {
+        for address in self.addresses.values_mut() {
+            *address = address.to_lowercase();
+        }
+    }
+
     /// The address of a person: that of the archive, or else the stated one.
     pub(super) fn address_of(&self, key: &str, known: Option<String>) -> Option<String> {
         known.or_else(|| self.addresses.get(key).cloned())

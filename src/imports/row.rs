@@ -422,7 +422,9 @@ pub async fn create(
     if waiting >= max {
         return Err(ImportError::TooMany(max));
     }
-    check_options(c, actor, form.format, &form.options).await?;
+    let mut options = form.options.clone();
+    options.lower_addresses();
+    check_options(c, actor, form.format, &options).await?;
     if form.digest.as_deref().is_some_and(|text| !is_digest(text)) {
         let problem = "send the SHA-256 as 64 hexadecimal digits in lowercase".to_owned();
         return Err(ImportError::Invalid(problem, "digest"));
@@ -438,7 +440,7 @@ pub async fn create(
         .bind(form.format)
         .bind(ImportState::Receiving)
         .bind(ImportPhase::People)
-        .bind(Json(form.options.clone()))
+        .bind(Json(options))
         .bind(Json(ImportReport::default()))
         .bind(now())
         .bind(size)
@@ -763,9 +765,8 @@ pub async fn patch(
     let mut options = row.options.0;
     options.people.extend(patch.people.clone());
     options.channels.extend(patch.channels.clone());
-    let addresses = patch.addresses.iter();
-    let addresses = addresses.map(|(key, address)| (key.clone(), address.to_lowercase()));
-    options.addresses.extend(addresses);
+    options.addresses.extend(patch.addresses.clone());
+    options.lower_addresses();
     options.group = patch.group.or(options.group);
     options.fetch = patch.fetch.unwrap_or(options.fetch);
     check_options(c, actor, format, &options).await?;
