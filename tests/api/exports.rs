@@ -299,7 +299,7 @@ async fn exports_are_listed_and_canceled() {
         "done",
         "the other one stays"
     );
-    // One that is being written writes nothing more.
+    // A deleted export that was being written stores nothing more.
     let again = "update exports set state = 'running', finished_at = null, expires_at = null";
     t.app.place.run(&[again]).await;
     t.ada.delete(&path(&mine)).await.is(204);

@@ -1,4 +1,4 @@
-//! Generated sequences of posts and of channels of a guest: lists, search, events, and prompts contain nothing of channels that the guest is
+//! Generated sequences of posts and of channels of a guest: lists, search, events, and prompts contain no texts of channels that the guest is
 //! not in.
 //!
 //! A few steps are part of the suite; `make guests STEPS=5000 SEED=7` makes more.
@@ -21,7 +21,7 @@ const WORDS: [&str; 6] = ["kiwi", "mango", "papaya", "quince", "lychee", "durian
 const PUBLIC: usize = 4;
 /// Maximum number of rooms of the guest.
 const ROOMS_MAX: usize = 3;
-/// Lists that a guest may ask for; those that are refused must not name anything either.
+/// Lists that a guest requests; a refusal must not contain texts of other channels either.
 const LISTS: [&str; 24] = [
     "/v1/snapshot",
     "/v1/channels?limit=100",

@@ -69,7 +69,7 @@ async fn emoji_of_an_export_are_restored_once_and_undone() {
     assert_eq!(done["reactions"][0]["emoji"], ":party-parrot:");
     assert_eq!(shown(&archive(&zoe, json!({})).await), shown(&first));
 
-    // Again: nothing new, and what was deleted here stays so.
+    // Again: nothing new, and a deleted emoji stays deleted.
     zoe.delete("/v1/emoji?name=acme2").await.is(204);
     let again = imported(&zoe, &first).await;
     sums(&again);

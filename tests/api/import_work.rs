@@ -118,7 +118,7 @@ async fn what_acts_is_restored_asleep_and_without_trust() {
     })
     .await;
 
-    // Undone: what nobody has used is gone, and what was used stays.
+    // Undone: unused records are gone, and used ones stay.
     anyone
         .post(&path_of(&rotated), json!({"text": "Disk full"}))
         .await

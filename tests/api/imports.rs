@@ -598,7 +598,7 @@ async fn the_command_continues_only_an_import_of_the_same_archive() {
         let import = t.ada.get(&format!("/v1/imports/{import}")).await.ok();
         text(&import, "/state")
     };
-    // A dry run keeps what was uploaded.
+    // A dry run keeps the upload.
     let shown = run("--dry-run").await;
     assert!(shown.status.success(), "{shown:?}");
     assert_eq!(state_of(&same).await, "ready");

@@ -727,7 +727,7 @@ async fn an_admin_neither_sees_nor_removes_a_hidden_channel_of_a_subscription() 
     let path = Programs::path(&bot);
     let shown = cy.get(&format!("/v1/bots/{}", bot.id)).await.ok();
     assert_eq!(shown["subscription"]["channel_ids"], json!([]));
-    // As the client sends back what it was shown.
+    // The client sends back the channels that it was shown.
     let form = json!({"url": p.server.url("deploy"), "channel_ids": []});
     let changed = cy.put(&path, form).await.is(200);
     assert_eq!(changed["channel_ids"], json!([]));
