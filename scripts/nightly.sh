@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs what takes too long for each change: everything from nothing, and chaos, kills, generated trees, inboxes, and guests, and fuzzing with new seeds for
-# about 10 minutes each; then mutations, real model servers, and clients of other projects. Goes on after a failure; the last lines are
-# the commands that failed, with their seeds. SEED is the seed of all of them.
+# Runs checks that take too long for each change: everything from nothing, and chaos, kills, generated trees, inboxes, and guests, and
+# fuzzing with new seeds for about 10 minutes each; then damaged backups, mutations, real model servers, and clients of other projects.
+# Goes on after a failure; the last lines are the commands that failed, with their seeds. SEED is the seed of all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
