@@ -549,13 +549,7 @@ impl Importer {
                 })
                 .await?;
         }
-        let next = Progress {
-            phase: ImportPhase::Channels,
-            position: 0,
-            ..progress.clone()
-        };
-        self.move_on(&progress, &next).await?;
-        Ok(next)
+        self.begin_phase(&progress, ImportPhase::Channels).await
     }
 
     async fn move_on(&self, from: &Progress, to: &Progress) -> Result<(), ImportError> {
@@ -565,6 +559,21 @@ impl Importer {
                 from.store(c, &to).await
             })
             .await
+    }
+
+    /// Stores the end of a phase. Returns the progress at the beginning of the next one.
+    async fn begin_phase(
+        &self,
+        progress: &Progress,
+        phase: ImportPhase,
+    ) -> Result<Progress, ImportError> {
+        let next = Progress {
+            phase,
+            position: 0,
+            ..progress.clone()
+        };
+        self.move_on(progress, &next).await?;
+        Ok(next)
     }
 
     /// Finds the people of the archive here, as stored by this import and earlier ones.
@@ -650,13 +659,7 @@ impl Importer {
                 })
                 .await?;
         }
-        let next = Progress {
-            phase: ImportPhase::Emoji,
-            position: 0,
-            ..progress.clone()
-        };
-        self.move_on(&progress, &next).await?;
-        Ok(next)
+        self.begin_phase(&progress, ImportPhase::Emoji).await
     }
 
     /// Stores the custom emoji. Returns the archive, which is read on a thread that may block.
@@ -719,12 +722,7 @@ impl Importer {
                 picture.published.settle(upload);
             }
         }
-        let next = Progress {
-            phase: ImportPhase::Agents,
-            position: 0,
-            ..progress.clone()
-        };
-        self.move_on(&progress, &next).await?;
+        let next = self.begin_phase(&progress, ImportPhase::Agents).await?;
         Ok((next, archive))
     }
 
@@ -753,13 +751,7 @@ impl Importer {
                 stored => stored?,
             };
         }
-        let next = Progress {
-            phase: ImportPhase::Work,
-            position: 0,
-            ..progress.clone()
-        };
-        self.move_on(&progress, &next).await?;
-        Ok(next)
+        self.begin_phase(&progress, ImportPhase::Work).await
     }
 
     async fn store_work(
@@ -803,13 +795,7 @@ impl Importer {
                 stored => stored?,
             };
         }
-        let next = Progress {
-            phase: ImportPhase::Messages,
-            position: 0,
-            ..progress.clone()
-        };
-        self.move_on(&progress, &next).await?;
-        Ok(next)
+        self.begin_phase(&progress, ImportPhase::Messages).await
     }
 
     async fn store_agent(
