@@ -8,7 +8,7 @@ type S = components['schemas'];
 /** Files that people and agents search together. */
 export type Collection = S['VectorStore'];
 export type CollectionFile = S['StoreFile'];
-export type CollectionForm = S['StoreForm'];
+type CollectionForm = S['StoreForm'];
 /** A web page that is kept as a file. */
 export type CollectionUrl = S['StoreUrl'];
 /** A passage that answers a question. */

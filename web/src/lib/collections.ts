@@ -1,7 +1,7 @@
 import type { AgentFields, AgentTool } from '../api/agent-types';
-import type { VectorStore } from '../api/vector-stores';
+import type { Collection } from '../api/collections';
 
-type Named = Pick<VectorStore, 'id' | 'handle' | 'name'>;
+type Named = Pick<Collection, 'id' | 'handle' | 'name'>;
 /** A collection that can be attached, or a name that belongs to none of them. */
 export interface CollectionRow {
   label: string;
