@@ -56,4 +56,4 @@ export const mentionsMe = (m: Message, me: string): boolean =>
  * True for the resolution message of a fork in which the user took part, or that assigns the user an action
  * item.
  */
-export const tellsMe = (m: Message, me: string): boolean => m.metadata.notify_user_ids?.includes(me) ?? false;
+const tellsMe = (m: Message, me: string): boolean => m.metadata.notify_user_ids?.includes(me) ?? false;
