@@ -29,7 +29,7 @@ const REASONS: Record<NonNullable<CollectionFile['document']['reason']>, string>
   old_format: 'Old format',
 };
 
-/** Short text about what was read of a file. */
+/** Short text about the readable part of a file. */
 export function readText({ document, status, filename }: CollectionFile): string {
   if (status === 'in_progress') return 'Waiting';
   const unit = UNITS.find(([ending]) => ending.test(filename))?.[1] ?? 'part';

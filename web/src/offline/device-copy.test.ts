@@ -86,7 +86,7 @@ class Computer {
     return { scene, ws, backend, copy };
   }
 }
-/** What a window sends that has a conversation open. */
+/** Message of a window with an open conversation. */
 const opened = {
   conversations: [{ id: 'thread_1', channel_id: 'chan_1', messages: [message()], hasOlder: false }],
   lists: [],

@@ -167,7 +167,7 @@ export class DeviceCopy {
     this.#forget();
     eraseCopy(this.#deps.store, this.#deps.scope);
   }
-  /** Called when the person may have turned copies on or off: what is in memory goes, too. */
+  /** Called when the person may have turned copies on or off. Turning them off also clears the memory. */
   switched(): void {
     const isOff = !keepsMessages(this.#deps.store);
     if (isOff === this.#isOff) return;

@@ -231,7 +231,7 @@ export class Session {
       await this.refresh();
     } catch (e) {
       const isOver = e instanceof ApiError && e.status === 401;
-      // Without an answer, what another window did counts.
+      // If the server does not respond, a sign-out in another window counts.
       if (isOver || this.#store.get(LAST_USER) === '') await this.#signedOut();
     }
   }

@@ -25,9 +25,9 @@ export interface Box {
   onback(): void;
 }
 
-/** A mention of the whole channel, perhaps. */
+/** Possible mention of the whole channel. */
 const GROUP = /[@＠](?:everyone|channel|here)/i;
-/** Number of members above which such a mention is a question first. */
+/** Maximum number of members that such a mention notifies without a question. */
 export const NOTIFIED_MAX = 100;
 
 /** Turns the text of one composer into a message, or executes its command. */
