@@ -292,6 +292,9 @@ pub struct Config {
     pub aws: AwsVariables,
     pub signup: Signup,
     pub rate_limits: bool,
+    /// No permit of a rate limit is refilled: a setting of debug builds, for tests that reach a limit on a machine of any speed.
+    #[cfg(test_hooks)]
+    pub rates_stopped: bool,
     /// True if agents can have memory.
     pub memory: bool,
     /// Maximum number of open HTTP connections in this process.
@@ -940,6 +943,8 @@ impl Config {
             aws: s.aws(),
             signup: s.parsed("SIGNUP", Signup::First, parse_signup)?,
             rate_limits: s.is_on("RATE_LIMITS")?,
+            #[cfg(test_hooks)]
+            rates_stopped: s.text("RATES_STOPPED").is_some(),
             memory: s.is_on("MEMORY")?,
             connections_max: s.number("CONNECTIONS_MAX", 10_000, LIMIT_MAX)?,
             sockets_max: s.number("SOCKETS_MAX", 20_000, LIMIT_MAX)?,

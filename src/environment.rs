@@ -18,6 +18,7 @@ const TEST_HOOKS: &[&str] = &[
     "FAILPOINT",
     "DISK_RESERVED_BYTES",
     "LEASE_MS",
+    "RATES_STOPPED",
     "CLOCK_AHEAD_MS",
     "FREE_BYTES",
     "TEST_STATEMENTS",

@@ -282,6 +282,12 @@ pub(super) async fn state(
         config.sockets_max,
         config.sockets_per_user,
     );
+    #[cfg(test_hooks)]
+    let limits = if config.rates_stopped {
+        limits.stopped()
+    } else {
+        limits
+    };
     let tools = toolbox(&db, &blobs, &keyring, &registry);
     let parts = ResponseParts {
         providers: &providers,

@@ -74,6 +74,8 @@ pub enum AnswerSize {
 
 pub struct Limits {
     on: bool,
+    /// Time that the limits take for the current one, in tests whose permits are not refilled.
+    stopped_at: Option<Instant>,
     attempts: Attempts,
     reads: Buckets<UserId>,
     writes: Buckets<UserId>,
@@ -136,6 +138,7 @@ impl Limits {
     pub fn new(on: bool, sockets_max: usize, sockets_per_user: usize) -> Self {
         Self {
             on,
+            stopped_at: None,
             attempts: Attempts::default(),
             reads: Buckets::of(READS),
             writes: Buckets::of(WRITES),
@@ -156,6 +159,18 @@ impl Limits {
                 of_users: HashMap::new(),
             })),
         }
+    }
+
+    /// Stops the refill of all permits but those of sign-in attempts.
+    #[cfg(test_hooks)]
+    #[must_use]
+    pub fn stopped(mut self) -> Self {
+        self.stopped_at = Some(Instant::now());
+        self
+    }
+
+    fn now(&self) -> Instant {
+        self.stopped_at.unwrap_or_else(Instant::now)
     }
 
     /// Shares the limits of sign-in attempts with the other nodes that use the database.
@@ -226,7 +241,7 @@ impl Limits {
                 AnswerSize::Streamed(bytes) => bytes / STREAM_BYTES,
             };
             let parts = u32::try_from(parts).unwrap_or(u32::MAX);
-            self.reads.charge(user, parts, Instant::now());
+            self.reads.charge(user, parts, self.now());
         }
     }
 
@@ -243,7 +258,7 @@ impl Limits {
             return Ok(());
         }
         let parts = u32::try_from(parts).unwrap_or(u32::MAX);
-        let taken = buckets.take_many(key, parts, Instant::now());
+        let taken = buckets.take_many(key, parts, self.now());
         taken.map_err(|wait| {
             buckets.give_back(&key);
             refused(limit, wait)
@@ -311,7 +326,7 @@ impl Limits {
             return Ok(());
         }
         buckets
-            .take(key, Instant::now())
+            .take(key, self.now())
             .map_err(|wait| refused(limit, wait))
     }
 
@@ -426,7 +441,7 @@ impl Limits {
 
     /// Removes expired entries; called periodically.
     pub fn cleanup(&self) {
-        let now = Instant::now();
+        let now = self.now();
         self.attempts.cleanup(now);
         self.reads.cleanup(now);
         self.writes.cleanup(now);

@@ -8,7 +8,9 @@ use tokio::task::JoinSet;
 
 use crate::{
     availability::{hold_slow_lane, stuck_draft, until_busy},
-    support::{Gate, Person, Reply, TestApp, id, list, team, text, unknown_id, visitor, within},
+    support::{
+        Gate, Person, Reply, TestApp, id, list, team, team_with, text, unknown_id, visitor, within,
+    },
 };
 
 const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream");
@@ -1093,9 +1095,8 @@ async fn an_unknown_tool_is_an_error_of_the_protocol() {
 
 #[tokio::test]
 async fn calls_of_tools_that_write_count_as_writes() {
-    let t = team().await;
+    let t = team_with(&[("RATES_STOPPED", "on")]).await;
     let key = program(&t.bo, ALL_SCOPES).await;
-    // Sends more calls than a burst allows, faster than the limit recovers.
     let mut codes = Vec::new();
     while codes.len() < 900 && codes.last().is_none_or(|code| code == "invalid_field") {
         codes.push(refused(&key, "post_message", json!({})).await);
