@@ -1,6 +1,7 @@
 //! Backups on a schedule, and the proof that they can be restored.
 
 use std::{
+    io::Read,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -97,6 +98,14 @@ async fn a_backup_is_published_when_it_is_complete_and_can_be_restored() {
     }
 }
 
+/// The content of a gzip file, if it is undamaged.
+fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    let mut gzip = flate2::read::GzDecoder::new(bytes);
+    gzip.read_to_end(&mut content).ok()?;
+    Some(content)
+}
+
 #[tokio::test]
 async fn a_test_finds_a_flipped_byte_anywhere() {
     let (_app, ada, dir) = with_backups().await;
@@ -104,6 +113,8 @@ async fn a_test_finds_a_flipped_byte_anywhere() {
     let made = run(&ada, "/v1/server/backups").await;
     let path = dir.join(text(&made, "/backups/last/name"));
     let whole = std::fs::read(&path).unwrap();
+    let content = unpacked(&whole);
+    assert!(content.is_some());
     // More with `make flips`.
     let flips: usize = setting("OPENVIBE_TEST_FLIPS").unwrap_or(7);
     for n in 0..flips {
@@ -113,10 +124,10 @@ async fn a_test_finds_a_flipped_byte_anywhere() {
         damaged[at] ^= 1 << (n % 8);
         std::fs::write(&path, &damaged).unwrap();
         let tested = run(&ada, "/v1/server/drill").await;
-        assert!(
-            tested["backups"]["drill"]["fault"].is_string(),
-            "byte {at}: {tested}"
-        );
+        // Where bytes repeat, a match may refer to another place and still give the same content, which is no damage.
+        let is_same = unpacked(&damaged) == content;
+        let has_fault = tested["backups"]["drill"]["fault"].is_string();
+        assert_ne!(has_fault, is_same, "byte {at}: {tested}");
     }
     std::fs::write(&path, &whole).unwrap();
     let tested = run(&ada, "/v1/server/drill").await;
