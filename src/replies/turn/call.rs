@@ -103,6 +103,11 @@ impl Extras {
     fn takes_calls(&self) -> bool {
         !self.tools.is_empty() && self.choice != ToolChoice::None
     }
+
+    /// Checks whether results of earlier rounds are sent with pictures.
+    pub(super) fn has_pictures(&self) -> bool {
+        self.turns.iter().any(|turn| !turn.pictures.is_empty())
+    }
 }
 
 /// Tool calls of a response.

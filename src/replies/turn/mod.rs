@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     db::Conn,
-    replies::{adaptation::note::ReplyEnd, attached, offline::Offline, pictures},
+    replies::{adaptation::note::ReplyEnd, attached, offline::Offline},
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskKind, queue,
         worker::{Abort, Handler, Run},
@@ -104,12 +104,7 @@ impl ReplyHandler {
         };
         let model = self.provider.choose_model(agent.profile.model.as_deref());
         let model = model.await;
-        if ready.is_none() {
-            let can_see = self.provider.takes_pictures(&model);
-            let found = pictures::read_pictures(&self.pictures, &loaded.pictures, can_see);
-            loaded.context.pictures = found.await;
-        }
-        let reply = LoadedReply {
+        let mut reply = LoadedReply {
             handler: self,
             model,
             task,
@@ -122,6 +117,7 @@ impl ReplyHandler {
             ready,
             refused: Vec::new(),
         };
+        reply.read_pictures().await;
         Box::pin(reply.write()).await
     }
 

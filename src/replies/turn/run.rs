@@ -20,7 +20,7 @@ use crate::{
         context::{self, Loaded},
         fitted::Fitted,
         manifest::{LeftOut, LeftOutReason, Manifest},
-        pictures::PICTURES_BYTES_MAX,
+        pictures::{self, PICTURES_BYTES_MAX},
         prompt::{self, Context, DONE_LINE},
         retry::{Attempt, Failure, Offered, RetryCounts, Step, next_step},
         sources::{Because, SourceName},
@@ -121,6 +121,17 @@ impl LoadedReply<'_> {
         self.handler
             .requests(task, lease, &self.agent, &self.loaded, &offered)
             .await
+    }
+
+    /// Scales the pictures for the model of the next call. A ready reply needs none.
+    pub(super) async fn read_pictures(&mut self) {
+        if self.ready.is_some() {
+            return;
+        }
+        let can_see = self.handler.provider.takes_pictures(&self.model);
+        let (reader, files) = (&self.handler.pictures, &self.loaded.pictures);
+        let read = pictures::read_pictures(reader, files, can_see).await;
+        self.loaded.context.pictures = read;
     }
 
     /// Returns the options for a pass.
@@ -286,7 +297,7 @@ impl<'a> RunningReply<'a> {
             let outcome = self.answer(&manifest, &extras, &fitted).await?;
             let next = match outcome {
                 Ok(answer) => Box::pin(self.take_answer(manifest, answer)).await?,
-                Err(failed) => Box::pin(self.take_failure(failed, &fitted)).await?,
+                Err(failed) => Box::pin(self.take_failure(failed, &fitted, &extras)).await?,
             };
             if next == Next::Stop {
                 return Ok(());
@@ -483,10 +494,15 @@ impl<'a> RunningReply<'a> {
             return Ok(false);
         };
         self.reply.counts.offered = fewer;
+        self.renew_requests().await?;
+        Ok(true)
+    }
+
+    /// Determines the functions to offer after the model or the set of functions has changed.
+    async fn renew_requests(&mut self) -> Result<(), DbError> {
         self.requests = self.reply.requests().await?;
         self.note_steers();
-        self.limit_delegations().await?;
-        Ok(true)
+        self.limit_delegations().await
     }
 
     /// Calls the model. If a collaborator has ended the work, returns its reply without a call.
@@ -690,7 +706,12 @@ impl<'a> RunningReply<'a> {
     }
 
     /// Handles a failed call: waits, tries again, or fails the task.
-    async fn take_failure(&mut self, failed: Failed, fitted: &Fitted) -> Result<Next, Abort> {
+    async fn take_failure(
+        &mut self,
+        failed: Failed,
+        fitted: &Fitted,
+        extras: &Extras,
+    ) -> Result<Next, Abort> {
         let attempt = match &failed.failure {
             failure @ Failure::Model(ModelError::ToolsRefused { .. }) => Attempt {
                 fewer_functions: self.leave_out(failure),
@@ -699,7 +720,7 @@ impl<'a> RunningReply<'a> {
             failure => self.reply.remedies(failure, fitted).await,
         };
         let attempt = Attempt {
-            has_pictures: fitted.fit.prompt.has_pictures(),
+            has_pictures: fitted.fit.prompt.has_pictures() || extras.has_pictures(),
             ..attempt
         };
         let LoadedReply { handler, lease, .. } = self.reply;
@@ -738,6 +759,7 @@ impl<'a> RunningReply<'a> {
                 }
                 self.reply.model = other;
                 self.reply.refused.clear();
+                self.reply.read_pictures().await;
             }
             Step::OfferLess
             | Step::Refit
@@ -748,8 +770,7 @@ impl<'a> RunningReply<'a> {
         }
         self.reply.task.attempt = handler.next_attempt(lease, counts, failed).await?;
         if matches!(step, Step::ChangeModel | Step::OfferLess) {
-            self.requests = self.reply.requests().await?;
-            self.note_steers();
+            self.renew_requests().await?;
         }
         Ok(Next::Call)
     }
