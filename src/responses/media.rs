@@ -14,9 +14,9 @@ use super::{
     items::{FILE_NOTE, PICTURE_NOTE},
 };
 use crate::{
-    auth::{Caller, Scope, WorkspaceCaller},
-    chat::access,
-    collections,
+    auth::{AuthError, Caller, Scope, WorkspaceCaller},
+    chat::{ChatError, access},
+    collections::{self, CollectionError},
     db::Conn,
     files::{self, Stored, documents, pictures::Picture},
     ids::{FileId, WorkspaceId},
@@ -189,14 +189,21 @@ async fn find_readable(
         return Ok(None);
     };
     let is_readable = match stored.message_id {
-        Some(message) => access::message(c, caller, message).await.is_ok(),
+        Some(message) => match access::message(c, caller, message).await {
+            Ok(_) => true,
+            Err(ChatError::Db(e) | ChatError::Auth(AuthError::Db(e))) => return Err(e.into()),
+            Err(_) => false,
+        },
         None => stored.about.created_by == caller.user,
     };
     if is_readable {
         return Ok(Some(stored));
     }
-    let reader = collections::find_reader(c, caller, workspace, id).await;
-    Ok(reader.ok().flatten().map(|_| stored))
+    match collections::find_reader(c, caller, workspace, id).await {
+        Ok(reader) => Ok(reader.map(|_| stored)),
+        Err(CollectionError::Db(e) | CollectionError::Auth(AuthError::Db(e))) => Err(e.into()),
+        Err(_) => Ok(None),
+    }
 }
 
 impl ResponsesService {
