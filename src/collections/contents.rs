@@ -14,6 +14,7 @@ use super::{
 use crate::{
     agents::derived::{self, Change, SourceId},
     auth::Actor,
+    chat::search::passages::index,
     db::{Conn, DbError},
     files::{self, FileError, documents::DocumentState},
     ids::{FileId, VectorStoreId, WorkspaceId},
@@ -208,11 +209,25 @@ pub(super) struct NewStoreFile {
     pub(super) attributes: Option<Attributes>,
 }
 
+/// Checks that the index has room for passages of further files.
+///
+/// # Errors
+/// `TooManyPassages`.
+pub(super) async fn check_room(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+) -> Result<(), CollectionError> {
+    if index::is_full(c, workspace).await? {
+        return Err(CollectionError::TooManyPassages(index::PASSAGES_MAX));
+    }
+    Ok(())
+}
+
 /// Adds files to a vector store that the person can change, where each replaces the one at its path. The person must have uploaded them,
 /// and they must not be in a message.
 ///
 /// # Errors
-/// `Invalid`, `TooManyFiles`; `FileError::NotFound` for files of others.
+/// `Invalid`, `TooManyFiles`, `TooManyPassages`; `FileError::NotFound` for files of others.
 pub(super) async fn add_files(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -220,6 +235,9 @@ pub(super) async fn add_files(
     new: Vec<NewStoreFile>,
     batch: Option<Uuid>,
 ) -> Result<(), CollectionError> {
+    if !new.is_empty() {
+        check_room(c, actor.workspace).await?;
+    }
     for new in new {
         if let Some(attributes) = &new.attributes {
             check_attributes(attributes)?;

@@ -28,6 +28,10 @@ pub enum CollectionError {
     TooMany(i64),
     #[error("a vector store can have at most {0} files: remove some first")]
     TooManyFiles(i64),
+    #[error(
+        "the files of this workspace have {0} passages, which is the limit: delete files first"
+    )]
+    TooManyPassages(i64),
     #[error("{0} files are missing: send them, and repeat the request")]
     SyncIncomplete(usize),
     #[error("a vector store can have at most {0} web pages: remove one first")]
@@ -59,6 +63,7 @@ impl From<CollectionError> for ApiError {
             E::HandleTaken(_) => make(StatusCode::CONFLICT, ErrorCode::HandleTaken).param("handle"),
             E::TooMany(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyCollections),
             E::TooManyFiles(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyFiles),
+            E::TooManyPassages(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyPassages),
             E::SyncIncomplete(_) => make(StatusCode::CONFLICT, ErrorCode::SyncIncomplete),
             E::TooManyUrls(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyUrls),
             E::Invalid(_, param) => {

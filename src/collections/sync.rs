@@ -7,7 +7,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    CollectionError, event,
+    CollectionError,
+    contents::check_room,
+    event,
     files::{StoreFile, find_in},
     paths::StorePath,
     stores::{StoreRef, find, find_to_change},
@@ -238,7 +240,7 @@ pub async fn check_put(
 /// Puts stored bytes at a path.
 ///
 /// # Errors
-/// `NotFound`, `NotEditor`, `TooManyFiles`, `QuotaExceeded`, `Expired`.
+/// `NotFound`, `NotEditor`, `TooManyFiles`, `TooManyPassages`, `QuotaExceeded`, `Expired`.
 pub async fn put_path(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -279,6 +281,7 @@ pub(super) async fn put_in(
         }
         return Ok(PutFile::Equal(find_in(c, store, current.file_id).await?));
     }
+    check_room(c, actor.workspace).await?;
     let (file, upload) = files::insert(c, actor, new).await?;
     let stored = files::find(c, file.id).await?.ok_or(FileError::NotFound)?;
     let version = NewVersion {

@@ -236,6 +236,7 @@ text_enum! {
         TooManyFunctions = "too_many_functions",
         TooManyHooks = "too_many_hooks",
         TooManyKeys = "too_many_keys",
+        TooManyPassages = "too_many_passages",
         TooManyRequests = "too_many_requests",
         TooManyRuns = "too_many_runs",
         TooManySaved = "too_many_saved",

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 200;
 /// Number of parts that are read at a time.
 const PARTS_AT_ONCE: i64 = 50;
 /// Maximum number of passages of a workspace; further parts of files are not found.
-const PASSAGES_MAX: i64 = 1_000_000;
+pub const PASSAGES_MAX: i64 = 1_000_000;
 
 /// Term for the file of a passage; `id` is the ID that clients see.
 pub(super) fn file_term(id: FileId) -> String {
@@ -108,7 +108,10 @@ pub async fn index_next(db: &Db) -> Result<bool, DbError> {
 
 /// Checks whether a workspace has as many passages as it can. The numbers of those that left the index are not used again, so only
 /// large numbers are counted.
-async fn is_full(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
+///
+/// # Errors
+/// Only database errors.
+pub async fn is_full(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
     Ok(store::newest_passage(c, workspace.0).await? >= PASSAGES_MAX
         && store::count_passages(c, workspace.0, PASSAGES_MAX).await? >= PASSAGES_MAX)
 }
