@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     archive::{Archive, ArchiveFault, parse_line, unknown},
-    emoji_source::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
+    emoji_source::{EmojiList, PICTURE_READ_MAX, SourceEmoji},
     json::{array, first, flag, number, string, strings},
     lines::{Line, each_line},
     record::{
@@ -284,7 +284,7 @@ impl<R: Read + Seek> MattermostArchive<R> {
 
     /// The custom emoji. Lines that cannot be read are problems of the index.
     pub(super) fn emoji(&mut self) -> (Vec<SourceEmoji>, Vec<String>) {
-        let mut emoji = Vec::new();
+        let mut emoji = EmojiList::default();
         let read = self.lines.with_entry(self.index, u64::MAX, |reader| {
             each_line(reader, &mut |_, line| {
                 if let Ok(line) = line
@@ -294,19 +294,13 @@ impl<R: Read + Seek> MattermostArchive<R> {
                     && let Some(object) = value.get("emoji")
                 {
                     let (name, image) = (string(object, "name"), string(object, "image"));
-                    emoji.extend(SourceEmoji::new(name, image, None));
-                    emoji.truncate(EMOJI_READ_MAX);
+                    emoji.add(name, image, None);
                 }
                 ControlFlow::Continue(())
             })
         });
-        (
-            emoji,
-            read.err()
-                .map(|fault| fault.to_string())
-                .into_iter()
-                .collect(),
-        )
+        let problem = read.err().map(|fault| fault.to_string());
+        emoji.finish(problem.into_iter().collect())
     }
 
     /// The bytes of the picture of an emoji.

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{
     agents::{SourceAgent, in_order},
     archive::{Archive, ArchiveFault, parse_line, unknown},
-    emoji_source::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
+    emoji_source::{EmojiList, PICTURE_READ_MAX, SourceEmoji},
     json::{array, first, string, strings},
     key::RecordKind,
     lines::{Line, each_line},
@@ -263,14 +263,13 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
 
     /// The custom emoji, and the reasons why some cannot be read.
     pub(super) fn emoji(&mut self) -> (Vec<SourceEmoji>, Vec<String>) {
-        let (mut emoji, mut problems) = (Vec::new(), Vec::new());
+        let (mut emoji, mut problems) = (EmojiList::default(), Vec::new());
         self.list("emoji", &mut problems, &mut |value| {
             let creator = first([string(value, "created_by")]).map(str::to_owned);
             let (name, file) = (string(value, "name"), string(value, "file_id"));
-            emoji.extend(SourceEmoji::new(name, file, creator));
-            emoji.truncate(EMOJI_READ_MAX);
+            emoji.add(name, file, creator);
         });
-        (emoji, problems)
+        emoji.finish(problems)
     }
 
     /// The bytes of the picture of an emoji.
@@ -286,11 +285,15 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             let file = name.strip_prefix(AGENTS);
             file.is_some_and(|file| file.strip_suffix(".json").is_some())
         });
-        let entries: Vec<(usize, String)> = entries
+        let mut entries: Vec<(usize, String)> = entries
             .map(|(index, name)| (index, name.clone()))
-            .take(AGENTS_MAX)
+            .take(AGENTS_MAX + 1)
             .collect();
         let (mut agents, mut problems, mut total) = (Vec::new(), Vec::new(), 0_usize);
+        if entries.len() > AGENTS_MAX {
+            entries.truncate(AGENTS_MAX);
+            problems.push(format!("the archive has more than {AGENTS_MAX} agents"));
+        }
         for (index, name) in entries {
             let read = self.lines.bytes(index, AGENT_BYTES_MAX);
             let read = read.map_err(|fault| fault.to_string());
@@ -309,7 +312,8 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
 
     /// Webhooks, then workflows, which can name them, then memories, and the reasons why some cannot be read.
     pub(super) fn work(&mut self) -> (SourceWork, Vec<String>) {
-        let (mut work, mut problems, mut bytes) = (SourceWork::default(), Vec::new(), 0_usize);
+        let (mut work, mut problems) = (SourceWork::default(), Vec::new());
+        let (mut count, mut bytes) = (0_usize, 0_usize);
         self.list("agent_ids", &mut problems, &mut |value| {
             if work.agents.len() < AGENTS_MAX {
                 let (id, name) = (string(value, "id"), string(value, "name"));
@@ -326,8 +330,9 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
                     return;
                 };
                 let text = value.to_string();
+                count += 1;
                 bytes += text.len();
-                if bytes <= WORK_BYTES_MAX && work.records.len() < WORK_MAX {
+                if bytes <= WORK_BYTES_MAX && count <= WORK_MAX {
                     work.records.push(WorkRecord {
                         kind,
                         key: key.to_owned(),
@@ -335,6 +340,11 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
                     });
                 }
             });
+        }
+        if count > WORK_MAX {
+            problems.push(format!(
+                "the archive has more than {WORK_MAX} webhooks, workflows, and memories"
+            ));
         }
         if bytes > WORK_BYTES_MAX {
             problems.push("the webhooks, workflows, and memories have more than 64 MiB".to_owned());

@@ -125,7 +125,7 @@ impl<R: Read + Seek> SourceArchive<R> {
     pub(super) fn emoji(&mut self) -> (Vec<SourceEmoji>, Vec<String>) {
         match self {
             Self::Mattermost(archive) => archive.emoji(),
-            Self::Zulip(archive) => (archive.emoji(), Vec::new()),
+            Self::Zulip(archive) => archive.emoji(),
             Self::OpenVibe(archive) => archive.emoji(),
             // Their archives have none.
             Self::Slack(_) | Self::Discord(_) | Self::Chats(_) => (Vec::new(), Vec::new()),

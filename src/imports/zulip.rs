@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     archive::{ArchiveFault, Bounded, Elements, JSON_BYTES_MAX, PART_BYTES_MAX},
-    emoji_source::{EMOJI_READ_MAX, PICTURE_READ_MAX, SourceEmoji},
+    emoji_source::{EmojiList, PICTURE_READ_MAX, SourceEmoji},
     json::{first, flag, number, string},
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
@@ -140,7 +140,7 @@ struct Realm {
     subscribers: HashMap<i64, BTreeSet<i64>>,
     /// Emoji and people, by message.
     reactions: HashMap<i64, Vec<(String, i64)>>,
-    emoji: Vec<SourceEmoji>,
+    emoji: EmojiList,
 }
 
 impl Realm {
@@ -190,13 +190,11 @@ impl Realm {
                 let emoji = string(row, "emoji_name").to_owned();
                 of.or_default().push((emoji, number(row, "user_profile")));
             }
-            "zerver_realmemoji"
-                if !flag(row, "deactivated") && self.emoji.len() < EMOJI_READ_MAX =>
-            {
+            "zerver_realmemoji" if !flag(row, "deactivated") => {
                 let author = number(row, "author");
                 let author = (author > 0).then(|| author.to_string());
                 let (name, file) = (string(row, "name"), string(row, "file_name"));
-                self.emoji.extend(SourceEmoji::new(name, file, author));
+                self.emoji.add(name, file, author);
             }
             _ if table.starts_with("zerver_userprofile") && self.people.len() < LISTED_MAX => {
                 let of_server = table.ends_with("crossrealm");
@@ -307,11 +305,12 @@ impl<R: Read> ZulipArchive<R> {
         unpacked.index()
     }
 
-    /// The custom emoji.
-    pub(super) fn emoji(&mut self) -> Vec<SourceEmoji> {
-        // The problem is in the index.
+    /// The custom emoji, and a problem if there are too many.
+    pub(super) fn emoji(&mut self) -> (Vec<SourceEmoji>, Vec<String>) {
+        // The fault of an archive that cannot be read is in the index.
         let unpacked = self.unpack().ok();
-        unpacked.map_or_else(Vec::new, |unpacked| unpacked.realm.emoji.clone())
+        let emoji = unpacked.map(|unpacked| unpacked.realm.emoji.clone());
+        emoji.unwrap_or_default().finish(Vec::new())
     }
 
     /// The bytes of the picture of an emoji.
