@@ -81,7 +81,7 @@ pub enum AgentError {
     #[error("there is no tool `{0}` in this workspace")]
     NoSuchTool(String),
     #[error("there is no channel {0} in this workspace, or you are not in it")]
-    NoSuchChannel(ChannelId),
+    NoSuchChannel(ChannelId, &'static str),
     #[error("there is no vector store `{0}` in this workspace, or you cannot read it")]
     NoSuchVectorStore(String, &'static str),
     #[error("there is no persona `{0}` in this workspace")]
@@ -109,8 +109,6 @@ pub enum AgentError {
     BadSkill(String),
     #[error("a workspace can have at most {0} skills: delete one first")]
     TooManySkills(i64),
-    #[error("there is no channel {0} in this workspace, or you are not in it")]
-    NoSkillChannel(ChannelId),
     #[error(
         "the skill has changed since you loaded it: reload it, reapply your change, and send it again"
     )]
@@ -187,7 +185,7 @@ impl From<AgentError> for ApiError {
             E::SandboxPolicyInUse => conflict(C::SandboxPolicyInUse),
             E::NoSuchMember(_, param) => not_found(C::MemberNotFound).param(param),
             E::NoSuchTool(_) => refused(C::NoSuchTool).param("tools"),
-            E::NoSuchChannel(_) => not_found(C::ChannelNotFound).param("tools"),
+            E::NoSuchChannel(_, param) => not_found(C::ChannelNotFound).param(param),
             E::NoSuchVectorStore(_, param) => refused(C::VectorStoreNotFound).param(param),
             E::NoSuchPersona(_) => not_found(C::PersonaNotFound).param("persona_id"),
             E::PersonaNotFound => not_found(C::PersonaNotFound),
@@ -198,7 +196,6 @@ impl From<AgentError> for ApiError {
             E::SkillNotFound => not_found(C::SkillNotFound),
             E::BadSkill(_) => refused(C::BadSkill).param("files"),
             E::TooManySkills(_) => conflict(C::TooManySkills),
-            E::NoSkillChannel(_) => not_found(C::ChannelNotFound).param("channel_ids"),
             E::SkillStale(skill) => stale().with_current(&skill),
             E::PersonaInUse => conflict(C::PersonaInUse),
             E::PersonaStale(persona) => stale().with_current(&persona),

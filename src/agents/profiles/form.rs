@@ -673,7 +673,7 @@ async fn check_filters(
     let mut named = searched_channels(profile);
     named.retain(|channel| !stored.contains(channel));
     match registry::find_hidden_channel(c, actor, &named).await? {
-        Some(channel) => Err(AgentError::NoSuchChannel(channel)),
+        Some(channel) => Err(AgentError::NoSuchChannel(channel, "tools")),
         None => Ok(()),
     }
 }

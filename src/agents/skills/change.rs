@@ -77,7 +77,7 @@ async fn stored(c: &mut Conn, actor: &Actor<'_>, id: SkillId) -> Result<Skill, A
 }
 
 /// # Errors
-/// `BadSkill` without texts, `SkillNameTaken`, `TooManySkills`, `NoSkillChannel`, `Invalid`, `QuotaExceeded`, or an error from
+/// `BadSkill` without texts, `SkillNameTaken`, `TooManySkills`, `NoSuchChannel`, `Invalid`, `QuotaExceeded`, or an error from
 /// `Actor::require`.
 pub async fn create_skill(
     c: &mut Conn,
@@ -248,7 +248,9 @@ async fn check_channels(
         return Err(AgentError::Invalid(rule, "channel_ids"));
     }
     let hidden = registry::find_hidden_channel(c, actor, channels.unwrap_or_default()).await?;
-    hidden.map_or(Ok(()), |id| Err(AgentError::NoSkillChannel(id)))
+    hidden.map_or(Ok(()), |id| {
+        Err(AgentError::NoSuchChannel(id, "channel_ids"))
+    })
 }
 
 /// Replaces the channels that the person can read; without a list, everyone in the workspace can read the skill.
