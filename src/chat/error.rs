@@ -127,6 +127,17 @@ pub enum ChatError {
     Db(#[from] DbError),
 }
 
+impl ChatError {
+    /// Checks for errors of the database, after which a transaction may have been committed.
+    pub fn is_of_database(&self) -> bool {
+        match self {
+            Self::Db(_) | Self::Auth(AuthError::Db(_)) => true,
+            Self::File(e) => e.is_of_database(),
+            _ => false,
+        }
+    }
+}
+
 impl From<ChatError> for ApiError {
     fn from(e: ChatError) -> Self {
         use ChatError as E;

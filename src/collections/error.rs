@@ -48,6 +48,18 @@ pub enum CollectionError {
     Db(#[from] DbError),
 }
 
+impl CollectionError {
+    /// Checks for errors of the database, after which a transaction may have been committed.
+    pub fn is_of_database(&self) -> bool {
+        match self {
+            Self::Db(_) | Self::Auth(AuthError::Db(_)) => true,
+            Self::File(e) => e.is_of_database(),
+            Self::Chat(e) => e.is_of_database(),
+            _ => false,
+        }
+    }
+}
+
 impl From<CollectionError> for ApiError {
     fn from(error: CollectionError) -> Self {
         use CollectionError as E;

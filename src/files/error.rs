@@ -50,6 +50,13 @@ pub enum FileError {
     Db(#[from] DbError),
 }
 
+impl FileError {
+    /// Checks for errors of the database, after which a transaction may have been committed.
+    pub fn is_of_database(&self) -> bool {
+        matches!(self, Self::Db(_) | Self::Auth(AuthError::Db(_)))
+    }
+}
+
 impl From<FileError> for ApiError {
     fn from(e: FileError) -> Self {
         use FileError as E;

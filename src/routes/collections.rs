@@ -11,10 +11,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::vector_stores::{enter, named};
 use crate::{
-    auth::{AuthError, RateClass, WorkspaceCaller},
+    auth::{RateClass, WorkspaceCaller},
     collections::{
-        self, CollectionError, PutFile, REMOVED_AT_ONCE, StoreFile, StorePath, StoreRef, StoreUrl,
-        StoreUrlForm, SyncForm, SyncResult,
+        self, PutFile, REMOVED_AT_ONCE, StoreFile, StorePath, StoreRef, StoreUrl, StoreUrlForm,
+        SyncForm, SyncResult,
     },
     failpoint,
     files::{self, Bounds, FileError, Kind, NewFile, Received, UploadBytes},
@@ -129,22 +129,12 @@ async fn store(
             Ok((StatusCode::OK, file))
         }
         Err(e) => {
-            if !is_of_database(&e) {
+            if !e.is_of_database() {
                 published.settle(None);
             }
             Err(e.into())
         }
     }
-}
-
-/// Returns true for errors after which the transaction may have been committed.
-fn is_of_database(e: &CollectionError) -> bool {
-    matches!(
-        e,
-        CollectionError::Db(_)
-            | CollectionError::Auth(AuthError::Db(_))
-            | CollectionError::File(FileError::Db(_) | FileError::Auth(AuthError::Db(_)))
-    )
 }
 
 /// Remove the file at a path of a vector store, and its web page

@@ -313,7 +313,7 @@ async fn publish(
             Ok((status, file))
         }
         Err(e) => {
-            if !is_of_database(&e) {
+            if !e.is_of_database() {
                 published.settle(None);
             }
             Err(e.into())
@@ -343,16 +343,6 @@ async fn find_first(
     let size_bytes = i64::try_from(size_bytes).unwrap_or(i64::MAX);
     quota::check_bytes(&mut c, workspace, quota::file_bytes(1, size_bytes)).await?;
     Err(FileError::WorkspaceFull.into())
-}
-
-/// Returns true for errors after which the transaction may have been committed.
-fn is_of_database(e: &ChatError) -> bool {
-    matches!(
-        e,
-        ChatError::Db(_)
-            | ChatError::Auth(AuthError::Db(_))
-            | ChatError::File(FileError::Db(_) | FileError::Auth(AuthError::Db(_)))
-    )
 }
 
 /// Finds a file that the caller can see.
