@@ -190,6 +190,32 @@ async fn a_model_that_crashes_on_pictures_replies_without_them() {
 }
 
 #[tokio::test]
+async fn a_model_that_replaces_one_that_cannot_see_gets_the_pictures() {
+    let t = team().await;
+    t.model().offer(&["gpt-oss-20b"]);
+    let gone = r#"{"error":{"message":"no model `gpt-oss-20b`"}}"#;
+    t.model().script(
+        "vibe",
+        [
+            Answer::text("Hello."),
+            Answer::status(404, gone),
+            Answer::text("It is red."),
+        ],
+    );
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let file = t.ada.upload("photo.png", &red()).await;
+    let first = t.ada.ask(&thread, "@vibe hello").await;
+    t.ada.completed(&first).await;
+    t.model().offer(&["local-7b"]);
+    ask_with(&t.ada, &thread, "@vibe what is it?", &file).await;
+    let requests = t.model().asked("vibe", 3).await;
+    assert_eq!(requests.iter().map(count).collect::<Vec<_>>(), [0, 0, 1]);
+    assert_eq!(requests[1].body["model"], "gpt-oss-20b");
+    assert_eq!(requests[2].body["model"], "local-7b");
+    assert!(notices(&t.ada, &thread).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_description_is_suggested_to_the_uploader_and_not_stored() {
     let t = team().await;
     let (_, message, path) = posted_picture(&t).await;
