@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { button, message, person, startThread } from './lib/browser.mjs';
-import { answers, inspect, main, side, signIn, threadId } from './lib/parts.mjs';
+import { answers, idle, inspect, main, side, signIn, threadId } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 import { fn, ToolServer } from './lib/tool-server.mjs';
 
@@ -183,6 +183,7 @@ test('a permission for an hour covers the next call of the thread, until it is r
   await ask();
   await card(bo).getByRole('button', { name: 'Allow for 1 hour' }).click();
   await reply(bo).getByText('It is ABC-1.').waitFor();
+  await idle(bo);
   await bo.page.getByRole('textbox', { name: 'Reply, or @mention an agent' }).fill('@sage file it again');
   await bo.page.keyboard.press('Enter');
   await message(bo.page, 'It is ABC-1.').nth(1).waitFor();

@@ -12,7 +12,7 @@ import {
   shot,
   startThread,
 } from './lib/browser.mjs';
-import { agentPanel, answers, composer, editLink, side, threadRow } from './lib/parts.mjs';
+import { agentPanel, answers, composer, editLink, idle, side, threadRow } from './lib/parts.mjs';
 import { Server } from './lib/server.mjs';
 import { startTeam } from './lib/team.mjs';
 
@@ -148,6 +148,7 @@ test('a model that is briefly down is retried, with a countdown', async () => {
 });
 
 test('a failure notice explains the reason and the next step, and offers Retry', async () => {
+  await idle(ada);
   await reply(ada.page, '@vibe refuse this');
   for (const p of [ada, bo])
     await p.page.getByRole('article').filter({ hasText: 'Failed' }).filter({ hasText: 'Vibe' }).waitFor();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { box, button } from './lib/browser.mjs';
-import { answers, composer, dialog, inspect, main, side } from './lib/parts.mjs';
+import { answers, composer, dialog, idle, inspect, main, side } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
 const { ada, bo } = await startTeam({ model: true, bo: { theme: 'light' } });
@@ -80,6 +80,7 @@ test('at the daily limit, a notice explains how to ask anyway', async () => {
   await post(start(bo), 'What speaks for Monday?');
   await button(bo.page, 'Replies here: Vibe').waitFor();
   await answers(bo, 'Vibe').getByText('two quiet days before the fair').waitFor();
+  await idle(bo);
   await post(composer(bo), 'And for Friday?');
   const notice = 'Vibe has reached its limit of 2 replies a day here. Mention it to ask anyway.';
   await bo.page.getByText(notice).waitFor();

@@ -54,6 +54,7 @@ test('the guest sees this channel and nothing else', async () => {
     .waitFor();
   assert.equal(await main(gus).getByText('The secret zebra').count(), 0);
   await gus.page.goto('/northwind/c/general');
+  await gus.page.getByRole('heading', { name: 'Channel not found' }).waitFor();
   await inspect(gus, 'guest-elsewhere');
   assert.equal(await box(gus.page, 'Start a thread in #general').count(), 0);
 });

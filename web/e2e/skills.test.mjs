@@ -73,7 +73,7 @@ test('an agent gets a skill in the editor', async () => {
     .click();
   await main(ada).getByLabel('Skills', { exact: true }).selectOption('some');
   await main(ada)
-    .getByLabel(/^tides/)
+    .getByRole('checkbox', { name: /^tides/ })
     .check();
   await inspect(ada, 'skills-editor');
   await button(ada.page, 'Save').click();

@@ -96,6 +96,7 @@ test('others, and drafts for others, do not steer the reply', async () => {
 test('a message that waited offline until the reply had ended is posted as usual', async () => {
   await running();
   await ada.context.setOffline(true);
+  await ada.page.getByText('You are offline').waitFor();
   await composer(ada).fill('@vibe and the budget?');
   await button(ada.page, NOW).waitFor();
   await composer(ada).press('Enter');

@@ -44,6 +44,10 @@ export async function pictures(p, name) {
   await theme(p, 'dark');
 }
 
+/** Waits until no reply is in progress, because the next message of its requester would steer it. */
+export const idle = (p) =>
+  p.page.locator('.composer').getByRole('button', { name: /^Stop/ }).first().waitFor({ state: 'detached' });
+
 /**
  * Checks accessibility and takes screenshots, in both themes and at both widths, and checks that nothing
  * scrolls sideways at 320 px.

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { CollectionFile, CollectionUrl } from '../api/collections';
-import { noteText, readText, rowsOf, unreadText } from './rows';
+import { isWaiting, noteText, readText, rowsOf, unreadText } from './rows';
 
 const file = (changes: object): CollectionFile =>
   ({
@@ -55,4 +55,14 @@ test('a row says that its file is older than it should be', () => {
 test('files that could not be read are counted', () => {
   expect(unreadText([file({}), file({})])).toBe('');
   expect(unreadText([file({}), file({ status: 'failed' })])).toBe('1 of 2 files could not be read');
+});
+
+test.each([
+  [{}, false],
+  [{ status: 'in_progress' }, true],
+  [{ status: 'failed' }, false],
+  [{ replacement: { status: 'in_progress' } }, true],
+  [{ replacement: { status: 'failed' } }, false],
+])('files that are being read are looked at again %#', (changes, waits) => {
+  expect(isWaiting(file(changes))).toBe(waits);
 });

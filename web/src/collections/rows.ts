@@ -49,6 +49,10 @@ export function readText({ document, status, filename }: CollectionFile): string
   }
 }
 
+/** Checks whether a file, or its next version, is still being read. */
+export const isWaiting = ({ status, replacement }: CollectionFile): boolean =>
+  status === 'in_progress' || replacement?.status === 'in_progress';
+
 export const iso = (seconds: number): string => new Date(seconds * 1000).toISOString();
 
 /** Second line about a row: a new version, or a page that could not be read again. */
