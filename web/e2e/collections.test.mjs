@@ -21,7 +21,7 @@ test('an admin makes a collection, adds files, and sees what was read of each', 
   await inspect(ada, 'collections-none');
   await button(ada.page, 'New collection').click();
   await box(ada.page, 'Name').fill('Handbook');
-  await dialog(ada).getByLabel('Who can read').selectOption({ label: 'Everyone except guests' });
+  await dialog(ada).getByLabel('Who can read').selectOption({ label: 'Everyone except for guests' });
   await dialog(ada).getByLabel('Who can add').selectOption('members');
   await inspect(ada, 'collections-new');
   await button(ada.page, 'Create').click();

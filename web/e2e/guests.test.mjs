@@ -11,6 +11,8 @@ after(() => provider.close());
 const { ada, bo, server, browser } = await startTeam();
 const gus = await person(browser, server.base);
 let link;
+/** Path of the guest's thread. */
+let thread;
 
 test('an admin invites a guest to one channel', async () => {
   await api(ada, 'POST', 'channels', { name: 'plans' });
@@ -46,6 +48,8 @@ test('the guest sees this channel and nothing else', async () => {
   );
   await inspect(gus, 'guest-channel');
   await startThread(gus.page, 'Here I am', 'plans');
+  await gus.page.waitForURL('**/t/**');
+  thread = new URL(gus.page.url()).pathname;
   await inspect(gus, 'guest-thread');
   await gus.page.goto('/northwind/search?q=zebra');
   await main(gus)
@@ -64,6 +68,9 @@ test('members see that a guest reads the channel', async () => {
   await main(ada).getByText('1 guest reads this channel').waitFor();
   await inspect(ada, 'guest-reads');
   assert.equal(await main(gus).getByText('1 guest reads this channel').count(), 0);
+  await ada.page.goto(thread);
+  await message(ada.page, 'Here I am').getByText('GUEST', { exact: true }).waitFor();
+  await inspect(ada, 'guest-badge');
   await bo.page.goto('/northwind/settings/members');
   await main(bo).getByText('Gus Orr').waitFor();
   await main(bo)

@@ -26,6 +26,14 @@ test('messages are listed in order, with their authors', async () => {
   expect(within(second!).getByText('Vibe')).toBeTruthy();
   expect(within(second!).getByText('Monday is safer.')).toBeTruthy();
 });
+test('a guest has a badge beside the name', async () => {
+  const { members } = screen.scene.ws.people;
+  members.set('user_bo', { ...members.get('user_bo')!, role: 'guest' });
+  await show([message({ content: 'Hello' }), mine({ content: 'Welcome' })]);
+  const [guest, own] = await articles();
+  expect(within(guest!).getByText('GUEST')).toBeTruthy();
+  expect(within(own!).queryByText('GUEST')).toBeNull();
+});
 test('Markdown is rendered, and HTML is shown as text', async () => {
   await show([message({ content: '**now** <script>alert(1)</script>' })]);
   const [row] = await articles();

@@ -13,7 +13,10 @@ const NONE: KnownEmoji = { list: [], urls: new Map() };
 
 /** State of the module: state that a `$derived` creates would not update it. */
 let known = $state.raw<ReadonlyMap<WorkspaceState, KnownEmoji>>(new Map());
-const asked = new WeakSet<WorkspaceState>();
+/** Minimum time until a list that could not be fetched is requested again. */
+const AGAIN_MS = 10_000;
+/** Time from which the list of a workspace can be requested; infinite once it was requested, unless this failed. */
+const due = new WeakMap<WorkspaceState, number>();
 
 function set(ws: WorkspaceState, list: readonly Emoji[]): void {
   const urls = new Map(list.map((e) => [e.name, e.url]));
@@ -33,21 +36,28 @@ async function load(ws: WorkspaceState): Promise<void> {
     set(ws, await ws.api.part(EmojiApi).list());
     for (const [name, emoji] of changes) putEmoji(ws, name, emoji);
   } catch {
-    return; // names are shown as text
+    due.set(ws, Date.now() + AGAIN_MS); // until then, names are shown as text
   } finally {
     stop();
   }
 }
 
+function request(ws: WorkspaceState): void {
+  if ((due.get(ws) ?? 0) > Date.now()) return;
+  due.set(ws, Infinity);
+  void load(ws);
+}
+
 /** The custom emoji of a workspace, which are fetched when they are first needed. */
 export function customEmoji(ws: WorkspaceState): KnownEmoji {
-  if (!asked.has(ws)) {
-    asked.add(ws);
-    void load(ws);
+  if (!due.has(ws)) {
     ws.onEvent((e) => {
       if (e.type === 'emoji.updated') putEmoji(ws, e.data.name, e.data.emoji ?? null);
+      // After a failure, an event shows that the server can be reached again.
+      else request(ws);
     });
   }
+  request(ws);
   return known.get(ws) ?? NONE;
 }
 export async function addEmoji(ws: WorkspaceState, name: string, fileId: string): Promise<void> {

@@ -1,7 +1,8 @@
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { customEmoji } from './custom-emoji.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
+afterEach(() => vi.useRealTimers());
 const emoji = (name: string) => ({ name, url: `/v1/files/file_${name}`, created_by: null });
 
 test('changes that arrive before the list stay', async () => {
@@ -29,4 +30,34 @@ test('changes that arrive before the list stay', async () => {
   expect(names()).toEqual(['new', 'parrot']);
   send('parrot', false);
   expect(names()).toEqual(['new']);
+});
+
+test('a list that could not be fetched is requested again with a later event, but not at once', async () => {
+  vi.useFakeTimers();
+  const list = vi
+    .fn()
+    .mockRejectedValueOnce(new Error('offline'))
+    .mockResolvedValue([emoji('parrot')]);
+  const listeners = new Set<(e: unknown) => void>();
+  const ws = {
+    api: { part: () => ({ list }) },
+    onEvent(listener: (e: unknown) => void) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  } as unknown as WorkspaceState;
+  const names = () => customEmoji(ws).list.map((e) => e.name);
+  const seen = async () => {
+    for (const listener of [...listeners]) listener({ type: 'thread.updated', data: {} });
+    await vi.advanceTimersByTimeAsync(0);
+  };
+  expect(names()).toEqual([]);
+  await seen();
+  expect([names(), list.mock.calls.length]).toEqual([[], 1]);
+  await vi.advanceTimersByTimeAsync(10_000);
+  await seen();
+  expect([names(), list.mock.calls.length, listeners.size]).toEqual([['parrot'], 2, 1]);
+  await vi.advanceTimersByTimeAsync(20_000);
+  await seen();
+  expect([names(), list.mock.calls.length]).toEqual([['parrot'], 2]);
 });
