@@ -298,7 +298,7 @@ async fn kinds(person: &Person, n: usize) -> Vec<String> {
                 return all;
             }
             // A failed sign-in is recorded after its response.
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await

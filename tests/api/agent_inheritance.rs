@@ -981,7 +981,7 @@ async fn all_follow(t: &Team, agents: &[String], text: &str) {
                 if agent["instructions"].as_str().unwrap().contains(text) {
                     break;
                 }
-                tokio::task::yield_now().await;
+                crate::support::pause().await;
             }
         }
     };
@@ -1078,7 +1078,7 @@ async fn a_workspace_whose_refresh_fails_does_not_stop_the_others() {
     let follow = async {
         for child in &children {
             while resolved(&second, child).await["version"] != 2 {
-                tokio::task::yield_now().await;
+                crate::support::pause().await;
             }
         }
     };
@@ -1335,7 +1335,7 @@ async fn a_base_change_is_rejected_if_its_children_would_exceed_the_quota() {
     change(&t.ada, &base, json!({"status": "inactive"})).await;
     let pending = async {
         while t.app.place.count("agent_refreshes").await > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     crate::support::within("the children to follow", pending).await;

@@ -555,7 +555,7 @@ async fn arguments_are_kept_while_their_card_waits() {
     let (server, ada) = p.start(&[("CONTEXT_RETENTION", "2d")]).await;
     within("other texts to expire", async {
         while p.place.count("context_texts").await > 1 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

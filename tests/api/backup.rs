@@ -78,7 +78,7 @@ async fn filled_in(place: TestDatabase) -> Filled {
     within("the three files to be read", async {
         let announced = ["select count(*) from events where type = 'file.updated'".to_owned()];
         while place.numbers(&announced).await != [3] {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -42,7 +42,7 @@ async fn until(place: &TestDatabase, sql: &str, wanted: i64) {
     let sql = [sql.to_owned()];
     let reached = async {
         while place.numbers(&sql).await[0] != wanted {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within(&sql[0], reached).await;

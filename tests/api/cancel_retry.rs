@@ -294,7 +294,7 @@ async fn the_partial_reply_and_notice_are_removed_once_the_retry_is_complete() {
     );
     let scrubbed = async {
         while !t.app.place.places_of("HALF-OF-IT").await.is_empty() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     crate::support::within("the old text to be gone", scrubbed).await;

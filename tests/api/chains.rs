@@ -461,7 +461,7 @@ async fn deleting_the_message_cancels_all_links() {
     for secret in ["SECRET-1", "SECRET-2"] {
         let gone = async {
             while !t.app.place.places_of(secret).await.is_empty() {
-                tokio::task::yield_now().await;
+                crate::support::pause().await;
             }
         };
         within("the text to be gone", gone).await;

@@ -59,7 +59,7 @@ async fn count(t: &Team, sql: &'static str) -> i64 {
 pub async fn removed(t: &Team) {
     within("the removal of deleted threads", async {
         while count(t, "select count(*) from thread_removals").await > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;
@@ -73,7 +73,7 @@ pub async fn forgotten(t: &Team, word: &str) {
             if places.is_empty() {
                 break;
             }
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;
@@ -216,7 +216,7 @@ async fn a_removal_interrupted_by_a_crash_is_completed_at_startup() {
     ada.get(&path).await.refused(404);
     within("the removal to be finished", async {
         while !place.places_of(SECRET).await.is_empty() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;
@@ -305,7 +305,7 @@ async fn titled(person: &Person, thread: &str) -> (Value, Value) {
             if let Some(task) = ended {
                 return task;
             }
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -242,7 +242,7 @@ async fn a_full_workspace_does_not_repeat_passes_without_end() {
     ada.delete(&covered).await.is(200);
     let postponed = async {
         while compactions(&ada, &thread).await[0]["retry_at"].is_null() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the pass to be postponed", postponed).await;

@@ -296,7 +296,7 @@ async fn unused_texts_expire_and_ids_and_token_counts_remain() {
     let ada = r.ada.at(&server.base);
     within("the text to expire", async {
         while place.count("context_texts where text like '%plugh%'").await > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

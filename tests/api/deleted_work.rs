@@ -139,7 +139,7 @@ async fn delete(t: &Team, message: &str) {
 async fn gone(t: &Team) {
     within("the word to be gone", async {
         while !t.app.place.places_of(WORD).await.is_empty() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

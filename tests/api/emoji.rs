@@ -139,7 +139,7 @@ async fn an_emoji_is_deleted_by_whoever_added_it_or_by_an_admin() {
     // Its picture is deleted, and the other one stays.
     let gone = async {
         while t.bo.get(&text(&second, "/url")).await.status != 404 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the cleanup of files", gone).await;

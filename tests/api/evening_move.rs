@@ -98,7 +98,7 @@ async fn finds(who: &Person, word: &str) -> usize {
 async fn everyone_is_here(ada: &Person) {
     within("the people", async {
         while !ada.every("/v1/members/placeholders").await.is_empty() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -298,7 +298,7 @@ async fn a_failed_command_leaves_no_numbers_in_its_batch() {
     };
     let release = async {
         while log.db.queued_writes() < 12 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
         go_on.notify_one();
     };

@@ -75,7 +75,7 @@ async fn pruned(t: &crate::support::Team, seq: i64) {
             .ok()["resync"]
             != true
         {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("old events to be removed", gone).await;

@@ -76,7 +76,7 @@ async fn stored(place: &TestDatabase) -> Vec<String> {
 async fn until_stored(place: &TestDatabase, count: usize) {
     let wait = async {
         while stored(place).await.len() != count {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the tidy round", wait).await;
@@ -784,7 +784,7 @@ async fn an_interrupted_upload_leaves_nothing() {
     stream.flush().await.unwrap();
     let begun = async {
         while stored(&t.app.place).await.is_empty() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the upload to begin", begun).await;

@@ -60,7 +60,7 @@ async fn the_name_of_an_unknown_agent_is_deleted_with_the_request() {
     for needle in ["zebra-quagga", "zebra quagga", "Zebra Zebra"] {
         let gone = async {
             while !t.app.place.places_of(needle).await.is_empty() {
-                tokio::task::yield_now().await;
+                crate::support::pause().await;
             }
         };
         within(needle, gone).await;

@@ -24,7 +24,7 @@ async fn find(by: &Person, name: &str) -> String {
 async fn gone(by: &Person, user: &str) {
     within("the merge", async {
         while by.get(&format!("/v1/members/{user}")).await.status == 200 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -113,7 +113,7 @@ async fn what_acts_is_restored_asleep_and_without_trust() {
     zoe.post(&merge, json!({"into": new.id})).await.is(202);
     within("the merge", async {
         while approver(&all(&zoe, "/v1/workflows").await[0]) != new.id {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -318,7 +318,7 @@ async fn a_key_records_its_last_use() {
     // The time of use is recorded asynchronously.
     let noted = async {
         while t.bo.get("/v1/api-keys").await.ok()["data"][0]["last_used_at"].is_null() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     crate::support::within("the use to be noted", noted).await;
@@ -335,7 +335,7 @@ async fn an_expired_key_is_rejected() {
     robot.get("/v1/channels").await.is(200);
     let expired = async {
         while robot.get("/v1/channels").await.status == 200 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     crate::support::within("the key to expire", expired).await;
@@ -480,7 +480,7 @@ async fn a_key_is_not_made_after_a_password_change_that_ends_the_session() {
                 if waiting > 0 {
                     break;
                 }
-                tokio::task::yield_now().await;
+                crate::support::pause().await;
             }
         };
         within("the key to wait for the change", blocked).await;

@@ -460,7 +460,7 @@ async fn a_users_sockets_are_limited() {
     drop(first);
     within("a place to be free", async {
         while Socket::try_open(&t.bo).await.is_err() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

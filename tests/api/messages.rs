@@ -511,7 +511,7 @@ async fn a_client_id_is_forgotten_after_30_days() {
     t.app.restart(&[]).await;
     within("the client ID to be forgotten", async {
         while t.app.place.count("client_ids").await > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -39,7 +39,7 @@ async fn all_ended(place: &TestDatabase) {
     let ended = async {
         let sql = "select count(*) from model_calls where outcome = 'running'".to_owned();
         while place.numbers(std::slice::from_ref(&sql)).await[0] > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the calls to end", ended).await;
@@ -153,7 +153,7 @@ async fn an_end_that_was_stored_before_a_crash_is_not_counted_twice() {
         .is(201);
     let died = async {
         while server.has_ended().is_none() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the crash", died).await;
@@ -222,7 +222,7 @@ async fn rows_expire_and_the_usage_stays() {
     let place = std::sync::Arc::clone(&t.app.place);
     let removed = async {
         while place.count("model_calls").await > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the row to expire", removed).await;

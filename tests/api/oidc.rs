@@ -496,7 +496,7 @@ async fn a_confirmed_address_makes_a_new_person_the_placeholder_of_an_import() {
     let cy = text(&me(&browser).await, "/id");
     within("the merge", async {
         while t.ada.get(&format!("/v1/members/{past}")).await.status == 200 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -394,7 +394,7 @@ async fn an_erasure_interrupted_by_a_crash_is_completed_at_startup() {
     within("the write-ahead log to be emptied", async {
         for trace in TRACES {
             while !place.places_of(trace).await.is_empty() {
-                tokio::task::yield_now().await;
+                crate::support::pause().await;
             }
         }
     })

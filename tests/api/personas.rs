@@ -391,11 +391,11 @@ async fn a_persona_of_many_agents_reaches_the_invoked_one_at_once_and_the_others
     let all = async {
         for agent in &agents {
             while version_of(&t.ada, agent).await != 2 {
-                tokio::task::yield_now().await;
+                crate::support::pause().await;
             }
         }
         while t.app.place.count("persona_refreshes").await > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("all agents to have the text", all).await;

@@ -149,7 +149,7 @@ async fn after_a_restart_of_postgres_the_database_is_locked_again() {
     with(&cluster, Cluster::crash_and_restart).await;
     let mut c = PgConnection::connect(&cluster.url).await.unwrap();
     while !is_locked(&mut c).await {
-        tokio::task::yield_now().await;
+        crate::support::pause().await;
     }
     let alone: bool = sqlx::query_scalar("select pg_try_advisory_lock(7310579, 1)")
         .fetch_one(&mut c)

@@ -468,7 +468,7 @@ async fn a_deleted_preset_of_many_agents_is_unset_a_few_agents_at_a_time() {
     t.ada.put(PROFILES, smaller).await.is(200);
     let all = async {
         while t.app.place.count("preset_removals").await > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("all agents to have no preset", all).await;

@@ -56,7 +56,7 @@ async fn a_resolve_waits_in_the_queue_while_another_one_of_the_same_person_is_re
                 );
                 break;
             }
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

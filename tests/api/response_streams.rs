@@ -62,7 +62,7 @@ async fn only_task(who: &Person) -> Value {
             if let [task] = tasks.as_slice() {
                 return task.clone();
             }
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await

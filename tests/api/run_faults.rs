@@ -164,7 +164,7 @@ async fn outputs_are_kept_while_their_run_waits() {
     // The step's output and the approval's arguments are kept.
     within("other texts to expire", async {
         while p.place.count("context_texts").await > 2 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

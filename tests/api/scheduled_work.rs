@@ -166,7 +166,7 @@ async fn the_prompt_that_an_erased_owner_passed_on_is_gone() {
     t.ada.erase(&t.bo).await;
     let gone = async {
         while !t.app.place.places_of("Report the zebras").await.is_empty() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the prompt to be gone", gone).await;

@@ -298,7 +298,7 @@ pub async fn replicated(primary: &Cluster) {
             .await
             .unwrap()
         {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the standby", replayed).await;

@@ -463,7 +463,7 @@ async fn calling(function: &'static str) -> (Team, McpServer, String, String) {
             .iter()
             .any(|one| one.method == "tools/call")
         {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("a call of the tool", called).await;
@@ -507,7 +507,7 @@ async fn outcomes(place: &TestDatabase, expected: &[&str]) {
     let ended = async {
         let sql = "select outcome from model_calls order by started_at, id";
         while place.texts(sql).await != expected {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the end of a call", ended).await;

@@ -351,7 +351,7 @@ async fn the_server_looks_for_updates_only_if_an_admin_permits_it() {
     choose(true).await;
     within("the newest version", async {
         while update().await["latest"] != "0.2.0" {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

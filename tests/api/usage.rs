@@ -267,7 +267,7 @@ async fn expired_uploads_no_longer_count_in_the_quota() {
     t.ada.upload("loose.txt", b"loose").await;
     let removed = async {
         while t.app.place.count("files").await > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("the upload to expire", removed).await;

@@ -42,7 +42,7 @@ async fn one_address_can_hold_a_quarter_of_the_connections() {
     drop(held);
     within("a place to be free", async {
         while served(&app.base, attacker).await.is_none() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -35,7 +35,7 @@ async fn exports_that_nobody_reads_are_limited() {
     drop(held);
     let free = async {
         while ada.get(&path).await.status != 200 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("an export", free).await;

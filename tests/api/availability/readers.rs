@@ -128,7 +128,7 @@ async fn stuck_search(app: &TestApp, who: &Person) -> (Vec<Conn>, JoinSet<()>) {
 pub async fn until_busy(who: &Person) {
     let busy = async {
         while who.get("/v1/auth/me").await.status != 503 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     };
     within("a read that is not handled in time", busy).await;
@@ -261,7 +261,7 @@ async fn abandon(db: &Db, share: Share, observer: &mut PgConnection) -> i64 {
             if own == 1 {
                 return running;
             }
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await

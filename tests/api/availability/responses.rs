@@ -180,7 +180,7 @@ async fn a_user_whose_share_is_used_up_cannot_read_until_responses_are_released(
     drop(held);
     within("the share to be free", async {
         while attacker.get(&page).await.status != 200 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -153,7 +153,7 @@ async fn the_uploads_of_a_workspace_are_limited_to_what_is_left_of_its_storage()
     within("the halves to be stored", async {
         // PostgreSQL stores whole chunks of 1 MiB.
         while stored_bytes(&app.place).await < 2 << 20 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -439,7 +439,7 @@ async fn unused_automatic_entries_expire() {
     let left = "select count(*) from memories where forgotten_at is null".to_owned();
     within("the entry to be removed", async {
         while t.app.place.numbers(std::slice::from_ref(&left)).await != [1] {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

@@ -153,7 +153,7 @@ async fn a_promoted_lagging_standby_starts_a_new_epoch(nats: Option<NatsServer>)
             .await
             .unwrap()
         {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

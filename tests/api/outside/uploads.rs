@@ -81,7 +81,7 @@ async fn nothing_is_left_over(place: &TestDatabase, resends: usize) {
         let wait = async {
             // Chunks may be deleted after the response.
             while place.texts(whole).await != [named.len().to_string()] {
-                tokio::task::yield_now().await;
+                crate::support::pause().await;
             }
         };
         return within("the rest of uploads to go", wait).await;

@@ -107,7 +107,7 @@ impl Busy {
 async fn queued(w: &AccessFixture, sent: &AbortHandle) {
     within("a command to be queued", async {
         while w.app.db().queued_writes() == 0 && !sent.is_finished() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

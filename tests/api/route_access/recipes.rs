@@ -215,7 +215,7 @@ async fn exports_ended(w: &AccessFixture) {
     let running = ["select count(*) from exports where state = 'running'".to_owned()];
     within("the exports to end", async {
         while w.app.place.numbers(&running).await[0] > 0 {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;

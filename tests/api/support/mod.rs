@@ -60,6 +60,11 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     waited.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
+/// Waits between two looks at a state that no event reports. Tests that look again at once take the processor time of all others.
+pub async fn pause() {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+}
+
 /// Makes a test of each failpoint, so that they run side by side: `turn_call_1` calls the function with `turn_call:1`, and with the
 /// arguments that follow.
 macro_rules! at_points {

@@ -653,7 +653,7 @@ impl Person {
                 if progress["state"] == "done" {
                     return progress;
                 }
-                tokio::task::yield_now().await;
+                crate::support::pause().await;
             }
         })
         .await
