@@ -550,12 +550,12 @@ mod tests {
     proptest! {
         #[test]
         fn every_prompt_fits_into_its_window_or_is_refused(
-            window in 512_u64..200_000,
+            window in 512_u64..40_000,
             output in 1_u32..16_000,
             correction in 0.5_f64..3.0,
-            instructions in 0_usize..20_000,
-            asked in 1_usize..20_000,
-            sizes in prop::collection::vec(0_usize..40_000, 0..60),
+            instructions in 0_usize..4_000,
+            asked in 1_usize..4_000,
+            sizes in prop::collection::vec(0_usize..8_000, 0..60),
         ) {
             let budget = budget(window, output, correction);
             let context = context(instructions, asked, &sizes);
