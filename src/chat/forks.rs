@@ -225,6 +225,20 @@ pub(super) async fn count_message(
     Ok(())
 }
 
+/// Like `count_message`, for an imported message, which belongs wherever its time is.
+pub(super) async fn count_imported(
+    c: &mut Conn,
+    fork: ForkId,
+    message: &Message,
+) -> Result<(), DbError> {
+    c.q("update forks set message_count = message_count + 1, last_seq = case when last_seq < $2 then $2 else last_seq end where id = $1")
+        .bind(fork)
+        .bind(message.seq)
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Derives a title from the beginning of a text's first line.
 fn title_of(text: &str) -> String {
     let line = text

@@ -4,7 +4,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    ChatError, remove,
+    ChatError, forks, remove,
     rows::{
         channel::{audience, get_channel},
         message::{
@@ -21,7 +21,7 @@ use crate::{
     db::{Conn, DbError, Json},
     files::{self, Attachment},
     ids::{
-        ChannelId, FileId, ImportId, MessageId, ThreadId, UserId, WorkspaceId,
+        ChannelId, FileId, ForkId, ImportId, MessageId, ThreadId, UserId, WorkspaceId,
         seq_before_imports_of,
     },
     inbox,
@@ -44,6 +44,8 @@ pub enum ImportedPlace {
     /// The first message of a thread.
     Root,
     Reply,
+    /// A message of a deep dive of the thread.
+    Fork(ForkId),
 }
 
 /// A message of an archive, translated.
@@ -132,6 +134,24 @@ pub async fn has_thread(c: &mut Conn, id: ThreadId) -> Result<bool, DbError> {
         .await
 }
 
+/// The thread of a deep dive in a channel.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_thread_of_fork(
+    c: &mut Conn,
+    id: ForkId,
+    channel: ChannelId,
+) -> Result<Option<ThreadId>, DbError> {
+    let row: Option<(ThreadId,)> = c
+        .q("select thread_id from forks where id = $1 and channel_id = $2")
+        .bind(id)
+        .bind(channel)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
 /// Inserts an imported message into the search index, its thread, and the storage use. Appends no event, notifies nobody, and
 /// starts no task. The workspace must be locked.
 ///
@@ -148,12 +168,16 @@ pub async fn insert_imported(
     }
     match new.place {
         ImportedPlace::Root => insert_thread(c, workspace, new).await?,
-        ImportedPlace::Reply => {
+        ImportedPlace::Reply | ImportedPlace::Fork(_) => {
             if !has_thread(c, new.thread).await? {
                 return Ok(ImportedAs::ThreadGone);
             }
         }
     }
+    let conversation = match new.place {
+        ImportedPlace::Fork(fork) => fork.0,
+        ImportedPlace::Root | ImportedPlace::Reply => new.thread.0,
+    };
     let seq = next_seq(c, workspace, new.created_at).await?;
     let bytes = quota::message_bytes(&new.content, &new.plain);
     quota::count_message_within_limit(c, workspace, bytes).await?;
@@ -164,7 +188,7 @@ pub async fn insert_imported(
     };
     c.q("insert into messages (id, workspace_id, channel_id, thread_id, conversation_id, seq, author_type, author_id, kind, state, \
          content, content_plain, mentions, reactions, metadata, created_at, edited_at, attachments, counted_bytes) \
-         values ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)")
+         values ($1, $2, $3, $4, $19, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)")
         .bind(new.id)
         .bind(workspace)
         .bind(new.channel)
@@ -183,15 +207,19 @@ pub async fn insert_imported(
         .bind(new.edited_at)
         .bind(Json(new.attachments.clone()))
         .bind(bytes)
+        .bind(conversation)
         .run()
         .await?;
     let Some(message) = find_message(c, new.id).await? else {
         return Ok(ImportedAs::ThreadGone);
     };
-    thread::count_imported(c, &message).await?;
+    match new.place {
+        ImportedPlace::Fork(fork) => forks::count_imported(c, fork, &message).await?,
+        ImportedPlace::Root | ImportedPlace::Reply => thread::count_imported(c, &message).await?,
+    }
     let root = match new.place {
         ImportedPlace::Root => ThreadRoot::Thread(new.title.as_deref()),
-        ImportedPlace::Reply => ThreadRoot::Nothing,
+        ImportedPlace::Reply | ImportedPlace::Fork(_) => ThreadRoot::Nothing,
     };
     index::add(c, &message, &new.search_document, root).await?;
     Ok(ImportedAs::New)
@@ -356,8 +384,45 @@ pub async fn list_imported(
     Ok(rows.collect())
 }
 
-/// Removes an imported message with its files and everything that was derived from it. In a thread in which somebody has written since, and
-/// for the first message of a thread with other messages, a tombstone stays. The workspace must be locked.
+/// Condition for a deep dive `f` that must stay: it was started here, somebody wrote in it, or it has a result that was made or edited here.
+macro_rules! is_used_fork {
+    () => {
+        "(not exists (select 1 from imported i where i.id = f.id) \
+          or exists (select 1 from messages n where n.conversation_id = f.id and n.seq >= 0) \
+          or exists (select 1 from resolutions r where r.fork_id = f.id \
+            and (r.revision > 1 or not exists (select 1 from imported i where i.id = r.id))))"
+    };
+}
+
+/// Checks whether an imported message leaves a tombstone: somebody has written in its conversation, or a message or deep dive needs it.
+async fn is_kept(c: &mut Conn, message: &Message) -> Result<bool, DbError> {
+    if let Some(fork) = message.fork_id {
+        return c
+            .q(concat!(
+                "select exists (select 1 from forks f where f.id = $1 and ",
+                is_used_fork!(),
+                ")"
+            ))
+            .bind(fork)
+            .value()
+            .await;
+    }
+    c.q(concat!(
+        "select exists (select 1 from messages where conversation_id = $1 and seq >= 0) \
+         or exists (select 1 from forks f where f.thread_id = $1 and (",
+        is_used_fork!(),
+        " or (f.message_id = $2 and exists (select 1 from messages m where m.conversation_id = f.id and m.deleted_at is null)))) \
+         or exists (select 1 from messages m join threads t on t.id = m.thread_id \
+           where t.root_message_id = $2 and m.conversation_id = $1 and m.id <> $2 and m.deleted_at is null)"
+    ))
+    .bind(message.thread_id)
+    .bind(message.id)
+    .value()
+    .await
+}
+
+/// Removes an imported message with its files and everything that was derived from it. In a thread or deep dive in which somebody has
+/// written since, and for the first message of a thread with other messages, a tombstone stays. The workspace must be locked.
 ///
 /// # Errors
 /// Only database errors.
@@ -365,17 +430,7 @@ pub async fn remove_imported(c: &mut Conn, id: MessageId, hub: &Hub) -> Result<(
     let Some(message) = find_message(c, id).await? else {
         return Ok(());
     };
-    let thread = message.thread_id;
-    let is_used: bool = c
-        .q("select exists (select 1 from messages where conversation_id = $1 and seq >= 0) \
-            or exists (select 1 from forks where thread_id = $1) \
-            or exists (select 1 from messages m join threads t on t.id = m.thread_id \
-              where t.root_message_id = $2 and m.conversation_id = $1 and m.id <> $2 and m.deleted_at is null)")
-        .bind(thread)
-        .bind(id)
-        .value()
-        .await?;
-    if is_used {
+    if is_kept(c, &message).await? {
         if message.deleted_at.is_none() {
             let channel = get_channel(c, message.channel_id).await?;
             remove::take_back(c, &message, hub, audience(&channel)).await?;
@@ -396,8 +451,52 @@ pub async fn remove_imported(c: &mut Conn, id: MessageId, hub: &Hub) -> Result<(
         .value()
         .await?;
     quota::count_message(c, workspace, -counted).await?;
+    if message.kind == MessageKind::Resolution {
+        remove_resolution(c, id).await?;
+    }
+    match message.fork_id {
+        Some(fork) => remove_from_fork(c, fork).await?,
+        None => remove_from_thread(c, &message).await?,
+    }
+    Ok(())
+}
+
+/// Removes the result that a removed message published.
+async fn remove_resolution(c: &mut Conn, message: MessageId) -> Result<(), DbError> {
+    c.q("update forks set resolution_id = null where resolution_id in (select id from resolutions where message_id = $1)")
+        .bind(message)
+        .run()
+        .await?;
+    c.q("delete from resolutions where message_id = $1")
+        .bind(message)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Counts a removed message of a deep dive, and removes the deep dive if it was the last one.
+async fn remove_from_fork(c: &mut Conn, fork: ForkId) -> Result<(), DbError> {
     let is_empty: bool = c
         .q("select not exists (select 1 from messages where conversation_id = $1 and deleted_at is null)")
+        .bind(fork)
+        .value()
+        .await?;
+    let sql = if is_empty {
+        "delete from forks where id = $1"
+    } else {
+        "update forks set message_count = message_count - 1 where id = $1 and message_count > 0"
+    };
+    c.q(sql).bind(fork).run().await?;
+    Ok(())
+}
+
+/// Counts a removed message of a thread, and removes the thread if nothing of it is left.
+async fn remove_from_thread(c: &mut Conn, message: &Message) -> Result<(), DbError> {
+    let thread = message.thread_id;
+    let is_empty: bool = c
+        .q("select not exists (select 1 from messages where conversation_id = $1 and deleted_at is null) \
+            and not exists (select 1 from forks f join messages m on m.conversation_id = f.id \
+              where f.thread_id = $1 and m.deleted_at is null)")
         .bind(thread)
         .value()
         .await?;
@@ -409,10 +508,33 @@ pub async fn remove_imported(c: &mut Conn, id: MessageId, hub: &Hub) -> Result<(
     } else if message.deleted_at.is_none() {
         c.q("update threads set reply_count = reply_count - 1 where id = $1 and root_message_id <> $2 and reply_count > 0")
             .bind(thread)
-            .bind(id)
+            .bind(message.id)
             .run()
             .await?;
     }
+    Ok(())
+}
+
+/// Removes a deep dive that an import brought, unless it has messages or is used here. The workspace must be locked.
+///
+/// # Errors
+/// Only database errors.
+pub async fn remove_imported_fork(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: ForkId,
+) -> Result<(), DbError> {
+    c.q(concat!(
+        "delete from forks where id = $1 and workspace_id = $2 \
+         and not exists (select 1 from messages where conversation_id = $1 and deleted_at is null) \
+         and not exists (select 1 from forks f where f.id = $1 and ",
+        is_used_fork!(),
+        ")"
+    ))
+    .bind(id)
+    .bind(workspace)
+    .run()
+    .await?;
     Ok(())
 }
 

@@ -45,7 +45,7 @@ impl Content {
     }
 
     /// The entire text in lower case, for searching.
-    fn search_text(&self) -> String {
+    pub(super) fn search_text(&self) -> String {
         let points = self
             .key_points
             .iter()

@@ -389,7 +389,7 @@ fn check_text(param: &str, text: &str, max: usize) -> Result<(), ForkError> {
 }
 
 /// Replaces runs of white space and control characters with single spaces.
-pub(super) fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     text.split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())
         .collect::<Vec<_>>()

@@ -23,6 +23,7 @@ pub mod edit;
 mod error;
 pub mod event;
 pub mod form;
+pub mod imported;
 mod inbox;
 pub mod items;
 pub mod material;

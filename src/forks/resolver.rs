@@ -48,7 +48,7 @@ use crate::{
 };
 
 /// Value of `generated_by` for a draft that was extracted without a model.
-const EXTRACTED: &str = builtin::NAME;
+pub const EXTRACTED: &str = builtin::NAME;
 
 /// Maximum wait of a running task while other work for the same person takes its turn. After that, the task waits in the queue.
 const TURN_WITHIN: Duration = Duration::from_millis(200);

@@ -285,7 +285,7 @@ async fn origin(
     Err(ForkError::NotForkable(why))
 }
 
-async fn count_active(c: &mut Conn, thread: ThreadId) -> Result<i64, DbError> {
+pub(super) async fn count_active(c: &mut Conn, thread: ThreadId) -> Result<i64, DbError> {
     c.q("select count(*) from forks where thread_id = $1 and status = 'active'")
         .bind(thread)
         .value()

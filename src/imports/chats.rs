@@ -487,6 +487,8 @@ impl Chat {
                 reactions: Vec::new(),
                 files: distinct_files(node.files.into_iter()),
                 is_pinned: false,
+                fork: None,
+                is_cited: false,
             };
             items.push(place(&key, at_us, SourceItem::Message(Box::new(message))));
         }
@@ -659,7 +661,7 @@ mod tests {
                     texts.push(format!("{name}: {}", message.text));
                 }
                 SourceItem::LeftOut(reason) => left_out.push(reason),
-                SourceItem::Merged => panic!("merged"),
+                SourceItem::Merged | SourceItem::Record(_) => panic!("no message"),
             }
         }
         (texts, left_out)

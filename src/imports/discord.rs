@@ -369,6 +369,8 @@ impl Context<'_> {
             reactions: reactions(value),
             files,
             is_pinned: flag(value, "isPinned"),
+            fork: None,
+            is_cited: false,
         }))
     }
 

@@ -21,6 +21,8 @@ text_enum! {
         Hooks = "hooks",
         Workflows = "workflows",
         Memories = "memories",
+        Forks = "forks",
+        Resolutions = "resolutions",
         /// A thread, which is not a record but has an ID.
         Threads = "threads",
     }
@@ -31,6 +33,9 @@ const MS_BITS: u32 = 48;
 
 /// Maximum length of a stored key; the index of `PostgreSQL` rejects long ones.
 const KEY_BYTES_MAX: usize = 200;
+
+/// Number of records that are forgotten per statement.
+const FORGOTTEN_AT_ONCE: i64 = 500;
 
 /// The key as it is stored: the hash of one that is too long.
 pub(super) fn bounded(key: &str) -> String {
@@ -128,6 +133,18 @@ impl Keys {
             .run()
             .await?;
         Ok(())
+    }
+
+    /// Forgets what some records of this kind became. Returns their number, which is 0 if there are none left.
+    pub(super) async fn forget_some(&self, c: &mut Conn, kind: RecordKind) -> Result<u64, DbError> {
+        c.q("delete from imported where workspace_id = $1 and source = $2 and kind = $3 and key in \
+             (select key from imported where workspace_id = $1 and source = $2 and kind = $3 order by key limit $4)")
+            .bind(self.workspace)
+            .bind(self.source.clone())
+            .bind(kind)
+            .bind(FORGOTTEN_AT_ONCE)
+            .run()
+            .await
     }
 
     /// The object that this record became in an earlier import.

@@ -490,6 +490,8 @@ fn item(
         reactions: reactions(value),
         files,
         is_pinned: flag(value, "is_pinned"),
+        fork: None,
+        is_cited: false,
     }))
 }
 

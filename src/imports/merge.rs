@@ -18,6 +18,7 @@ use crate::{
     },
     db::{Conn, DbError, Json, dialect},
     failpoint,
+    forks::imported::reassign_forks,
     ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, ThreadId, UserId, WorkflowId, WorkspaceId},
 };
 
@@ -241,6 +242,7 @@ impl Importer {
                     .run()
                     .await?;
                 rename_approver(c, workspace, from, to).await?;
+                reassign_forks(c, workspace, from, to).await?;
                 c.q("update emoji set created_by = $3 where workspace_id = $1 and created_by = $2")
                     .bind(workspace)
                     .bind(from)

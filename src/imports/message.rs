@@ -18,7 +18,8 @@ use crate::{
         bindings,
         imported::{
             ImportedAs, ImportedAuthorKind, ImportedMention, ImportedMentionKind, ImportedMessage,
-            ImportedPlace, ImportedReaction, ImportedShownAs, has_thread, insert_imported, is_open,
+            ImportedPlace, ImportedReaction, ImportedShownAs, find_thread_of_fork, has_thread,
+            insert_imported, is_open,
         },
         mentions::{self, RawMention},
         messages::{imported_emoji, parse_emoji},
@@ -32,7 +33,7 @@ use crate::{
         self, ATTACHMENTS_MAX, Attachment, Blobs, FileError, ImportedFile, Incoming, Kind,
         Published, clean_name,
     },
-    ids::{AgentId, ChannelId, FileId, ImportId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, FileId, ForkId, ImportId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::hub::Conversation,
     time::Timestamp,
 };
@@ -45,6 +46,7 @@ const REACTIONS_MAX: usize = 100;
 const LATEST_UNIX_S: i64 = 2_900_000_000;
 const NOT_IN_EXPORT: &str = "(not in the export)";
 const THREAD_GONE: &str = "its thread was deleted here";
+pub(super) const FORK_GONE: &str = "its deep dive is not here";
 
 /// A channel here, and its key in the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,7 +158,7 @@ pub(super) struct Translated {
     edited_at: Option<Timestamp>,
 }
 
-fn timestamp(us: i64) -> Option<Timestamp> {
+pub(super) fn timestamp(us: i64) -> Option<Timestamp> {
     let at = chrono::DateTime::from_timestamp_micros(us).and_then(Timestamp::within_years);
     at.filter(|at| at.unix_s() < LATEST_UNIX_S)
 }
@@ -301,6 +303,8 @@ pub(super) struct Storing<'a> {
     pub(super) creator: UserId,
     pub(super) people: &'a HashMap<String, Known>,
     pub(super) by_handle: &'a HashMap<String, UserId>,
+    /// Names of agents by their IDs in the archive.
+    pub(super) agents: &'a HashMap<String, String>,
     /// People who were not in the list.
     pub(super) strangers: HashMap<String, Known>,
     pub(super) group: ImportGroup,
@@ -314,7 +318,7 @@ pub(super) struct Storing<'a> {
 }
 
 impl Storing<'_> {
-    fn known(&self, key: &str) -> Option<&Known> {
+    pub(super) fn known(&self, key: &str) -> Option<&Known> {
         self.people.get(key).or_else(|| self.strangers.get(key))
     }
 
@@ -333,7 +337,7 @@ impl Storing<'_> {
         self.stranger(c, author).await
     }
 
-    async fn stranger(
+    pub(super) async fn stranger(
         &mut self,
         c: &mut Conn,
         author: Option<&SourceAuthor>,
@@ -371,15 +375,23 @@ impl Storing<'_> {
             Known::Agent { id } => (ImportedAuthorKind::Agent, id.0),
             Known::Erased => return Ok(RecordOutcome::LeftOut("erased")),
         };
+        if source.is_cited {
+            let (kind, key) = (RecordKind::Messages, &source.key);
+            self.keys.store(c, kind, key, id.0).await?;
+        }
         if !is_open(c, self.keys.workspace, id).await? {
             let reason = "its message was changed or deleted here";
             leave_out_files(source, reason, place, report);
             return Ok(RecordOutcome::Existing);
         }
-        let Some((thread, position)) = self.thread_of(c, channel, source, at).await? else {
+        let (found, gone) = match &source.fork {
+            Some(fork) => (self.fork_of(c, channel, fork).await?, FORK_GONE),
+            None => (self.thread_of(c, channel, source, at).await?, THREAD_GONE),
+        };
+        let Some((thread, position)) = found else {
             // Checked before files are stored, which would belong to no message.
-            leave_out_files(source, THREAD_GONE, place, report);
-            return Ok(RecordOutcome::LeftOut(THREAD_GONE));
+            leave_out_files(source, gone, place, report);
+            return Ok(RecordOutcome::LeftOut(gone));
         };
         let owner = FileOwner {
             message: id,
@@ -433,6 +445,21 @@ impl Storing<'_> {
             ImportedAs::Existing => RecordOutcome::Existing,
             ImportedAs::ThreadGone => RecordOutcome::LeftOut(THREAD_GONE),
         })
+    }
+
+    /// The deep dive of a message and its thread; `None` if it is not in the channel.
+    async fn fork_of(
+        &self,
+        c: &mut Conn,
+        channel: &ChannelPlace,
+        key: &str,
+    ) -> Result<Option<(ThreadId, ImportedPlace)>, ImportError> {
+        let Some(id) = self.keys.find(c, RecordKind::Forks, key).await? else {
+            return Ok(None);
+        };
+        let fork = ForkId(id);
+        let thread = find_thread_of_fork(c, fork, channel.id).await?;
+        Ok(thread.map(|thread| (thread, ImportedPlace::Fork(fork))))
     }
 
     /// The thread of a message: that of its root, of its day, or its own; `None` if it was deleted here.

@@ -6,13 +6,15 @@
 //! ```
 //!
 //! `row` stores imports and the pieces of their archives, which are uploaded, or copied from the server's directory (`local`), `key` makes IDs from the source's keys, so that a repeated import changes
-//! nothing, `people` and `message` translate, and `report` counts what became of each record.
+//! nothing, `people` and `message` translate, `dives` restores deep dives and their results, `work` what can act, and `report` counts what
+//! became of each record.
 
 mod agents;
 mod announce;
 mod archive;
 mod chats;
 mod discord;
+mod dives;
 mod emoji;
 mod emoji_source;
 mod error;

@@ -1,11 +1,12 @@
 //! Reads an export of this program (docs/export-format.md): lists of people and channels, and the messages of each channel by month.
 //!
-//! Deep dives and schedules are left out. Agents are created if their name is free; what they wrote is by bots.
+//! Action items and schedules are left out. Agents are created if their name is free; what they wrote is by bots.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::{BufReader, Read, Seek},
     ops::ControlFlow,
+    sync::Arc,
 };
 
 use chrono::DateTime;
@@ -22,16 +23,22 @@ use super::{
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
         SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourcePerson,
-        SourceReaction, SourceThread, SourceUnit, distinct_files,
+        SourceReaction, SourceRecord, SourceThread, SourceUnit, distinct_files,
     },
-    work::{SourceWork, WORK_BYTES_MAX, WORK_MAX, WorkRecord},
+    work::{SourceWork, WORK_BYTES_MAX, WORK_MAX},
 };
 use crate::chat::messages::emoji_name;
 
 /// Maximum size of an entry with lines.
 const ENTRY_BYTES_MAX: u64 = 256 << 20;
-/// Number of messages of a unit.
+/// Number of messages of a unit, and of records of a list.
 const UNIT_MAX: usize = 500;
+const RECORDS_UNIT_MAX: usize = 50;
+/// Maximum size of a record of a list that is kept.
+const RECORD_BYTES_MAX: usize = 256 * 1024;
+/// Maximum number of messages that records name, and length of their keys.
+const CITED_MAX: usize = 200_000;
+const CITED_BYTES_MAX: usize = 64;
 const PROBLEMS_MAX: usize = 100;
 /// Version of the format.
 const VERSION: i64 = 1;
@@ -39,6 +46,7 @@ const FORMAT: &str = "openvibe";
 const MANIFEST: &str = "manifest.json";
 const CHANNELS: &str = "channels.jsonl";
 const MESSAGES: &str = "messages/";
+const DEEP_DIVES: &str = "deep-dives/";
 const FILES: &str = "files/";
 const AGENTS: &str = "agents/";
 /// Maximum number of agents that are read, and size of one.
@@ -47,7 +55,7 @@ const AGENT_BYTES_MAX: u64 = 4 << 20;
 /// Maximum size of all agents, which are in memory at once.
 const AGENTS_BYTES_MAX: usize = 64 << 20;
 /// Entries that are not imported.
-const LEFT_OUT: [&str; 4] = ["action_items.", "forks.", "resolutions.", "schedules."];
+const LEFT_OUT: [&str; 2] = ["action_items.", "schedules."];
 
 #[derive(Deserialize)]
 struct ExportManifest {
@@ -61,13 +69,26 @@ struct ExportOrigin {
     id: String,
 }
 
-/// An entry with the messages of a channel, in the order in which the entries are read.
+/// Content of an entry, in the order in which the entries are read: deep dives start from messages of threads, and results cite messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Threads,
+    Forks,
+    DeepDives,
+    Resolutions,
+}
+
+/// Lists that are read with the messages.
+const LISTS: [(Part, &str); 2] = [(Part::Forks, "forks"), (Part::Resolutions, "resolutions")];
+
+/// An entry with messages of a channel, or with a part of a list, in the order in which the entries are read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Month {
-    /// `YYYY-MM`.
+struct Entry {
+    part: Part,
+    /// `YYYY-MM`; empty for a list, like the channel.
     month: String,
     channel: String,
-    /// Entries of a month are numbered.
+    /// Entries of a month or a list are numbered.
     number: u32,
     index: usize,
 }
@@ -77,7 +98,7 @@ pub(super) struct OpenVibeArchive<R> {
     lines: Archive<R>,
     files: Archive<R>,
     manifest: ExportManifest,
-    months: Vec<Month>,
+    entries: Vec<Entry>,
     /// Entries of files by ID.
     uploads: HashMap<String, usize>,
 }
@@ -97,21 +118,49 @@ fn month_of(file: &str) -> Option<(&str, u32)> {
     is_month.then_some((month, number))
 }
 
-fn months_of<R>(archive: &Archive<R>) -> Vec<Month> {
-    let months = archive.names.iter().enumerate();
-    let months = months.filter_map(|(index, name)| {
-        let (channel, file) = name.strip_prefix(MESSAGES)?.split_once('/')?;
-        let (month, number) = month_of(file)?;
-        Some(Month {
-            month: month.to_owned(),
-            channel: channel.to_owned(),
+/// Number of an entry of a list, such as `forks.2.jsonl`.
+fn number_of(name: &str, list: &str) -> Option<u32> {
+    let number = name.strip_prefix(list)?.strip_suffix(".jsonl")?;
+    match number {
+        "" => Some(1),
+        _ => number.strip_prefix('.')?.parse().ok(),
+    }
+}
+
+fn entry_of(name: &str, index: usize) -> Option<Entry> {
+    let Some(messages) = name.strip_prefix(MESSAGES) else {
+        let (part, number) = LISTS
+            .iter()
+            .find_map(|(part, list)| Some((*part, number_of(name, list)?)))?;
+        return Some(Entry {
+            part,
+            month: String::new(),
+            channel: String::new(),
             number,
             index,
-        })
-    });
-    let mut months: Vec<Month> = months.collect();
-    months.sort_unstable();
-    months
+        });
+    };
+    let (channel, file) = messages.split_once('/')?;
+    let (part, file) = match file.strip_prefix(DEEP_DIVES) {
+        Some(file) => (Part::DeepDives, file),
+        None => (Part::Threads, file),
+    };
+    let (month, number) = month_of(file)?;
+    Some(Entry {
+        part,
+        month: month.to_owned(),
+        channel: channel.to_owned(),
+        number,
+        index,
+    })
+}
+
+fn entries_of<R>(archive: &Archive<R>) -> Vec<Entry> {
+    let names = archive.names.iter().enumerate();
+    let entries = names.filter_map(|(index, name)| entry_of(name, index));
+    let mut entries: Vec<Entry> = entries.collect();
+    entries.sort_unstable();
+    entries
 }
 
 /// Entries of files by ID.
@@ -190,7 +239,7 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             return Err(ArchiveFault::Unknown(text));
         }
         Ok(Self {
-            months: months_of(&lines),
+            entries: entries_of(&lines),
             uploads: uploads_of(&files),
             lines,
             files,
@@ -314,12 +363,14 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
     pub(super) fn work(&mut self) -> (SourceWork, Vec<String>) {
         let (mut work, mut problems) = (SourceWork::default(), Vec::new());
         let (mut count, mut bytes) = (0_usize, 0_usize);
+        let mut agents = HashMap::new();
         self.list("agent_ids", &mut problems, &mut |value| {
-            if work.agents.len() < AGENTS_MAX {
+            if agents.len() < AGENTS_MAX {
                 let (id, name) = (string(value, "id"), string(value, "name"));
-                work.agents.insert(id.to_owned(), name.to_owned());
+                agents.insert(id.to_owned(), name.to_owned());
             }
         });
+        work.agents = Arc::new(agents);
         for (list, kind) in [
             ("hooks", RecordKind::Hooks),
             ("workflows", RecordKind::Workflows),
@@ -333,7 +384,7 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
                 count += 1;
                 bytes += text.len();
                 if bytes <= WORK_BYTES_MAX && count <= WORK_MAX {
-                    work.records.push(WorkRecord {
+                    work.records.push(SourceRecord {
                         kind,
                         key: key.to_owned(),
                         text,
@@ -352,12 +403,37 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
         (work, problems)
     }
 
-    /// Calls `each` with the messages from unit `from` on, by month.
+    /// Keys of the messages that deep dives and results name.
+    fn cited(&mut self) -> HashSet<String> {
+        let (mut cited, mut problems) = (HashSet::new(), Vec::new());
+        let mut cite = |key: &str| {
+            if (1..=CITED_BYTES_MAX).contains(&key.len()) && cited.len() < CITED_MAX {
+                cited.insert(key.to_owned());
+            }
+        };
+        // Lines that cannot be read are reported when their records are.
+        self.list("forks", &mut problems, &mut |value| {
+            cite(string(value, "message_id"));
+        });
+        self.list("resolutions", &mut problems, &mut |value| {
+            cite(string(value, "message_id"));
+            for list in ["key_points", "open_questions", "deferred_items"] {
+                for point in array(value, list) {
+                    let sources = array(point, "sources").iter();
+                    sources.filter_map(Value::as_str).for_each(&mut cite);
+                }
+            }
+        });
+        cited
+    }
+
+    /// Calls `each` with the messages from unit `from` on, by month: those of threads, then deep dives, each with its messages and results.
     pub(super) fn units(&mut self, from: i64, each: EachUnit<'_>) {
+        let cited = self.cited();
         let Self {
             lines,
             files,
-            months,
+            entries,
             uploads,
             ..
         } = self;
@@ -370,13 +446,17 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             number: 0,
             from,
         };
-        for month in &*months {
-            let place = format!("{}/{}", month.channel, month.month);
+        for entry in &*entries {
+            let place = entry.place();
+            let items_max = match entry.part {
+                Part::Threads | Part::DeepDives => UNIT_MAX,
+                Part::Forks | Part::Resolutions => RECORDS_UNIT_MAX,
+            };
             let (mut unit, mut is_over) = (SourceUnit::default(), false);
-            let read = lines.with_entry(month.index, ENTRY_BYTES_MAX, |reader| {
+            let read = lines.with_entry(entry.index, ENTRY_BYTES_MAX, |reader| {
                 each_line(reader, &mut |n, line| {
-                    add(&mut unit, &month.channel, &format!("{place} {n}"), line);
-                    if unit.items.len() < UNIT_MAX {
+                    add(&mut unit, entry, &cited, &format!("{place} {n}"), line);
+                    if unit.items.len() < items_max {
                         return ControlFlow::Continue(());
                     }
                     let sent = sender.send(std::mem::take(&mut unit));
@@ -390,6 +470,19 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             if is_over || sender.send(unit).is_break() {
                 return;
             }
+        }
+    }
+}
+
+impl Entry {
+    /// Name of the entry in the report.
+    fn place(&self) -> String {
+        let Self { channel, month, .. } = self;
+        match self.part {
+            Part::Threads => format!("{channel}/{month}"),
+            Part::DeepDives => format!("{channel}/{DEEP_DIVES}{month}"),
+            Part::Forks => "forks".to_owned(),
+            Part::Resolutions => "resolutions".to_owned(),
         }
     }
 }
@@ -430,20 +523,57 @@ impl<R: Read + Seek> UnitSender<'_, '_, R> {
     }
 }
 
-/// Adds the message of a line to a unit.
-fn add(unit: &mut SourceUnit, channel: &str, place: &str, line: Line<'_>) {
-    match line.and_then(parse_line) {
-        Ok(value) => unit.items.push(PlacedItem {
-            folder: channel.to_owned(),
-            at_us: microseconds(string(&value, "created_at")).unwrap_or(0),
-            place: place.to_owned(),
-            item: item(&value),
-        }),
-        Err(e) => unit.problems.push(format!("{place}: {e}")),
-    }
+/// Adds the message or record of a line to a unit.
+fn add(unit: &mut SourceUnit, entry: &Entry, cited: &HashSet<String>, place: &str, line: Line<'_>) {
+    let value = match line.and_then(parse_line) {
+        Ok(value) => value,
+        Err(e) => {
+            unit.problems.push(format!("{place}: {e}"));
+            return;
+        }
+    };
+    let (folder, item) = match entry.part {
+        Part::Threads => (entry.channel.as_str(), item(&value, None, cited)),
+        Part::DeepDives => {
+            let item = match first([string(&value, "fork_id")]) {
+                Some(fork) => item(&value, Some(fork), cited),
+                None => SourceItem::LeftOut("it is in no deep dive"),
+            };
+            (entry.channel.as_str(), item)
+        }
+        Part::Forks => (
+            string(&value, "channel_id"),
+            record(RecordKind::Forks, &value),
+        ),
+        Part::Resolutions => (
+            string(&value, "channel_id"),
+            record(RecordKind::Resolutions, &value),
+        ),
+    };
+    unit.items.push(PlacedItem {
+        folder: folder.to_owned(),
+        at_us: microseconds(string(&value, "created_at")).unwrap_or(0),
+        place: place.to_owned(),
+        item,
+    });
 }
 
-fn item(value: &Value) -> SourceItem {
+/// A record of a list. One that is too large has no text, and is left out.
+fn record(kind: RecordKind, value: &Value) -> SourceItem {
+    let text = value.to_string();
+    SourceItem::Record(SourceRecord {
+        kind,
+        key: string(value, "id").to_owned(),
+        text: if text.len() <= RECORD_BYTES_MAX {
+            text
+        } else {
+            String::new()
+        },
+    })
+}
+
+/// A message of a thread, or of the deep dive `fork`.
+fn item(value: &Value, fork: Option<&str>, cited: &HashSet<String>) -> SourceItem {
     if !string(value, "deleted_at").is_empty() {
         return SourceItem::LeftOut("deleted");
     }
@@ -459,7 +589,8 @@ fn item(value: &Value) -> SourceItem {
     if text.trim().is_empty() && files.is_empty() {
         return SourceItem::LeftOut("empty");
     }
-    let root = value.get("root").unwrap_or(&Value::Null);
+    let root = value.get("root").filter(|_| fork.is_none());
+    let root = root.unwrap_or(&Value::Null);
     let thread = microseconds(string(root, "created_at")).map(|at_us| SourceThread {
         key: string(root, "id").to_owned(),
         at_us,
@@ -477,6 +608,8 @@ fn item(value: &Value) -> SourceItem {
         is_pinned: value
             .pointer("/metadata/pinned_by")
             .is_some_and(Value::is_string),
+        fork: fork.map(str::to_owned),
+        is_cited: cited.contains(key),
     }))
 }
 
@@ -542,6 +675,24 @@ mod tests {
         ] {
             assert_eq!(month_of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_is_named_is_read_before_what_names_it() {
+        let names = [
+            "resolutions.jsonl",
+            "messages/c/deep-dives/2026-11.jsonl",
+            "forks.2.jsonl",
+            "messages/c/2026-12.jsonl",
+            "forks.jsonl",
+            "forksome.jsonl",
+            "messages/c/other/2026-11.jsonl",
+        ];
+        let entries = names.iter().enumerate();
+        let mut entries: Vec<Entry> = entries.filter_map(|(n, name)| entry_of(name, n)).collect();
+        entries.sort_unstable();
+        let order: Vec<usize> = entries.iter().map(|entry| entry.index).collect();
+        assert_eq!(order, [3, 4, 2, 1, 0]);
     }
 
     #[test]

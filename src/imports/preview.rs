@@ -162,6 +162,9 @@ pub(super) fn read<R: Read + Seek>(
         }
         problems.extend(unit.problems);
         for placed in unit.items {
+            if matches!(placed.item, SourceItem::Record(_)) {
+                continue;
+            }
             let entries = messages.entry(placed.folder.clone()).or_default();
             *entries += 1;
             if *entries == 1 && !folders.contains(placed.folder.as_str()) {

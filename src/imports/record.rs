@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::ControlFlow};
 
-use super::archive::ArchiveFault;
+use super::{archive::ArchiveFault, key::RecordKind};
 use crate::text_enum::text_enum;
 
 /// Maximum number of people, and of channels, that are read from an archive.
@@ -131,15 +131,41 @@ pub(super) struct SourceMessage {
     pub(super) reactions: Vec<SourceReaction>,
     pub(super) files: Vec<SourceFile>,
     pub(super) is_pinned: bool,
+    /// Key of the deep dive that the message is in.
+    pub(super) fork: Option<String>,
+    /// True if another record names the message, whose ID here must be found by its key then.
+    pub(super) is_cited: bool,
+}
+
+/// An object of our own format that is stored from its JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceRecord {
+    pub(super) kind: RecordKind,
+    /// ID in the archive.
+    pub(super) key: String,
+    /// JSON. In memory, a parsed value can be many times as large.
+    pub(super) text: String,
 }
 
 /// Content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SourceItem {
     Message(Box<SourceMessage>),
+    /// A deep dive or a result.
+    Record(SourceRecord),
     /// A copy of another message.
     Merged,
     LeftOut(&'static str),
+}
+
+impl SourceItem {
+    /// Kind under which the entry is counted.
+    pub(super) fn kind(&self) -> RecordKind {
+        match self {
+            Self::Record(record) => record.kind,
+            Self::Message(_) | Self::Merged | Self::LeftOut(_) => RecordKind::Messages,
+        }
+    }
 }
 
 /// An entry of an archive, and where it is.

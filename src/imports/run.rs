@@ -157,6 +157,8 @@ struct Directory {
     people: Arc<HashMap<String, Known>>,
     by_handle: Arc<HashMap<String, UserId>>,
     channels: HashMap<String, ChannelPlace>,
+    /// Names of agents by their IDs in the archive.
+    agents: Arc<HashMap<String, String>>,
     /// Place of a person's chats, if the archive has these.
     chat: Option<ChatPlace>,
 }
@@ -465,6 +467,7 @@ impl Importer {
             progress = self.store_people(&row, progress, &people, &options).await?;
         }
         let mut directory = self.directory(&progress.keys, &people).await?;
+        directory.agents = Arc::clone(&work.agents);
         if row.is_of_person() {
             directory.chat = Some(self.chat_place(&row).await?);
         }
@@ -599,6 +602,7 @@ impl Importer {
             people: Arc::new(known),
             by_handle: Arc::new(by_handle),
             channels: HashMap::new(),
+            agents: Arc::default(),
             chat: None,
         })
     }
@@ -974,6 +978,7 @@ impl Importer {
         let before_messages = before.report.counts_of(RecordKind::Messages);
         let people = Arc::clone(&directory.people);
         let by_handle = Arc::clone(&directory.by_handle);
+        let agents = Arc::clone(&directory.agents);
         let keys = before.keys.clone();
         let batch = Arc::new(batch);
         let (shared, items, translated) =
@@ -990,6 +995,7 @@ impl Importer {
                     creator: shared.creator,
                     people: &people,
                     by_handle: &by_handle,
+                    agents: &agents,
                     strangers: HashMap::new(),
                     group: shared.group,
                     chat: shared.chat,
@@ -998,12 +1004,16 @@ impl Importer {
                     used: Vec::new(),
                 };
                 for (item, translated) in items.iter().zip(translated.iter()) {
-                    next.done += 1;
+                    let kind = item.item.kind();
+                    next.done += i64::from(kind == RecordKind::Messages);
                     let place = shared.channels.get(&item.folder);
                     let outcome = match (&item.item, translated, place) {
                         (SourceItem::LeftOut(reason), ..) => RecordOutcome::LeftOut(reason),
                         (SourceItem::Merged, ..) => RecordOutcome::Merged,
                         (_, _, None) => RecordOutcome::LeftOut("the channel is left out"),
+                        (SourceItem::Record(record), _, Some(place)) => {
+                            Box::pin(storing.store_record(c, place, record)).await?
+                        }
                         (SourceItem::Message(_), None, _) => RecordOutcome::LeftOut("no message"),
                         (SourceItem::Message(source), Some(translated), Some(place)) => {
                             storing
@@ -1011,8 +1021,7 @@ impl Importer {
                                 .await?
                         }
                     };
-                    next.report
-                        .count(RecordKind::Messages, outcome, &item.place);
+                    next.report.count(kind, outcome, &item.place);
                 }
                 Announcer::announce(c, &shared.announced).await?;
                 before.store(c, &next).await?;

@@ -333,6 +333,8 @@ fn item(value: &Value, names: &SourceNames) -> SourceItem {
         reactions: array(value, "reactions").iter().map(reaction).collect(),
         files,
         is_pinned: !array(value, "pinned_to").is_empty(),
+        fork: None,
+        is_cited: false,
     }))
 }
 

@@ -21,11 +21,11 @@ use crate::{
     auth::placeholders::remove_placeholder,
     chat::{
         channels::remove_imported_channel,
-        imported::{ImportedRow, list_imported, remove_imported},
+        imported::{ImportedRow, list_imported, remove_imported, remove_imported_fork},
     },
     db::{Conn, DbError, Json, dialect, now},
     failpoint, hooks,
-    ids::{BEFORE_ALL_SEQS, BotId, ChannelId, ImportId, UserId},
+    ids::{BEFORE_ALL_SEQS, BotId, ChannelId, ForkId, ImportId, UserId},
 };
 
 /// Number of messages that are removed per transaction.
@@ -65,6 +65,7 @@ impl Importer {
                 source: source.clone(),
             };
             self.remove_work(&keys).await?;
+            self.remove_forks(&keys).await?;
             self.remove_channels(&keys).await?;
             self.remove_emoji(&keys).await?;
             self.remove_people(&keys).await?;
@@ -183,6 +184,37 @@ impl Importer {
         Ok(())
     }
 
+    /// Removes deep dives that imports of the source created and nobody used, and forgets the records that belong to them.
+    async fn remove_forks(&self, keys: &Keys) -> Result<(), ImportError> {
+        let forks = keys
+            .list(&mut self.db.read().await?, RecordKind::Forks)
+            .await?;
+        for (_, id) in forks {
+            let workspace = keys.workspace;
+            self.db
+                .write(workspace.0, async move |c: &mut Conn| {
+                    dialect::lock_workspace(c, workspace.0).await?;
+                    Ok::<_, ImportError>(remove_imported_fork(c, workspace, ForkId(id)).await?)
+                })
+                .await?;
+        }
+        for kind in FORGOTTEN {
+            loop {
+                let keys = keys.clone();
+                let forgotten: u64 = self
+                    .db
+                    .write(keys.workspace.0, async move |c: &mut Conn| {
+                        Ok::<_, ImportError>(keys.forget_some(c, kind).await?)
+                    })
+                    .await?;
+                if forgotten == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Removes emoji that imports of the source created.
     async fn remove_emoji(&self, keys: &Keys) -> Result<(), ImportError> {
         let all = keys
@@ -240,6 +272,16 @@ impl Importer {
             collect_ids(content, &mut approvers);
         }
         unused.retain(|id, _| !approvers.contains(id));
+        let edited: Vec<(Json<Value>,)> = c
+            .q("select edited_by from resolutions where workspace_id = $1")
+            .bind(keys.workspace)
+            .all()
+            .await?;
+        let mut editors = HashSet::new();
+        for (Json(people),) in &edited {
+            collect_ids(people, &mut editors);
+        }
+        unused.retain(|id, _| !editors.contains(id));
         let mut above = i64::MIN;
         while !unused.is_empty() {
             type Row = (i64, Option<Uuid>, Json<Value>, Json<Value>);
@@ -284,13 +326,22 @@ impl Importer {
     }
 }
 
+/// Records that are forgotten once no import of their source is left.
+const FORGOTTEN: [RecordKind; 3] = [
+    RecordKind::Forks,
+    RecordKind::Resolutions,
+    RecordKind::Messages,
+];
+
 /// Queries for people of workspace `$1` who are named outside of messages.
-const NAMED: [&str; 5] = [
+const NAMED: [&str; 7] = [
     "select distinct cm.user_id from channel_members cm join channels ch on ch.id = cm.channel_id where ch.workspace_id = $1",
     "select distinct dm.user_id from direct_members dm join channels ch on ch.id = dm.channel_id where ch.workspace_id = $1",
     "select distinct created_by from channels where workspace_id = $1 and created_by is not null",
     "select distinct created_by from files where workspace_id = $1",
     "select distinct created_by from emoji where workspace_id = $1",
+    "select distinct created_by from forks where workspace_id = $1",
+    "select distinct publisher_id from resolutions where workspace_id = $1 and publisher_id is not null",
 ];
 
 fn count(n: usize) -> i64 {

@@ -1,7 +1,10 @@
 //! Webhooks, workflows, and memories of an export of this program. The person who imports creates them again, with their own rights, and
 //! none of them acts until somebody here turns it on: nobody knows the address of a webhook, and workflows are paused.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -11,6 +14,7 @@ use super::{
     error::ImportError,
     json::string,
     key::{Keys, RecordKind},
+    record::SourceRecord,
     report::RecordOutcome,
 };
 use crate::{
@@ -40,22 +44,12 @@ use crate::{
 pub(super) const WORK_MAX: usize = 60_000;
 pub(super) const WORK_BYTES_MAX: usize = 64 << 20;
 
-/// A webhook, workflow, or memory of an archive.
-#[derive(Debug, Clone)]
-pub(super) struct WorkRecord {
-    pub(super) kind: RecordKind,
-    /// ID in the archive.
-    pub(super) key: String,
-    /// JSON. In memory, a parsed value can be many times as large.
-    pub(super) text: String,
-}
-
 /// Records of an archive, in the order in which they are stored.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SourceWork {
     /// Names of agents by their IDs in the archive.
-    pub(super) agents: HashMap<String, String>,
-    pub(super) records: Vec<WorkRecord>,
+    pub(super) agents: Arc<HashMap<String, String>>,
+    pub(super) records: Vec<SourceRecord>,
 }
 
 /// ID of the stored object, or the reason why none was stored.
@@ -102,7 +96,7 @@ fn memory_fault(error: MemoryError) -> ImportError {
 }
 
 /// The ID here of an object of the archive.
-async fn id_here(
+pub(super) async fn id_here(
     c: &mut Conn,
     keys: &Keys,
     agents: &HashMap<String, String>,
@@ -198,7 +192,7 @@ pub(super) async fn store_record(
     keys: &Keys,
     importer: UserId,
     agents: &HashMap<String, String>,
-    record: &WorkRecord,
+    record: &SourceRecord,
     keyring: &Keyring,
 ) -> Result<RecordOutcome, ImportError> {
     if keys.find(c, record.kind, &record.key).await?.is_some() {

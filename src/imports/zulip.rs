@@ -540,6 +540,8 @@ impl Context<'_> {
             reactions,
             files,
             is_pinned: false,
+            fork: None,
+            is_cited: false,
         }))
     }
 

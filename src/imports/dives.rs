@@ -1,0 +1,353 @@
+//! Deep dives of an export of this program, and their results. What they name must be in the same channel and thread here: an archive can
+//! name anything.
+
+use std::collections::HashMap;
+
+use chrono::DateTime;
+use serde_json::Value;
+
+use super::{
+    error::ImportError,
+    json::{array, first, number, string, strings},
+    key::RecordKind,
+    message::{ChannelPlace, FORK_GONE, Storing, timestamp},
+    people::Known,
+    record::{SourceAuthor, SourceRecord},
+    report::RecordOutcome,
+    work::id_here,
+};
+use crate::{
+    chat::{
+        forks::{Fork, ForkContext, ForkStatus, get_fork},
+        messages::{Message, MessageKind, find_message},
+        post::parse_title,
+    },
+    db::{Conn, DbError},
+    forks::{
+        drafts::{Content, delete_draft},
+        form::one_line,
+        imported::{
+            ImportedFork, ImportedResolution, insert_imported_fork, insert_imported_resolution,
+        },
+        resolution::{self, ResolutionStatus, SourcedText},
+        resolver::EXTRACTED,
+        start::parse_description,
+    },
+    ids::{AgentId, ForkId, MessageId, ResolutionId, UserId},
+    time::Timestamp,
+};
+
+/// Maximum number of a version, and of people who edited one.
+const VERSION_MAX: i64 = 1_000_000;
+const EDITORS_MAX: usize = 100;
+const NO_TIME: &str = "no time";
+const ERASED: &str = "erased";
+
+/// Sources of a result, by their keys: `None` if they cannot be sources here.
+type Sources = HashMap<String, Option<MessageId>>;
+
+fn time(value: &Value, name: &str) -> Option<Timestamp> {
+    let at = DateTime::parse_from_rfc3339(string(value, name)).ok()?;
+    timestamp(at.timestamp_micros())
+}
+
+impl Storing<'_> {
+    /// Stores a deep dive or a version of a result.
+    pub(super) async fn store_record(
+        &mut self,
+        c: &mut Conn,
+        place: &ChannelPlace,
+        record: &SourceRecord,
+    ) -> Result<RecordOutcome, ImportError> {
+        let value: Value = serde_json::from_str(&record.text).unwrap_or_default();
+        if record.key.is_empty() || !value.is_object() {
+            return Ok(RecordOutcome::LeftOut("it has no ID, or is too large"));
+        }
+        match record.kind {
+            RecordKind::Forks => self.store_fork(c, place, &record.key, &value).await,
+            _ => self.store_resolution(c, place, &record.key, &value).await,
+        }
+    }
+
+    /// The person with this key here: a placeholder if nobody knows them, and the unknown author if there is nobody.
+    async fn person(&mut self, c: &mut Conn, key: &str) -> Result<Option<UserId>, ImportError> {
+        let mut known = self.known(key).cloned();
+        if known.is_none()
+            && let Some(key) = first([key])
+        {
+            let author = SourceAuthor {
+                key: key.to_owned(),
+                name: None,
+                is_bot: false,
+                shown_as: None,
+            };
+            known = self.stranger(c, Some(&author)).await?;
+        }
+        if !matches!(known, Some(Known::Person { .. })) {
+            known = self.stranger(c, None).await?;
+        }
+        Ok(match known {
+            Some(Known::Person { id, .. }) => Some(id),
+            _ => None,
+        })
+    }
+
+    /// The message with this key, if it is in the main line of a thread of the channel here.
+    async fn main_message(
+        &self,
+        c: &mut Conn,
+        place: &ChannelPlace,
+        key: &str,
+    ) -> Result<Option<Message>, DbError> {
+        let Some(id) = self.keys.find(c, RecordKind::Messages, key).await? else {
+            return Ok(None);
+        };
+        let found = find_message(c, MessageId(id)).await?;
+        Ok(found.filter(|message| {
+            message.channel_id == place.id
+                && message.fork_id.is_none()
+                && message.deleted_at.is_none()
+                && message.kind != MessageKind::Notice
+        }))
+    }
+
+    /// The deep dive with this key, if it is in the channel here.
+    async fn fork(
+        &self,
+        c: &mut Conn,
+        place: &ChannelPlace,
+        key: &str,
+    ) -> Result<Option<Fork>, ImportError> {
+        let Some(id) = self.keys.find(c, RecordKind::Forks, key).await? else {
+            return Ok(None);
+        };
+        let is_here: bool = c
+            .q("select exists (select 1 from forks where id = $1)")
+            .bind(id)
+            .value()
+            .await?;
+        if !is_here {
+            return Ok(None);
+        }
+        let fork = get_fork(c, ForkId(id)).await?;
+        Ok(Some(fork).filter(|fork| fork.channel_id == place.id))
+    }
+
+    async fn store_fork(
+        &mut self,
+        c: &mut Conn,
+        place: &ChannelPlace,
+        key: &str,
+        value: &Value,
+    ) -> Result<RecordOutcome, ImportError> {
+        if self.fork(c, place, key).await?.is_some() {
+            return Ok(RecordOutcome::Existing);
+        }
+        let Some(created_at) = time(value, "created_at") else {
+            return Ok(RecordOutcome::LeftOut(NO_TIME));
+        };
+        let origin = string(value, "message_id");
+        let Some(origin) = self.main_message(c, place, origin).await? else {
+            return Ok(RecordOutcome::LeftOut("its message is not here"));
+        };
+        let title = parse_title(Some(string(value, "title")));
+        let description = parse_description(Some(string(value, "description")));
+        let status = string(value, "status").parse::<ForkStatus>();
+        let (Ok(Some(title)), Ok(description), Ok(status)) = (title, description, status) else {
+            return Ok(RecordOutcome::LeftOut(
+                "its title, description, or status is not possible here",
+            ));
+        };
+        let Some(created_by) = self.person(c, string(value, "created_by")).await? else {
+            return Ok(RecordOutcome::LeftOut(ERASED));
+        };
+        let resolved_at = time(value, "resolved_at").unwrap_or(created_at);
+        let kind = RecordKind::Forks;
+        let new = ImportedFork {
+            id: ForkId(self.keys.id(kind, created_at.unix_ms(), key)),
+            title,
+            description,
+            context: string(value, "context")
+                .parse()
+                .unwrap_or(ForkContext::Thread),
+            status,
+            created_by,
+            created_at,
+            resolved_at: (status == ForkStatus::Resolved).then_some(resolved_at),
+        };
+        insert_imported_fork(c, &origin, &new).await?;
+        self.keys.store(c, kind, key, new.id.0).await?;
+        Ok(RecordOutcome::Imported)
+    }
+
+    async fn store_resolution(
+        &mut self,
+        c: &mut Conn,
+        place: &ChannelPlace,
+        key: &str,
+        value: &Value,
+    ) -> Result<RecordOutcome, ImportError> {
+        let kind = RecordKind::Resolutions;
+        let Ok(status) = string(value, "status").parse::<ResolutionStatus>() else {
+            return Ok(RecordOutcome::LeftOut("it is not a result"));
+        };
+        let fork = string(value, "fork_id");
+        let Some(fork) = self.fork(c, place, fork).await? else {
+            return Ok(RecordOutcome::LeftOut(FORK_GONE));
+        };
+        if let Some(id) = self.keys.find(c, kind, key).await?
+            && let Some(known) = resolution::find(c, ResolutionId(id)).await?
+        {
+            let is_published_since = known.fork_id == fork.id
+                && known.status == ResolutionStatus::Draft
+                && known.revision == 1
+                && status != ResolutionStatus::Draft;
+            if !is_published_since {
+                return Ok(RecordOutcome::Existing);
+            }
+            delete_draft(c, known.id).await?;
+        }
+        let Some(created_at) = time(value, "created_at") else {
+            return Ok(RecordOutcome::LeftOut(NO_TIME));
+        };
+        let version = number(value, "version");
+        if !(1..=VERSION_MAX).contains(&version) {
+            return Ok(RecordOutcome::LeftOut("it is not a result"));
+        }
+        let message = if status == ResolutionStatus::Draft {
+            None
+        } else {
+            let found = self.main_message(c, place, string(value, "message_id"));
+            found.await?.filter(|card| is_card(card, &fork))
+        };
+        let content = self.content(c, &fork, value).await?;
+        let new = ImportedResolution {
+            id: ResolutionId(self.keys.id(kind, created_at.unix_ms(), key)),
+            version,
+            status,
+            generated_by: self.generator(c, string(value, "generated_by")).await?,
+            edited_by: self.editors(value),
+            content,
+            message,
+            created_at,
+            updated_at: time(value, "updated_at").unwrap_or(created_at),
+            published_at: time(value, "published_at"),
+        };
+        if let Err(reason) = insert_imported_resolution(c, &fork, &new).await? {
+            return Ok(RecordOutcome::LeftOut(reason));
+        }
+        self.keys.store(c, kind, key, new.id.0).await?;
+        Ok(RecordOutcome::Imported)
+    }
+
+    /// The agent that wrote a draft, if it is here.
+    async fn generator(&self, c: &mut Conn, by: &str) -> Result<Option<String>, DbError> {
+        match by {
+            EXTRACTED => Ok(Some(by.to_owned())),
+            _ if AgentId::parse(by).is_ok() => id_here(c, self.keys, self.agents, by).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// People who edited a draft and are known here.
+    fn editors(&self, value: &Value) -> Vec<UserId> {
+        let mut editors = Vec::new();
+        for key in strings(value, "edited_by").iter().take(EDITORS_MAX) {
+            if let Some(Known::Person { id, .. }) = self.known(key)
+                && !editors.contains(id)
+            {
+                editors.push(*id);
+            }
+        }
+        editors
+    }
+
+    async fn content(&self, c: &mut Conn, fork: &Fork, value: &Value) -> Result<Content, DbError> {
+        let mut sources = Sources::new();
+        let (key_points, open_questions, deferred_items) = (
+            self.points(c, fork, value, "key_points", &mut sources)
+                .await?,
+            self.points(c, fork, value, "open_questions", &mut sources)
+                .await?,
+            self.points(c, fork, value, "deferred_items", &mut sources)
+                .await?,
+        );
+        Ok(Content {
+            headline: one_line(string(value, "headline")),
+            conclusion: one_line(string(value, "conclusion")),
+            key_points,
+            action_items: Vec::new(),
+            open_questions,
+            deferred_items,
+        })
+    }
+
+    async fn points(
+        &self,
+        c: &mut Conn,
+        fork: &Fork,
+        value: &Value,
+        list: &str,
+        sources: &mut Sources,
+    ) -> Result<Vec<SourcedText>, DbError> {
+        let mut points = Vec::new();
+        for point in array(value, list) {
+            points.push(SourcedText {
+                text: one_line(string(point, "text")),
+                sources: self.sources(c, fork, point, sources).await?,
+            });
+        }
+        Ok(points)
+    }
+
+    /// Sources of a point that are messages of the deep dive, or the message that it starts from.
+    async fn sources(
+        &self,
+        c: &mut Conn,
+        fork: &Fork,
+        point: &Value,
+        known: &mut Sources,
+    ) -> Result<Vec<MessageId>, DbError> {
+        let mut found = Vec::new();
+        for key in strings(point, "sources") {
+            let source = if let Some(source) = known.get(&key) {
+                *source
+            } else {
+                let source = self.source(c, fork, &key).await?;
+                known.insert(key, source);
+                source
+            };
+            if let Some(source) = source.filter(|source| !found.contains(source)) {
+                found.push(source);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn source(
+        &self,
+        c: &mut Conn,
+        fork: &Fork,
+        key: &str,
+    ) -> Result<Option<MessageId>, DbError> {
+        let Some(id) = self.keys.find(c, RecordKind::Messages, key).await? else {
+            return Ok(None);
+        };
+        let row: Option<(MessageId,)> = c
+            .q("select id from messages where id = $1 and (conversation_id = $2 or id = $3) and kind <> 'notice'")
+            .bind(id)
+            .bind(fork.id)
+            .bind(fork.message_id)
+            .opt()
+            .await?;
+        Ok(row.map(|row| row.0))
+    }
+}
+
+/// Checks whether a message of the channel can publish a result of the deep dive: one of an archive in the same thread.
+fn is_card(message: &Message, fork: &Fork) -> bool {
+    message.thread_id == fork.thread_id
+        && message.id != fork.message_id
+        && message.kind == MessageKind::Text
+        && message.seq < 0
+}
