@@ -94,6 +94,7 @@ mod import_changes;
 mod import_chats;
 mod import_dir;
 mod import_discord;
+mod import_dives;
 mod import_emoji;
 mod import_mattermost;
 mod import_people;
