@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{
     exports::archive,
-    imports::{OFF, imported, state, sums, unlimited_team},
-    support::{Person, TestApp, id, list, text, within},
+    imports::{OFF, imported, placeholder, state, sums, unlimited_team, zipped},
+    support::{Person, TestApp, TestFork, id, list, text, unknown_id, within},
 };
 
 /// The first deep dive of a channel's threads.
@@ -266,4 +266,184 @@ async fn a_deep_dive_of_a_placeholder_becomes_that_of_a_member() {
     let result = zoe.resolution(&fork).await;
     assert_eq!(result["published_by"]["name"], "Adele");
     assert_eq!(result["edited_by"], json!([new.id]));
+}
+
+fn lines(values: &[Value]) -> Vec<u8> {
+    let lines: Vec<String> = values.iter().map(Value::to_string).collect();
+    lines.join("\n").into_bytes()
+}
+
+/// A message of an archive.
+fn message(key: &str, fork: Option<&str>, root: Option<&str>) -> Value {
+    let at = "2025-05-03T10:00:00.000Z";
+    json!({"id": key, "kind": "text", "content": format!("Text of {key}"), "created_at": at, "fork_id": fork,
+        "author": {"type": "human", "id": "user_1", "name": "Ulla"}, "attachments": [], "reactions": [],
+        "root": root.map(|root| json!({"id": root, "created_at": at, "title": null}))})
+}
+
+fn fork(key: &str, message: &Value, channel: &str) -> Value {
+    json!({"id": key, "channel_id": channel, "thread_id": "t1", "message_id": message, "title": format!("Dive {key}"),
+        "description": null, "context": "thread", "status": "active", "created_by": "user_1",
+        "created_at": "2025-05-03T11:00:00.000Z", "resolved_at": null, "resolution_id": null})
+}
+
+fn result(key: &str, fork: &str, message: &str, version: i64) -> Value {
+    json!({"id": key, "channel_id": "c1", "fork_id": fork, "version": version, "status": "published", "headline": format!("Result {key}"),
+        "conclusion": "", "key_points": [], "open_questions": [], "deferred_items": [], "action_items": [], "edited_by": [],
+        "message_id": message, "created_at": "2025-05-03T12:00:00.000Z", "updated_at": "2025-05-03T12:00:00.000Z"})
+}
+
+fn with(mut value: Value, fields: Value) -> Value {
+    let Value::Object(map) = fields else {
+        panic!("not an object: {fields}")
+    };
+    value.as_object_mut().unwrap().extend(map);
+    value
+}
+
+#[tokio::test]
+async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
+    let t = unlimited_team().await;
+    let TestFork {
+        fork: own, root, ..
+    } = t.dive().await;
+    let own_card = t.ada.thread(&t.general, "Not a result").await;
+    let stranger = placeholder(&t.app, &t.ada.workspace, "Stranger").await;
+    let channel = |key: &str, name: &str| json!({"id": key, "kind": "public", "name": name, "created_at": "2025-05-01T10:00:00.000Z", "member_ids": []});
+    let main = |key: &str| message(key, None, Some("m1"));
+    let forks: Vec<Value> = vec![
+        fork("f1", &json!("m1"), "c1"),
+        fork("f1", &json!("m2"), "c1"),
+        // Messages of here, of another channel, of a deep dive, and none.
+        fork("f2", &json!(root), "c1"),
+        fork("f3", &json!("o1"), "c1"),
+        fork("f4", &json!("d1"), "c1"),
+        fork("f5", &json!({"id": "m1"}), "c1"),
+        fork("f6", &json!("m1"), "c9"),
+        // Texts and values that are not possible.
+        with(
+            fork("f7", &json!("m1"), "c1"),
+            json!({"title": "x".repeat(5000)}),
+        ),
+        with(
+            fork("f8", &json!("m1"), "c1"),
+            json!({"description": "x".repeat(5000)}),
+        ),
+        with(
+            fork("f9", &json!("m1"), "c1"),
+            json!({"status": "exploded"}),
+        ),
+        with(
+            fork("f10", &json!("m1"), "c1"),
+            json!({"created_at": "yesterday"}),
+        ),
+        with(fork("f11", &json!("m1"), "c1"), json!({"id": 7})),
+        with(
+            fork("f12", &json!("m1"), "c1"),
+            json!({"description": "x".repeat(400_000)}),
+        ),
+        // A person who is in no list.
+        with(
+            fork("f13", &json!("m2"), "c1"),
+            json!({"created_by": stranger, "context": "everything", "agent_id": 5}),
+        ),
+        json!(["forks"]),
+    ];
+    let many: Vec<Value> = (0..12)
+        .map(|n| fork(&format!("open{n}"), &json!("m1"), "c1"))
+        .collect();
+    let points = |n: usize| {
+        json!(vec![
+            json!({"text": "Point", "sources": [root, "d1", "m2", 5]});
+            n
+        ])
+    };
+    let results = [
+        with(
+            result("r1", "f1", "m2", 1),
+            json!({"key_points": points(2), "edited_by": [t.ada.id, "user_1"], "generated_by": own}),
+        ),
+        // The same version and message, and those of others.
+        result("r2", "f1", "m3", 1),
+        result("r3", "f1", "m2", 2),
+        result("r4", "f1", "m1", 2),
+        result("r5", "f1", "o1", 2),
+        result("r6", &own, "m3", 2),
+        result("r7", "f1", &own_card, 2),
+        result("r8", "nothing", "m3", 2),
+        with(
+            result("r9", "f1", "m3", 2),
+            json!({"key_points": points(100)}),
+        ),
+        with(
+            result("r10", "f1", "m3", 2),
+            json!({"headline": "x".repeat(1000)}),
+        ),
+        with(result("r11", "f1", "m3", 2), json!({"version": i64::MAX})),
+        with(result("r12", "f1", "m3", 2), json!({"status": "secret"})),
+        with(result("r13", "f1", "m3", 2), json!({"headline": ""})),
+    ];
+    let archive = zipped(&[
+        (
+            "manifest.json",
+            lines(&[
+                json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_of_a_stranger"}}),
+            ]),
+        ),
+        (
+            "channels.jsonl",
+            lines(&[channel("c1", "plans"), channel("c2", "others")]),
+        ),
+        ("forks.jsonl", lines(&[forks, many].concat())),
+        ("resolutions.jsonl", lines(&results)),
+        (
+            "messages/c1/2025-05.jsonl",
+            lines(&[main("m1"), main("m2"), main("m3")]),
+        ),
+        (
+            "messages/c2/2025-05.jsonl",
+            lines(&[message("o1", None, Some("o1"))]),
+        ),
+        (
+            "messages/c1/deep-dives/2025-05.jsonl",
+            lines(&[
+                message("d1", Some("f1"), None),
+                message("d2", Some(&own), None),
+                message("d3", None, None),
+                message("d4", Some(&unknown_id("fork")), Some("m1")),
+            ]),
+        ),
+        (
+            "messages/c2/deep-dives/2025-05.jsonl",
+            lines(&[message("d5", Some("f1"), None)]),
+        ),
+    ]);
+    let before = t.ada.fork(&own).await;
+    let report = imported(&t.ada, &archive).await;
+    sums(&report);
+    // 12 open ones, the first, and that of the stranger; the second line of the first one is the same record.
+    assert_eq!(n_of(&report, "forks"), json!([14, 1, 12]), "{report}");
+    assert_eq!(n_of(&report, "resolutions"), json!([1, 0, 12]), "{report}");
+    assert_eq!(n_of(&report, "messages"), json!([5, 0, 4]), "{report}");
+    assert_eq!(t.ada.fork(&own).await, before);
+    let plans = id(&t.ada.channel("plans").await);
+    let threads = t.ada.every(&format!("/v1/channels/{plans}/threads")).await;
+    let thread = id(&threads[0]);
+    let dives = t.ada.every(&format!("/v1/threads/{thread}/forks")).await;
+    let open = dives.iter().filter(|dive| dive["status"] == "active");
+    assert_eq!((dives.len(), open.count()), (14, 7));
+    let dive = dives
+        .iter()
+        .find(|dive| dive["title"] == "Dive f1")
+        .unwrap();
+    let result = t.ada.resolution(&id(dive)).await;
+    let said = t.ada.messages_in(&id(dive)).await;
+    assert_eq!(result["key_points"][0]["sources"], json!([said[0]["id"]]));
+    assert_eq!(result["generated_by"], Value::Null);
+    let undone = t.ada.get("/v1/imports").await.ok();
+    let import = id(&list(&undone, "/data")[0]);
+    t.ada.delete(&format!("/v1/imports/{import}")).await.is(202);
+    state(&t.ada, &import, "undone").await;
+    assert_eq!(t.ada.fork(&own).await, before);
+    assert_eq!(t.app.place.count("forks").await, 1);
 }
