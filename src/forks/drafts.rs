@@ -6,6 +6,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{MessageId, ResolutionId, UserId, WorkspaceId},
     tasks::FailCode,
+    time::Timestamp,
 };
 
 /// The validated, editable part of a resolution.
@@ -117,7 +118,7 @@ pub async fn insert_draft(
         .bind(new.fallback_reason)
         .run()
         .await?;
-    insert_items(c, fork.workspace_id, id, &content.action_items).await?;
+    insert_items(c, fork.workspace_id, id, &content.action_items, at).await?;
     Ok(id)
 }
 
@@ -151,7 +152,8 @@ pub async fn replace_content(
         .bind(draft.id)
         .run()
         .await?;
-    insert_items(c, draft.workspace_id, draft.id, &content.action_items).await?;
+    let items = &content.action_items;
+    insert_items(c, draft.workspace_id, draft.id, items, now()).await?;
     Ok(true)
 }
 
@@ -164,11 +166,12 @@ pub async fn delete_draft(c: &mut Conn, id: ResolutionId) -> Result<(), DbError>
     Ok(())
 }
 
-async fn insert_items(
+pub(super) async fn insert_items(
     c: &mut Conn,
     workspace: WorkspaceId,
     resolution: ResolutionId,
     items: &[ResolutionItem],
+    created_at: Timestamp,
 ) -> Result<(), DbError> {
     for (position, item) in items.iter().enumerate() {
         c.q("insert into action_items (resolution_id, id, workspace_id, position, text, owner_id, owner_name, due, done, sources, \
@@ -183,7 +186,7 @@ async fn insert_items(
             .bind(item.due.clone())
             .bind(item.done)
             .bind(Json(item.sources.clone()))
-            .bind(now())
+            .bind(created_at)
             .run()
             .await?;
     }

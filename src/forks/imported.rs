@@ -1,13 +1,15 @@
-//! Forks of an archive, and their resolutions. They have no event and no inbox item, and nothing runs because of them.
+//! Forks of an archive, their resolutions, and action items. They have no event and no inbox item, and nothing runs because of them.
 
 use super::{
     draft::{
-        CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, HEADLINE_UNITS_MAX, KEY_POINTS_MAX,
-        OPEN_QUESTIONS_MAX, SOURCES_MAX, TEXT_UNITS_MAX,
+        ACTION_ITEMS_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, HEADLINE_UNITS_MAX,
+        KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, OWNER_NAME_UNITS_MAX, SOURCES_MAX, TEXT_UNITS_MAX,
     },
-    drafts::Content,
+    drafts::{Content, insert_items},
     error::ACTIVE_FORKS_MAX,
-    resolution::{Resolution, ResolutionStatus, SourcedText, find_draft, find_published},
+    resolution::{
+        Resolution, ResolutionItem, ResolutionStatus, SourcedText, find_draft, find_published,
+    },
     start::count_active,
 };
 use crate::{
@@ -16,7 +18,7 @@ use crate::{
         messages::{AuthorKind, Message, MessageKind, MessageMetadata},
     },
     db::{Conn, DbError, Json},
-    ids::{BEFORE_ALL_SEQS, ForkId, ResolutionId, UserId, WorkspaceId},
+    ids::{ActionItemId, BEFORE_ALL_SEQS, ChannelId, ForkId, ResolutionId, UserId, WorkspaceId},
     time::Timestamp,
 };
 
@@ -98,6 +100,12 @@ fn fits(content: &Content) -> bool {
     let is_point = |point: &SourcedText| {
         (1..=TEXT_UNITS_MAX).contains(&units(&point.text)) && point.sources.len() <= SOURCES_MAX
     };
+    let is_item = |item: &ResolutionItem| {
+        let name = item.owner_name.as_deref().unwrap_or_default();
+        (1..=TEXT_UNITS_MAX).contains(&units(&item.text))
+            && units(name) <= OWNER_NAME_UNITS_MAX
+            && item.sources.len() <= SOURCES_MAX
+    };
     let lists = [
         (&content.key_points, KEY_POINTS_MAX),
         (&content.open_questions, OPEN_QUESTIONS_MAX),
@@ -105,6 +113,8 @@ fn fits(content: &Content) -> bool {
     ];
     units(&content.headline) <= HEADLINE_UNITS_MAX
         && units(&content.conclusion) <= CONCLUSION_UNITS_MAX
+        && content.action_items.len() <= ACTION_ITEMS_MAX
+        && content.action_items.iter().all(is_item)
         && lists
             .iter()
             .all(|(points, max)| points.len() <= *max && points.iter().all(is_point))
@@ -120,28 +130,43 @@ async fn is_imported(c: &mut Conn, known: &Resolution) -> Result<bool, DbError> 
     Ok(seq.is_some_and(|seq| seq < 0))
 }
 
+/// Status of a new version here, and the version that it replaces.
+struct StatusHere {
+    status: ResolutionStatus,
+    replaced: Option<ResolutionId>,
+}
+
+impl From<ResolutionStatus> for StatusHere {
+    fn from(status: ResolutionStatus) -> Self {
+        Self {
+            status,
+            replaced: None,
+        }
+    }
+}
+
 /// The status of a new version here, or the reason why it cannot be here. A newer version replaces one of an archive, but none of here.
 async fn status_here(
     c: &mut Conn,
     fork: &Fork,
     new: &ImportedResolution,
-) -> Result<Result<ResolutionStatus, &'static str>, DbError> {
+) -> Result<Result<StatusHere, &'static str>, DbError> {
     if new.status == ResolutionStatus::Superseded {
-        return Ok(Ok(ResolutionStatus::Superseded));
+        return Ok(Ok(ResolutionStatus::Superseded.into()));
     }
     if new.status == ResolutionStatus::Draft {
         let has_draft = find_draft(c, fork.id).await?.is_some();
         return Ok(if has_draft {
             Err("the deep dive here has a draft")
         } else {
-            Ok(ResolutionStatus::Draft)
+            Ok(ResolutionStatus::Draft.into())
         });
     }
     let Some(known) = find_published(c, fork.id).await? else {
-        return Ok(Ok(ResolutionStatus::Published));
+        return Ok(Ok(ResolutionStatus::Published.into()));
     };
     if known.version > new.version {
-        return Ok(Ok(ResolutionStatus::Superseded));
+        return Ok(Ok(ResolutionStatus::Superseded.into()));
     }
     if !is_imported(c, &known).await? {
         return Ok(Err("the deep dive has a result that was made here"));
@@ -151,7 +176,29 @@ async fn status_here(
         .bind(ResolutionStatus::Superseded)
         .run()
         .await?;
-    Ok(Ok(ResolutionStatus::Published))
+    Ok(Ok(StatusHere {
+        status: ResolutionStatus::Published,
+        replaced: Some(known.id),
+    }))
+}
+
+/// Completes the action items of a version that people completed in the version that it replaces.
+async fn keep_done(c: &mut Conn, old: ResolutionId, new: ResolutionId) -> Result<(), DbError> {
+    let done: Vec<(ActionItemId, Option<Timestamp>, Option<UserId>)> = c
+        .q("select id, done_at, done_by from action_items where resolution_id = $1 and done = TRUE order by id limit 100")
+        .bind(old)
+        .all()
+        .await?;
+    for (item, at, by) in done {
+        c.q("update action_items set done = TRUE, done_at = $3, done_by = $4 where resolution_id = $1 and id = $2 and done = FALSE")
+            .bind(new)
+            .bind(item)
+            .bind(at)
+            .bind(by)
+            .run()
+            .await?;
+    }
+    Ok(())
 }
 
 /// Inserts a version of a resolution. Returns the reason why it is not possible here. The workspace must be locked.
@@ -180,7 +227,7 @@ pub async fn insert_imported_resolution(
     if is_taken {
         return Ok(Err("the deep dive here has this version"));
     }
-    let status = match status_here(c, fork, new).await? {
+    let StatusHere { status, replaced } = match status_here(c, fork, new).await? {
         Ok(status) => status,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -216,6 +263,11 @@ pub async fn insert_imported_resolution(
         .bind(card.map(|card| new.published_at.unwrap_or(card.created_at)))
         .run()
         .await?;
+    let items = &new.content.action_items;
+    insert_items(c, fork.workspace_id, new.id, items, new.created_at).await?;
+    if let Some(replaced) = replaced {
+        keep_done(c, replaced, new.id).await?;
+    }
     if let Some(card) = card {
         set_card(c, fork, new.id, card).await?;
     }
@@ -251,7 +303,41 @@ async fn set_card(
     Ok(())
 }
 
-/// Names a member instead of a placeholder in forks and resolutions.
+/// What an archive knows of an action item beside its resolution.
+#[derive(Debug, Clone, Copy)]
+pub struct ImportedItem {
+    pub resolution: ResolutionId,
+    pub id: ActionItemId,
+    pub created_at: Timestamp,
+    pub done_at: Option<Timestamp>,
+    pub done_by: Option<UserId>,
+}
+
+/// Completes the row of an action item that was stored with its resolution. Returns false if there is none in the channel.
+///
+/// # Errors
+/// Only database errors.
+pub async fn complete_imported_item(
+    c: &mut Conn,
+    channel: ChannelId,
+    new: ImportedItem,
+) -> Result<bool, DbError> {
+    let n = c
+        .q("update action_items set created_at = $4, done_at = case when done then coalesce(done_at, $5) end, \
+            done_by = case when done then coalesce(done_by, $6) end \
+            where resolution_id = $1 and id = $2 and exists (select 1 from resolutions r where r.id = $1 and r.channel_id = $3)")
+        .bind(new.resolution)
+        .bind(new.id)
+        .bind(channel)
+        .bind(new.created_at)
+        .bind(new.done_at)
+        .bind(new.done_by)
+        .run()
+        .await?;
+    Ok(n == 1)
+}
+
+/// Names a member instead of a placeholder in forks, resolutions, and action items.
 ///
 /// # Errors
 /// Only database errors.
@@ -264,6 +350,8 @@ pub async fn reassign_forks(
     for sql in [
         "update forks set created_by = $3 where workspace_id = $1 and created_by = $2",
         "update resolutions set publisher_id = $3 where workspace_id = $1 and publisher_id = $2",
+        "update action_items set owner_id = $3 where workspace_id = $1 and owner_id = $2",
+        "update action_items set done_by = $3 where workspace_id = $1 and done_by = $2",
     ] {
         c.q(sql).bind(workspace).bind(from).bind(to).run().await?;
     }

@@ -1,5 +1,5 @@
-//! Deep dives of an export of this program, and their results. What they name must be in the same channel and thread here: an archive can
-//! name anything.
+//! Deep dives of an export of this program, their results, and action items. What they name must be in the same channel and thread here: an
+//! archive can name anything.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     error::ImportError,
-    json::{array, first, number, string, strings},
+    json::{array, first, flag, number, string, strings},
     key::RecordKind,
     message::{ChannelPlace, FORK_GONE, Storing, timestamp},
     people::Known,
@@ -24,22 +24,27 @@ use crate::{
     },
     db::{Conn, DbError},
     forks::{
+        draft::{ACTION_ITEMS_MAX, DEFERRED_ITEMS_MAX, SOURCES_MAX},
         drafts::{Content, delete_draft},
-        form::one_line,
+        form::{Day, one_line},
         imported::{
-            ImportedFork, ImportedResolution, insert_imported_fork, insert_imported_resolution,
+            ImportedFork, ImportedItem, ImportedResolution, complete_imported_item,
+            insert_imported_fork, insert_imported_resolution,
         },
-        resolution::{self, ResolutionStatus, SourcedText},
+        resolution::{self, ResolutionItem, ResolutionStatus, SourcedText},
         resolver::EXTRACTED,
         start::parse_description,
     },
-    ids::{AgentId, ForkId, MessageId, ResolutionId, UserId},
+    ids::{ActionItemId, AgentId, ForkId, MessageId, ResolutionId, UserId},
     time::Timestamp,
 };
 
 /// Maximum number of a version, and of people who edited one.
 const VERSION_MAX: i64 = 1_000_000;
 const EDITORS_MAX: usize = 100;
+/// Latest time of an ID, in 2061 as that of messages.
+const LATEST_UNIX_S: u64 = 2_900_000_000;
+const RESULT_GONE: &str = "no result here has it";
 const NO_TIME: &str = "no time";
 const ERASED: &str = "erased";
 
@@ -52,7 +57,7 @@ fn time(value: &Value, name: &str) -> Option<Timestamp> {
 }
 
 impl Storing<'_> {
-    /// Stores a deep dive or a version of a result.
+    /// Stores a deep dive, a version of a result, or what is known of an action item.
     pub(super) async fn store_record(
         &mut self,
         c: &mut Conn,
@@ -65,6 +70,7 @@ impl Storing<'_> {
         }
         match record.kind {
             RecordKind::Forks => self.store_fork(c, place, &record.key, &value).await,
+            RecordKind::ActionItems => self.store_item(c, place, &record.key, &value).await,
             _ => self.store_resolution(c, place, &record.key, &value).await,
         }
     }
@@ -262,7 +268,12 @@ impl Storing<'_> {
         editors
     }
 
-    async fn content(&self, c: &mut Conn, fork: &Fork, value: &Value) -> Result<Content, DbError> {
+    async fn content(
+        &mut self,
+        c: &mut Conn,
+        fork: &Fork,
+        value: &Value,
+    ) -> Result<Content, ImportError> {
         let mut sources = Sources::new();
         let (key_points, open_questions, deferred_items) = (
             self.points(c, fork, value, "key_points", &mut sources)
@@ -276,7 +287,7 @@ impl Storing<'_> {
             headline: one_line(string(value, "headline")),
             conclusion: one_line(string(value, "conclusion")),
             key_points,
-            action_items: Vec::new(),
+            action_items: self.items(c, fork, value, &mut sources).await?,
             open_questions,
             deferred_items,
         })
@@ -291,13 +302,130 @@ impl Storing<'_> {
         sources: &mut Sources,
     ) -> Result<Vec<SourcedText>, DbError> {
         let mut points = Vec::new();
-        for point in array(value, list) {
+        // One more than possible, so that a longer list is refused as a whole.
+        for point in array(value, list).iter().take(DEFERRED_ITEMS_MAX + 1) {
             points.push(SourcedText {
                 text: one_line(string(point, "text")),
                 sources: self.sources(c, fork, point, sources).await?,
             });
         }
         Ok(points)
+    }
+
+    /// Action items of a result, each once.
+    async fn items(
+        &mut self,
+        c: &mut Conn,
+        fork: &Fork,
+        value: &Value,
+        sources: &mut Sources,
+    ) -> Result<Vec<ResolutionItem>, ImportError> {
+        let mut items: Vec<ResolutionItem> = Vec::new();
+        for item in array(value, "action_items") {
+            let key = string(item, "id");
+            let id = self.item_id(fork.id, key);
+            if key.is_empty() || items.iter().any(|known| known.id == id) {
+                continue;
+            }
+            let (owner_id, owner_name) = self.owner(c, item).await?;
+            let due = item.get("due").cloned();
+            let due = due.and_then(|due| serde_json::from_value::<Day>(due).ok());
+            items.push(ResolutionItem {
+                id,
+                text: one_line(string(item, "text")),
+                owner_id,
+                owner_name,
+                due: due.map(|day| day.0),
+                done: flag(item, "done"),
+                sources: self.sources(c, fork, item, sources).await?,
+            });
+            if items.len() > ACTION_ITEMS_MAX {
+                break;
+            }
+        }
+        Ok(items)
+    }
+
+    /// ID of an action item, which is the same in all versions of a result. It has the time of the archive's, for the order of lists.
+    fn item_id(&self, fork: ForkId, key: &str) -> ActionItemId {
+        let id = ActionItemId::parse(key).ok();
+        let at = id.and_then(|id| id.0.get_timestamp());
+        let at_ms = at.map_or(0, |at| {
+            let (seconds, nanoseconds) = at.to_unix();
+            i64::try_from(seconds.min(LATEST_UNIX_S)).unwrap_or(0) * 1000
+                + i64::from(nanoseconds / 1_000_000)
+        });
+        let key = format!("{fork}:{key}");
+        ActionItemId(self.keys.id(RecordKind::ActionItems, at_ms, &key))
+    }
+
+    /// The owner of an action item here, a placeholder if nobody knows them, and their name.
+    async fn owner(
+        &mut self,
+        c: &mut Conn,
+        item: &Value,
+    ) -> Result<(Option<UserId>, Option<String>), ImportError> {
+        let name = Some(one_line(string(item, "owner_name"))).filter(|name| !name.is_empty());
+        let Some(key) = first([string(item, "owner_id")]) else {
+            return Ok((None, name));
+        };
+        if self.known(key).is_none() {
+            let author = SourceAuthor {
+                key: key.to_owned(),
+                name: name.clone(),
+                is_bot: false,
+                shown_as: None,
+            };
+            self.stranger(c, Some(&author)).await?;
+        }
+        Ok(match self.known(key) {
+            Some(Known::Person { id, .. }) => (Some(*id), name),
+            // Neither programs nor people whose data was erased own items.
+            _ => (None, None),
+        })
+    }
+
+    /// Completes an action item, which was stored with its result.
+    async fn store_item(
+        &mut self,
+        c: &mut Conn,
+        place: &ChannelPlace,
+        key: &str,
+        value: &Value,
+    ) -> Result<RecordOutcome, ImportError> {
+        let kind = RecordKind::ActionItems;
+        let resolution = string(value, "resolution_id");
+        let own_key = format!("{resolution}:{key}");
+        if self.keys.find(c, kind, &own_key).await?.is_some() {
+            return Ok(RecordOutcome::Existing);
+        }
+        let found = self.keys.find(c, RecordKind::Resolutions, resolution);
+        let found = match found.await? {
+            Some(id) => resolution::find(c, ResolutionId(id)).await?,
+            None => None,
+        };
+        let Some(resolution) = found else {
+            return Ok(RecordOutcome::LeftOut(RESULT_GONE));
+        };
+        let Some(created_at) = time(value, "created_at") else {
+            return Ok(RecordOutcome::LeftOut(NO_TIME));
+        };
+        let done_by = match first([string(value, "done_by")]) {
+            Some(by) => self.person(c, by).await?,
+            None => None,
+        };
+        let new = ImportedItem {
+            resolution: resolution.id,
+            id: self.item_id(resolution.fork_id, key),
+            created_at,
+            done_at: time(value, "done_at"),
+            done_by,
+        };
+        if !complete_imported_item(c, place.id, new).await? {
+            return Ok(RecordOutcome::LeftOut(RESULT_GONE));
+        }
+        self.keys.store(c, kind, &own_key, new.id.0).await?;
+        Ok(RecordOutcome::Imported)
     }
 
     /// Sources of a point that are messages of the deep dive, or the message that it starts from.
@@ -309,7 +437,7 @@ impl Storing<'_> {
         known: &mut Sources,
     ) -> Result<Vec<MessageId>, DbError> {
         let mut found = Vec::new();
-        for key in strings(point, "sources") {
+        for key in strings(point, "sources").into_iter().take(SOURCES_MAX + 1) {
             let source = if let Some(source) = known.get(&key) {
                 *source
             } else {

@@ -23,6 +23,7 @@ text_enum! {
         Memories = "memories",
         Forks = "forks",
         Resolutions = "resolutions",
+        ActionItems = "action_items",
         /// A thread, which is not a record but has an ID.
         Threads = "threads",
     }

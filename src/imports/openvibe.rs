@@ -1,6 +1,6 @@
 //! Reads an export of this program (docs/export-format.md): lists of people and channels, and the messages of each channel by month.
 //!
-//! Action items and schedules are left out. Agents are created if their name is free; what they wrote is by bots.
+//! Schedules are left out. Agents are created if their name is free; what they wrote is by bots.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -55,7 +55,7 @@ const AGENT_BYTES_MAX: u64 = 4 << 20;
 /// Maximum size of all agents, which are in memory at once.
 const AGENTS_BYTES_MAX: usize = 64 << 20;
 /// Entries that are not imported.
-const LEFT_OUT: [&str; 2] = ["action_items.", "schedules."];
+const LEFT_OUT: [&str; 1] = ["schedules."];
 
 #[derive(Deserialize)]
 struct ExportManifest {
@@ -76,10 +76,15 @@ enum Part {
     Forks,
     DeepDives,
     Resolutions,
+    ActionItems,
 }
 
 /// Lists that are read with the messages.
-const LISTS: [(Part, &str); 2] = [(Part::Forks, "forks"), (Part::Resolutions, "resolutions")];
+const LISTS: [(Part, &str); 3] = [
+    (Part::Forks, "forks"),
+    (Part::Resolutions, "resolutions"),
+    (Part::ActionItems, "action_items"),
+];
 
 /// An entry with messages of a channel, or with a part of a list, in the order in which the entries are read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -417,7 +422,12 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
         });
         self.list("resolutions", &mut problems, &mut |value| {
             cite(string(value, "message_id"));
-            for list in ["key_points", "open_questions", "deferred_items"] {
+            for list in [
+                "key_points",
+                "action_items",
+                "open_questions",
+                "deferred_items",
+            ] {
                 for point in array(value, list) {
                     let sources = array(point, "sources").iter();
                     sources.filter_map(Value::as_str).for_each(&mut cite);
@@ -450,7 +460,7 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             let place = entry.place();
             let items_max = match entry.part {
                 Part::Threads | Part::DeepDives => UNIT_MAX,
-                Part::Forks | Part::Resolutions => RECORDS_UNIT_MAX,
+                Part::Forks | Part::Resolutions | Part::ActionItems => RECORDS_UNIT_MAX,
             };
             let (mut unit, mut is_over) = (SourceUnit::default(), false);
             let read = lines.with_entry(entry.index, ENTRY_BYTES_MAX, |reader| {
@@ -483,6 +493,7 @@ impl Entry {
             Part::DeepDives => format!("{channel}/{DEEP_DIVES}{month}"),
             Part::Forks => "forks".to_owned(),
             Part::Resolutions => "resolutions".to_owned(),
+            Part::ActionItems => "action_items".to_owned(),
         }
     }
 }
@@ -548,6 +559,10 @@ fn add(unit: &mut SourceUnit, entry: &Entry, cited: &HashSet<String>, place: &st
         Part::Resolutions => (
             string(&value, "channel_id"),
             record(RecordKind::Resolutions, &value),
+        ),
+        Part::ActionItems => (
+            string(&value, "channel_id"),
+            record(RecordKind::ActionItems, &value),
         ),
     };
     unit.items.push(PlacedItem {

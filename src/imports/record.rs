@@ -151,7 +151,7 @@ pub(super) struct SourceRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SourceItem {
     Message(Box<SourceMessage>),
-    /// A deep dive or a result.
+    /// A deep dive, a result, or an action item.
     Record(SourceRecord),
     /// A copy of another message.
     Merged,

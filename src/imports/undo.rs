@@ -327,14 +327,15 @@ impl Importer {
 }
 
 /// Records that are forgotten once no import of their source is left.
-const FORGOTTEN: [RecordKind; 3] = [
+const FORGOTTEN: [RecordKind; 4] = [
     RecordKind::Forks,
     RecordKind::Resolutions,
+    RecordKind::ActionItems,
     RecordKind::Messages,
 ];
 
 /// Queries for people of workspace `$1` who are named outside of messages.
-const NAMED: [&str; 7] = [
+const NAMED: [&str; 9] = [
     "select distinct cm.user_id from channel_members cm join channels ch on ch.id = cm.channel_id where ch.workspace_id = $1",
     "select distinct dm.user_id from direct_members dm join channels ch on ch.id = dm.channel_id where ch.workspace_id = $1",
     "select distinct created_by from channels where workspace_id = $1 and created_by is not null",
@@ -342,6 +343,8 @@ const NAMED: [&str; 7] = [
     "select distinct created_by from emoji where workspace_id = $1",
     "select distinct created_by from forks where workspace_id = $1",
     "select distinct publisher_id from resolutions where workspace_id = $1 and publisher_id is not null",
+    "select distinct owner_id from action_items where workspace_id = $1 and owner_id is not null",
+    "select distinct done_by from action_items where workspace_id = $1 and done_by is not null",
 ];
 
 fn count(n: usize) -> i64 {

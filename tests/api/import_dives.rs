@@ -197,6 +197,83 @@ async fn a_later_archive_adds_what_happened_in_a_deep_dive_since() {
     assert_eq!(counts(&app).await, before);
 }
 
+/// Action items of published results: text, name of the owner, and whether it is done.
+fn states(items: &[Value]) -> Vec<(String, String, bool)> {
+    let states = items.iter().map(|item| {
+        let owner = item["owner_name"].as_str().unwrap_or_default();
+        (text(item, "/text"), owner.to_owned(), item["done"] == true)
+    });
+    states.collect()
+}
+
+#[tokio::test]
+async fn action_items_keep_their_owners_dates_and_states() {
+    let t = unlimited_team().await;
+    let dive = t.dive().await;
+    let said = t.bo.tell_in(&dive.fork, "Monday suits everybody.").await;
+    let items = json!([
+        {"text": "Book the room", "owner_id": t.bo.id, "due": "2026-12-01", "sources": [said]},
+        {"text": "Tell the press", "owner_name": "Press office"},
+        {"text": "Order lunch", "owner_id": t.ada.id}]);
+    let form = json!({"headline": "Ship on Monday", "action_items": items});
+    let published = t.ada.publish_as(&dive.fork, form).await;
+    let items = list(&published, "/resolution/action_items");
+    let lunch = format!("/v1/action-items/{}", id(&items[2]));
+    t.ada.patch(&lunch, json!({"done": true})).await.ok();
+    let first = archive(&t.ada, json!({})).await;
+    t.ada.reopen(&dive.fork).await;
+    let kept = json!([{"id": items[0]["id"], "text": "Book the large room", "owner_id": t.bo.id}]);
+    let form = json!({"headline": "Ship on Monday at noon", "action_items": kept});
+    t.ada.publish_as(&dive.fork, form).await;
+    let second = archive(&t.ada, json!({})).await;
+
+    let (app, zoe) = other_server().await;
+    let before = counts(&app).await;
+    let report = imported(&zoe, &first).await;
+    sums(&report);
+    assert_eq!(n_of(&report, "action_items"), json!([3, 0, 0]), "{report}");
+    let here = zoe.every("/v1/action-items").await;
+    let mut found = states(&here);
+    found.sort();
+    let expected = [
+        ("Book the room", "Bo", false),
+        ("Order lunch", "Ada", true),
+        ("Tell the press", "Press office", false),
+    ];
+    let expected = expected.map(|(text, owner, done)| (text.to_owned(), owner.to_owned(), done));
+    assert_eq!(found, expected);
+    let room = here
+        .iter()
+        .find(|item| item["text"] == "Book the room")
+        .unwrap();
+    assert_eq!(room["due"], "2026-12-01");
+    let messages = zoe.messages_in(&text(room, "/fork_id")).await;
+    assert_eq!(room["sources"], json!([messages[0]["id"]]));
+    let lunch = here
+        .iter()
+        .find(|item| item["text"] == "Order lunch")
+        .unwrap();
+    assert_eq!(lunch["done_by"], lunch["owner_id"]);
+    assert!(lunch["done_at"].is_string(), "{lunch}");
+
+    // What was completed here stays so.
+    let path = format!("/v1/action-items/{}", id(room));
+    zoe.patch(&path, json!({"done": true})).await.ok();
+    let again = imported(&zoe, &first).await;
+    assert_eq!(n_of(&again, "action_items"), json!([0, 3, 0]), "{again}");
+    let report = imported(&zoe, &second).await;
+    sums(&report);
+    assert_eq!(n_of(&report, "action_items"), json!([1, 0, 0]), "{report}");
+    let here = zoe.every("/v1/action-items").await;
+    let expected = ("Book the large room".to_owned(), "Bo".to_owned(), true);
+    assert_eq!(states(&here), [expected]);
+    assert_eq!(here[0]["id"], room["id"]);
+    assert_eq!(here[0]["done_by"], zoe.id.as_str());
+    assert_eq!(counts(&app).await[5], before[5]);
+    undo(&zoe).await;
+    assert_eq!(counts(&app).await[..5], before[..5]);
+}
+
 #[tokio::test]
 async fn undoing_keeps_a_deep_dive_in_which_somebody_wrote() {
     let t = unlimited_team().await;
@@ -247,7 +324,10 @@ async fn deep_dives_of_private_channels_show_nobody_more_than_before() {
 #[tokio::test]
 async fn a_deep_dive_of_a_placeholder_becomes_that_of_a_member() {
     let t = unlimited_team().await;
-    t.resolved("Monday it is").await;
+    let dive = t.dive().await;
+    let items = json!([{"text": "Book the room", "owner_id": t.ada.id}]);
+    let form = json!({"headline": "Monday it is", "action_items": items});
+    t.ada.publish_as(&dive.fork, form).await;
     let first = archive(&t.ada, json!({})).await;
     let (app, zoe) = other_server().await;
     imported(&zoe, &first).await;
@@ -264,6 +344,7 @@ async fn a_deep_dive_of_a_placeholder_becomes_that_of_a_member() {
     })
     .await;
     let result = zoe.resolution(&fork).await;
+    assert_eq!(result["action_items"][0]["owner_id"], new.id.as_str());
     assert_eq!(result["published_by"]["name"], "Adele");
     assert_eq!(result["edited_by"], json!([new.id]));
 }
@@ -382,6 +463,10 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
         with(result("r11", "f1", "m3", 2), json!({"version": i64::MAX})),
         with(result("r12", "f1", "m3", 2), json!({"status": "secret"})),
         with(result("r13", "f1", "m3", 2), json!({"headline": ""})),
+        with(
+            result("r14", "f1", "m3", 2),
+            json!({"action_items": many_items}),
+        ),
     ];
     let archive = zipped(&[
         (
@@ -396,6 +481,7 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
         ),
         ("forks.jsonl", lines(&[forks, many].concat())),
         ("resolutions.jsonl", lines(&results)),
+        ("action_items.jsonl", lines(&items_of_results)),
         (
             "messages/c1/2025-05.jsonl",
             lines(&[main("m1"), main("m2"), main("m3")]),
@@ -423,7 +509,8 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
     sums(&report);
     // 12 open ones, the first, and that of the stranger; the second line of the first one is the same record.
     assert_eq!(n_of(&report, "forks"), json!([14, 1, 12]), "{report}");
-    assert_eq!(n_of(&report, "resolutions"), json!([1, 0, 12]), "{report}");
+    assert_eq!(n_of(&report, "resolutions"), json!([1, 0, 13]), "{report}");
+    assert_eq!(n_of(&report, "action_items"), json!([1, 2, 4]), "{report}");
     assert_eq!(n_of(&report, "messages"), json!([5, 0, 4]), "{report}");
     assert_eq!(t.ada.fork(&own).await, before);
     let plans = id(&t.ada.channel("plans").await);
@@ -440,6 +527,14 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
     let said = t.ada.messages_in(&id(dive)).await;
     assert_eq!(result["key_points"][0]["sources"], json!([said[0]["id"]]));
     assert_eq!(result["generated_by"], Value::Null);
+    // Ada is not the person whom the archive calls by her ID.
+    let items = list(&result, "/action_items");
+    assert_eq!(items.len(), 1, "{items:?}");
+    assert_ne!(items[0]["owner_id"], t.ada.id.as_str());
+    assert_eq!(
+        (&items[0]["done"], &items[0]["due"]),
+        (&json!(false), &Value::Null)
+    );
     let undone = t.ada.get("/v1/imports").await.ok();
     let import = id(&list(&undone, "/data")[0]);
     t.ada.delete(&format!("/v1/imports/{import}")).await.is(202);
