@@ -394,7 +394,8 @@ macro_rules! is_used_fork {
     };
 }
 
-/// Checks whether an imported message leaves a tombstone: somebody has written in its conversation, or a message or deep dive needs it.
+/// Checks whether an imported message leaves a tombstone: somebody has written in its conversation, or a message, deep dive, or schedule needs
+/// it.
 async fn is_kept(c: &mut Conn, message: &Message) -> Result<bool, DbError> {
     if let Some(fork) = message.fork_id {
         return c
@@ -412,6 +413,8 @@ async fn is_kept(c: &mut Conn, message: &Message) -> Result<bool, DbError> {
          or exists (select 1 from forks f where f.thread_id = $1 and (",
         is_used_fork!(),
         " or (f.message_id = $2 and exists (select 1 from messages m where m.conversation_id = f.id and m.deleted_at is null)))) \
+         or exists (select 1 from schedules s where s.thread_id = $1 \
+           and (s.version > 1 or not exists (select 1 from imported i where i.id = s.id))) \
          or exists (select 1 from messages m join threads t on t.id = m.thread_id \
            where t.root_message_id = $2 and m.conversation_id = $1 and m.id <> $2 and m.deleted_at is null)"
     ))

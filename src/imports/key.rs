@@ -24,6 +24,7 @@ text_enum! {
         Forks = "forks",
         Resolutions = "resolutions",
         ActionItems = "action_items",
+        Schedules = "schedules",
         /// A thread, which is not a record but has an ID.
         Threads = "threads",
     }

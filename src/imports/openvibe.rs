@@ -1,6 +1,6 @@
 //! Reads an export of this program (docs/export-format.md): lists of people and channels, and the messages of each channel by month.
 //!
-//! Schedules are left out. Agents are created if their name is free; what they wrote is by bots.
+//! Agents are created if their name is free; what they wrote is by bots.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,7 +25,7 @@ use super::{
         SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourcePerson,
         SourceReaction, SourceRecord, SourceThread, SourceUnit, distinct_files,
     },
-    work::{SourceWork, WORK_BYTES_MAX, WORK_MAX},
+    work::{ROOT_OF_SCHEDULE, SourceWork, WORK_BYTES_MAX, WORK_MAX},
 };
 use crate::chat::messages::emoji_name;
 
@@ -54,8 +54,6 @@ const AGENTS_MAX: usize = 1000;
 const AGENT_BYTES_MAX: u64 = 4 << 20;
 /// Maximum size of all agents, which are in memory at once.
 const AGENTS_BYTES_MAX: usize = 64 << 20;
-/// Entries that are not imported.
-const LEFT_OUT: [&str; 1] = ["schedules."];
 
 #[derive(Deserialize)]
 struct ExportManifest {
@@ -299,14 +297,6 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             channels.extend(channel(value));
             channels.truncate(LISTED_MAX);
         });
-        let left_out: Vec<&str> = LEFT_OUT
-            .into_iter()
-            .filter(|begin| self.lines.names.iter().any(|name| name.starts_with(*begin)))
-            .map(|begin| begin.trim_end_matches(['.', '/']))
-            .collect();
-        if !left_out.is_empty() {
-            problems.push(format!("left out: {}", left_out.join(", ")));
-        }
         SourceIndex {
             source: format!("{FORMAT}:{}", self.manifest.workspace.id),
             people,
@@ -364,7 +354,7 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
         (in_order(agents), problems)
     }
 
-    /// Webhooks, then workflows, which can name them, then memories, and the reasons why some cannot be read.
+    /// Webhooks, then workflows, which can name them, then memories and schedules, and the reasons why some cannot be read.
     pub(super) fn work(&mut self) -> (SourceWork, Vec<String>) {
         let (mut work, mut problems) = (SourceWork::default(), Vec::new());
         let (mut count, mut bytes) = (0_usize, 0_usize);
@@ -376,20 +366,32 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             }
         });
         work.agents = Arc::new(agents);
+        let roots = self.roots_of_schedules();
         for (list, kind) in [
             ("hooks", RecordKind::Hooks),
             ("workflows", RecordKind::Workflows),
             ("memories", RecordKind::Memories),
+            ("schedules", RecordKind::Schedules),
         ] {
+            let records = match kind {
+                RecordKind::Schedules => &mut work.schedules,
+                _ => &mut work.records,
+            };
             self.list(list, &mut problems, &mut |value| {
                 let Some(key) = first([string(value, "id")]) else {
                     return;
                 };
+                let mut value = value.clone();
+                if let Some(root) = roots.get(string(&value, "thread_id"))
+                    && kind == RecordKind::Schedules
+                {
+                    value[ROOT_OF_SCHEDULE] = root.as_str().into();
+                }
                 let text = value.to_string();
                 count += 1;
                 bytes += text.len();
                 if bytes <= WORK_BYTES_MAX && count <= WORK_MAX {
-                    work.records.push(SourceRecord {
+                    records.push(SourceRecord {
                         kind,
                         key: key.to_owned(),
                         text,
@@ -399,23 +401,50 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
         }
         if count > WORK_MAX {
             problems.push(format!(
-                "the archive has more than {WORK_MAX} webhooks, workflows, and memories"
+                "the archive has more than {WORK_MAX} webhooks, workflows, memories, and schedules"
             ));
         }
         if bytes > WORK_BYTES_MAX {
-            problems.push("the webhooks, workflows, and memories have more than 64 MiB".to_owned());
+            let problem = "the webhooks, workflows, memories, and schedules have more than 64 MiB";
+            problems.push(problem.to_owned());
         }
         (work, problems)
     }
 
-    /// Keys of the messages that deep dives and results name.
+    /// Keys of the first messages of the threads in which schedules post, by thread.
+    fn roots_of_schedules(&mut self) -> HashMap<String, String> {
+        let (mut threads, mut roots, mut problems) = (HashSet::new(), HashMap::new(), Vec::new());
+        // Lines that cannot be read are reported when the schedules are stored.
+        self.list("schedules", &mut problems, &mut |value| {
+            let thread = string(value, "thread_id");
+            if (1..=CITED_BYTES_MAX).contains(&thread.len()) && threads.len() < CITED_MAX {
+                threads.insert(thread.to_owned());
+            }
+        });
+        if threads.is_empty() {
+            return roots;
+        }
+        self.list("threads", &mut problems, &mut |value| {
+            let (thread, root) = (string(value, "id"), string(value, "root_message_id"));
+            if threads.contains(thread) && root.len() <= CITED_BYTES_MAX {
+                roots.insert(thread.to_owned(), root.to_owned());
+            }
+        });
+        roots
+    }
+
+    /// Keys of the messages that deep dives, results, and schedules name.
     fn cited(&mut self) -> HashSet<String> {
+        let roots = self.roots_of_schedules();
         let (mut cited, mut problems) = (HashSet::new(), Vec::new());
         let mut cite = |key: &str| {
             if (1..=CITED_BYTES_MAX).contains(&key.len()) && cited.len() < CITED_MAX {
                 cited.insert(key.to_owned());
             }
         };
+        for root in roots.values() {
+            cite(root);
+        }
         // Lines that cannot be read are reported when their records are.
         self.list("forks", &mut problems, &mut |value| {
             cite(string(value, "message_id"));

@@ -28,8 +28,8 @@ pub struct ImportCounts {
 /// Records that were left out for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportLeftOut {
-    /// `people`, `channels`, `emoji`, `agents`, `hooks`, `workflows`, `memories`, `messages`, `files`, `forks`, `resolutions`, or
-    /// `action_items`.
+    /// `people`, `channels`, `emoji`, `agents`, `hooks`, `workflows`, `memories`, `messages`, `files`, `forks`, `resolutions`,
+    /// `action_items`, or `schedules`.
     pub kind: String,
     pub reason: String,
     pub count: i64,

@@ -31,7 +31,7 @@ use super::{
     preview::{self, ChannelFate, kind_here, would_show},
     record::{
         PlacedItem, SourceChannel, SourceChannelKind, SourceFile, SourceFiles, SourceIndex,
-        SourceItem, SourceNames, SourcePerson, SourceUnit,
+        SourceItem, SourceNames, SourcePerson, SourceRecord, SourceUnit,
     },
     report::{ImportCounts, ImportReport, RecordOutcome},
     row::{self, ImportPhase, ImportRow, ImportState, WantedFormat},
@@ -484,15 +484,26 @@ impl Importer {
         if progress.phase == ImportPhase::Agents {
             progress = self.store_agents(&row, progress, &agents).await?;
         }
+        let SourceWork {
+            agents,
+            records,
+            schedules,
+        } = work;
         if progress.phase == ImportPhase::Work {
-            progress = self.store_work(&row, progress, work).await?;
+            progress = self.store_work(&row, progress, &agents, &records).await?;
+            progress = self.begin_phase(&progress, ImportPhase::Messages).await?;
         }
-        self.find_channels(&progress.keys, &channels, &options, &mut directory)
-            .await?;
-        let names = names_of(&directory, &channels);
-        let group = options.group.unwrap_or(ImportGroup::Day);
-        self.store_messages(&row, progress, archive, names, directory, group)
-            .await?;
+        if progress.phase == ImportPhase::Messages {
+            self.find_channels(&progress.keys, &channels, &options, &mut directory)
+                .await?;
+            let names = names_of(&directory, &channels);
+            let group = options.group.unwrap_or(ImportGroup::Day);
+            progress = self
+                .store_messages(&row, progress, archive, names, directory, group)
+                .await?;
+            progress = self.begin_phase(&progress, ImportPhase::Schedules).await?;
+        }
+        self.store_work(&row, progress, &agents, &schedules).await?;
         let running = ImportState::Running;
         self.end(row.workspace_id, row.id, running, ImportState::Done, None)
             .await?;
@@ -762,32 +773,31 @@ impl Importer {
         &self,
         row: &ImportRow,
         mut progress: Progress,
-        work: SourceWork,
+        agents: &Arc<HashMap<String, String>>,
+        records: &[SourceRecord],
     ) -> Result<Progress, ImportError> {
         let (workspace, importer) = (row.workspace_id, row.created_by);
         let from = usize::try_from(progress.position).unwrap_or(usize::MAX);
-        let work = Arc::new(work);
-        for n in from..work.records.len() {
+        for record in records.iter().skip(from) {
             if self.shutdown.is_cancelled() {
                 return Err(ArchiveFault::Stopped.into());
             }
-            let (shared, before) = (Arc::clone(&work), progress.clone());
+            let (shared, before) = (record.clone(), progress.clone());
+            let agents = Arc::clone(agents);
             let keyring = Arc::clone(&self.keyring);
             let stored = self.db.write(workspace.0, async move |c: &mut Conn| {
                 dialect::lock_workspace(c, workspace.0).await?;
                 let mut next = before.clone();
-                let record = &shared.records[n];
-                let (keys, agents) = (&before.keys, &shared.agents);
-                let stored = store_record(c, keys, importer, agents, record, &keyring);
+                let keys = &before.keys;
+                let stored = store_record(c, keys, importer, &agents, &shared, &keyring);
                 let outcome = Box::pin(stored).await?;
-                next.report.count(record.kind, outcome, &record.key);
+                next.report.count(shared.kind, outcome, &shared.key);
                 next.position += 1;
                 before.store(c, &next).await?;
                 Ok::<_, ImportError>(next)
             });
             progress = match stored.await {
                 Err(ImportError::Refused(problem)) => {
-                    let record = &work.records[n];
                     let mut next = progress.clone();
                     let outcome = RecordOutcome::LeftOut("it cannot be created here");
                     next.report.count(record.kind, outcome, &record.key);
@@ -799,7 +809,7 @@ impl Importer {
                 stored => stored?,
             };
         }
-        self.begin_phase(&progress, ImportPhase::Messages).await
+        Ok(progress)
     }
 
     async fn store_agent(
@@ -880,7 +890,7 @@ impl Importer {
         names: SourceNames,
         mut directory: Directory,
         group: ImportGroup,
-    ) -> Result<(), ImportError> {
+    ) -> Result<Progress, ImportError> {
         let (send, mut sent) = mpsc::channel(AHEAD);
         let start = Position {
             unit: progress.position,
@@ -906,12 +916,12 @@ impl Importer {
                     // Stores the problems of the last units.
                     self.move_on(&progress, &progress).await?;
                     let due = announcer.all();
-                    return self
-                        .db
+                    self.db
                         .write(row.workspace_id.0, async move |c: &mut Conn| {
                             Ok::<_, ImportError>(Announcer::announce(c, &due).await?)
                         })
-                        .await;
+                        .await?;
+                    return Ok(progress);
                 }
                 Some(Sent::Problem(text)) => progress.report.problem(&text),
                 Some(Sent::File { key, name, bytes }) => {

@@ -150,7 +150,7 @@ impl<R: Read + Seek> SourceArchive<R> {
         }
     }
 
-    /// Webhooks, workflows, and memories, and the reasons why some cannot be read.
+    /// Webhooks, workflows, memories, and schedules, and the reasons why some cannot be read.
     pub(super) fn work(&mut self) -> (SourceWork, Vec<String>) {
         match self {
             Self::OpenVibe(archive) => archive.work(),

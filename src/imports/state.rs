@@ -27,6 +27,8 @@ text_enum! {
         Agents = "agents",
         /// Webhooks, workflows, and memories.
         Work = "work",
+        /// Messages, and deep dives with their results.
         Messages = "messages",
+        Schedules = "schedules",
     }
 }

@@ -167,9 +167,13 @@ impl Importer {
         Ok(())
     }
 
-    /// Removes memories and webhooks that imports of the source created.
+    /// Removes memories, webhooks, and schedules that imports of the source created.
     async fn remove_work(&self, keys: &Keys) -> Result<(), ImportError> {
-        for kind in [RecordKind::Memories, RecordKind::Hooks] {
+        for kind in [
+            RecordKind::Memories,
+            RecordKind::Hooks,
+            RecordKind::Schedules,
+        ] {
             let all = keys.list(&mut self.db.read().await?, kind).await?;
             for (key, id) in all {
                 let keys = keys.clone();

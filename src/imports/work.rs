@@ -1,12 +1,13 @@
-//! Webhooks, workflows, and memories of an export of this program. The person who imports creates them again, with their own rights, and
-//! none of them acts until somebody here turns it on: nobody knows the address of a webhook, and workflows are paused.
+//! Webhooks, workflows, memories, and schedules of an export of this program. The person who imports creates them again, with their own
+//! rights, and none of them acts until somebody here turns it on: nobody knows the address of a webhook, and workflows and schedules are
+//! paused. A schedule stays that of its owner, with the rights that they have here, if the owner is a member.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
@@ -22,17 +23,18 @@ use crate::{
         AgentError,
         derived::{self, Change, SourceId},
     },
-    auth::{Actor, AuthError},
+    auth::{Actor, AuthError, Role},
     chat::ChatError,
     db::{Conn, DbError},
     hooks::{self, HookError, HookForm},
-    ids::{AgentId, BotId, ChannelId, HookId, MemoryId, UserId},
+    ids::{AgentId, BotId, ChannelId, HookId, MemoryId, ScheduleId, ThreadId, UserId, WorkflowId},
     memory::{
         MemoryError,
         content::Content,
         create::{self, ImportedEntry},
         entry::{MemoryKind, MemoryScope, MemoryStatus, Visibility},
     },
+    schedules::{ScheduleError, ScheduleForm, create_imported, delete_imported},
     secrets::{self, Keyring},
     workflows::{
         WorkflowError, WorkflowForm, WorkflowPatch, create_workflow, definition::WorkflowStatus,
@@ -50,7 +52,12 @@ pub(super) struct SourceWork {
     /// Names of agents by their IDs in the archive.
     pub(super) agents: Arc<HashMap<String, String>>,
     pub(super) records: Vec<SourceRecord>,
+    /// Stored after the messages.
+    pub(super) schedules: Vec<SourceRecord>,
 }
+
+/// Field of a schedule with the key of the first message of its thread.
+pub(super) const ROOT_OF_SCHEDULE: &str = "root_message_id";
 
 /// ID of the stored object, or the reason why none was stored.
 type Stored = Result<Uuid, &'static str>;
@@ -91,6 +98,16 @@ fn memory_fault(error: MemoryError) -> ImportError {
         | MemoryError::Agent(AgentError::Db(e))
         | MemoryError::Chat(ChatError::Db(e)) => e.into(),
         MemoryError::Auth(e) => auth_fault(e),
+        other => refused(&other),
+    }
+}
+
+fn schedule_fault(error: ScheduleError) -> ImportError {
+    match error {
+        ScheduleError::Db(e)
+        | ScheduleError::Chat(ChatError::Db(e))
+        | ScheduleError::Workflow(WorkflowError::Db(e)) => e.into(),
+        ScheduleError::Auth(e) => auth_fault(e),
         other => refused(&other),
     }
 }
@@ -201,6 +218,11 @@ pub(super) async fn store_record(
     let Some(actor) = importing_actor(c, keys.workspace, importer).await? else {
         return Ok(RecordOutcome::LeftOut("the person who imports has left"));
     };
+    if record.kind == RecordKind::Schedules {
+        let value: Value = serde_json::from_str(&record.text).unwrap_or_default();
+        let stored = store_schedule(c, keys, &actor, agents, &value).await?;
+        return finish(c, keys, record, stored).await;
+    }
     let parts: &[&str] = match record.kind {
         RecordKind::Hooks => &["bot_id", "channel_id", "may_notify", "template"],
         RecordKind::Workflows => &["name", "status", "content"],
@@ -229,6 +251,16 @@ pub(super) async fn store_record(
         RecordKind::Workflows => store_workflow(c, &actor, &value).await?,
         _ => store_memory(c, &actor, &value, keyring).await?,
     };
+    finish(c, keys, record, stored).await
+}
+
+/// Remembers what a record became.
+async fn finish(
+    c: &mut Conn,
+    keys: &Keys,
+    record: &SourceRecord,
+    stored: Stored,
+) -> Result<RecordOutcome, ImportError> {
     match stored {
         Ok(id) => {
             keys.store(c, record.kind, &record.key, id).await?;
@@ -236,6 +268,80 @@ pub(super) async fn store_record(
         }
         Err(reason) => Ok(RecordOutcome::LeftOut(reason)),
     }
+}
+
+/// The thread here of a message of the archive.
+async fn thread_here(c: &mut Conn, keys: &Keys, root: &str) -> Result<Option<ThreadId>, DbError> {
+    let Some(id) = keys.find(c, RecordKind::Messages, root).await? else {
+        return Ok(None);
+    };
+    let row: Option<(ThreadId,)> = c
+        .q("select thread_id from messages where id = $1 and workspace_id = $2")
+        .bind(id)
+        .bind(keys.workspace)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// Creates a paused schedule of its owner, or of the actor if the owner is no member here.
+async fn store_schedule(
+    c: &mut Conn,
+    keys: &Keys,
+    actor: &Actor<'_>,
+    agents: &HashMap<String, String>,
+    value: &Value,
+) -> Result<Stored, ImportError> {
+    let ids = json!({"agent_id": value["agent_id"], "channel_id": value["channel_id"]});
+    let Some(ids) = with_ids_here(c, keys, agents, &ids).await? else {
+        return Ok(Err(NOT_HERE));
+    };
+    let prompt = string(value, "prompt");
+    let target = match string(value, "target_type") {
+        "workflow" => {
+            let workflow = string(value, "workflow_id");
+            let Some(id) = keys.find(c, RecordKind::Workflows, workflow).await? else {
+                return Ok(Err(NOT_HERE));
+            };
+            json!({"type": "workflow", "workflow_id": WorkflowId(id), "input": prompt})
+        }
+        "heartbeat" => json!({"type": "heartbeat", "agent_id": ids["agent_id"]}),
+        "agent" if ids["agent_id"].is_string() => {
+            json!({"type": "agent", "agent_id": ids["agent_id"], "prompt": prompt})
+        }
+        _ => return Ok(Err("it is not a schedule")),
+    };
+    let deliver = if !string(value, "thread_id").is_empty() {
+        let Some(thread) = thread_here(c, keys, string(value, ROOT_OF_SCHEDULE)).await? else {
+            return Ok(Err(NOT_HERE));
+        };
+        json!({"thread_id": thread})
+    } else if ids["channel_id"].is_string() {
+        json!({"channel_id": ids["channel_id"]})
+    } else {
+        Value::Null
+    };
+    let form = json!({
+        "name": value["name"],
+        "cron": value["cron"],
+        "timezone": value["timezone"],
+        "target": target,
+        "deliver": deliver,
+        "missed": value["missed"],
+    });
+    let Ok(form) = serde_json::from_value::<ScheduleForm>(form) else {
+        return Ok(Err("it is not a schedule"));
+    };
+    let owner = match keys
+        .find(c, RecordKind::People, string(value, "owner_id"))
+        .await?
+    {
+        Some(owner) => importing_actor(c, keys.workspace, UserId(owner)).await?,
+        None => None,
+    };
+    let owner = owner.filter(|owner| owner.role != Role::Guest);
+    let created = create_imported(c, owner.as_ref().unwrap_or(actor), &form).await;
+    Ok(Ok(created.map_err(schedule_fault)?.0))
 }
 
 /// Creates a webhook in a channel in which the actor can post. It sleeps: its address is not known until somebody makes a new one.
@@ -341,8 +447,9 @@ async fn is_hook(c: &mut Conn, id: Uuid) -> Result<bool, DbError> {
         .await
 }
 
-/// Removes a record that imports of the source created: forgets a memory, and deletes a webhook that was never used. Workflows stay, as
-/// agents do, and so does a webhook that was used: another import finds it. The workspace must be locked.
+/// Removes a record that imports of the source created: forgets a memory, and deletes a schedule that nobody changed and a webhook that was
+/// never used. Workflows stay, as agents do, and so do other schedules and webhooks: another import finds them. The workspace must be
+/// locked.
 ///
 /// # Errors
 /// Only database errors.
@@ -371,6 +478,11 @@ pub(super) async fn remove_record(
                 return Ok(());
             }
         }
+        RecordKind::Schedules => {
+            if !delete_imported(c, ScheduleId(id)).await? {
+                return Ok(());
+            }
+        }
         _ => return Ok(()),
     }
     keys.forget(c, kind, key).await
@@ -378,8 +490,6 @@ pub(super) async fn remove_record(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

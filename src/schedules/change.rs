@@ -61,7 +61,7 @@ async fn place(
 }
 
 /// Resolves the target of a schedule. The actor must be able to invoke its agent; a workflow must be in the workspace.
-async fn target(
+pub(super) async fn target(
     c: &mut Conn,
     actor: &Actor<'_>,
     form: ScheduleTargetForm,
@@ -89,7 +89,7 @@ async fn target(
 }
 
 /// Checks that a channel is set if the target posts messages.
-async fn check_place(
+pub(super) async fn check_place(
     c: &mut Conn,
     actor: &Actor<'_>,
     target: &ScheduleTarget,
@@ -108,7 +108,7 @@ async fn check_place(
     Ok(())
 }
 
-async fn check_limits(c: &mut Conn, actor: &Actor<'_>) -> Result<(), ScheduleError> {
+pub(super) async fn check_limits(c: &mut Conn, actor: &Actor<'_>) -> Result<(), ScheduleError> {
     let (all, own): (i64, i64) = c
         .q("select count(*), count(case when owner_id = $2 then 1 end) from schedules where workspace_id = $1")
         .bind(actor.workspace)
@@ -392,7 +392,7 @@ async fn audit(
     auth::record_audit(c, actor, action, row.id.to_string(), data).await
 }
 
-async fn remove(c: &mut Conn, row: Row) -> Result<(), DbError> {
+pub(super) async fn remove(c: &mut Conn, row: Row) -> Result<(), DbError> {
     let id = row.id;
     items::close_all(c, &row).await?;
     announce(c, EventType::ScheduleDeleted, row).await?;

@@ -13,6 +13,7 @@ mod cron;
 mod error;
 mod fire;
 mod form;
+mod imported;
 mod items;
 mod list;
 mod outcome;
@@ -25,6 +26,7 @@ pub use change::{CreatedSchedule, create, delete, delete_in_thread, erase_owner,
 pub use error::ScheduleError;
 pub use fire::{StartedRun, delete_old_slots, fire_due, run_now};
 pub use form::{DeliveryForm, ScheduleForm, SchedulePatch, ScheduleTargetForm, StatusForm};
+pub use imported::{create_imported, delete_imported};
 pub use list::{ScheduleSlot, find_name, get, list, list_slots, workspace_of};
 pub use outcome::{Scheduled, is_allowed, note_completed, note_end, note_failed};
 pub use paused::{PausedItem, list_paused};

@@ -1,10 +1,11 @@
-//! Webhooks, workflows, and memories of an export of this program.
+//! Webhooks, workflows, memories, and schedules of an export of this program.
 
 use serde_json::{Value, json};
 
 use crate::{
     exports::archive,
-    imports::{OFF, imported, state, sums, unlimited_team, zipped},
+    imports::{OFF, confirm, imported, state, sums, unlimited_team, zipped},
+    schedules,
     support::{Person, TestApp, id, list, text, unknown_id, visitor, within},
 };
 
@@ -239,6 +240,174 @@ async fn an_archive_names_nothing_that_it_did_not_bring() {
         );
     }
     assert_eq!(counts(&t.app).await, before);
+}
+
+fn named(all: &[Value], name: &str) -> Value {
+    let found = all.iter().find(|one| one["name"] == name);
+    found
+        .unwrap_or_else(|| panic!("no {name}: {all:?}"))
+        .clone()
+}
+
+#[tokio::test]
+async fn schedules_are_restored_paused() {
+    let t = unlimited_team().await;
+    confirm(&t, &t.bo, "bo@example.com").await;
+    let scribe = id(&t.ada.make_agent("scribe").await);
+    let target = json!({"type": "agent", "agent_id": scribe, "prompt": "What is new?"});
+    let thread = t.bo.thread(&t.general, "News go here").await;
+    let form = json!({"name": "Daily", "target": target});
+    schedules::created(&t.ada, json!({"channel_id": t.general}), form).await;
+    let form = json!({"name": "Weekly", "target": target, "missed": "skip"});
+    schedules::created(&t.bo, json!({"thread_id": thread}), form).await;
+    let steps =
+        json!([{"id": "tell", "kind": "output", "content": "Done", "channel_id": t.general}]);
+    let flow = json!({"name": "release", "agents": [scribe], "steps": steps});
+    let flow = id(&t.ada.post("/v1/workflows", flow).await.is(201));
+    let target = json!({"type": "workflow", "workflow_id": flow, "input": "Go"});
+    let form = json!({"name": "Monthly", "target": target});
+    schedules::created(&t.ada, json!({"channel_id": t.general}), form).await;
+    let secret = t.ada.private_channel("hushhush", &[]).await;
+    let form = json!({"name": "Secret", "target": {"type": "agent", "agent_id": scribe, "prompt": "Psst"}});
+    schedules::created(&t.ada, json!({"channel_id": secret}), form).await;
+    let first = archive(&t.ada, json!({"scope": "mine"})).await;
+
+    let app = TestApp::with(&[OFF]).await;
+    let zoe = app.founder("Zoe").await;
+    let bo = app.join(&zoe, "Robert", "member").await;
+    let sql = "update users set email = 'bo@example.com', email_confirmed_at = created_at where name = 'Robert'";
+    app.place.run(&[sql]).await;
+    let tasks = app.place.count("tasks").await;
+    let report = imported(&zoe, &first).await;
+    sums(&report);
+    let n = &report["kinds"]["schedules"];
+    // Nobody here is in the private channel.
+    assert_eq!(
+        (&n["imported"], &n["left_out"]),
+        (&json!(3), &json!(1)),
+        "{report}"
+    );
+    let here = zoe.every("/v1/schedules").await;
+    let (daily, weekly) = (named(&here, "Daily"), named(&here, "Weekly"));
+    for schedule in &here {
+        assert_eq!(
+            (&schedule["status"], &schedule["next_run_at"]),
+            (&json!("paused"), &Value::Null)
+        );
+    }
+    assert_eq!(
+        (here.len(), daily["owner_id"].as_str()),
+        (3, Some(zoe.id.as_str()))
+    );
+    assert_eq!(weekly["owner_id"], bo.id.as_str());
+    assert_eq!(weekly["missed"], "skip");
+    let general = id(&zoe.channel("general").await);
+    assert_eq!(daily["deliver"]["channel_id"], general.as_str());
+    assert_eq!(
+        daily["target"]["agent_id"],
+        id(&zoe.agent("scribe").await).as_str()
+    );
+    let flow = id(&all(&zoe, "/v1/workflows").await[0]);
+    assert_eq!(
+        named(&here, "Monthly")["target"]["workflow_id"],
+        flow.as_str()
+    );
+    let thread = text(&weekly, "/deliver/thread_id");
+    assert_eq!(zoe.contents(&thread).await[0], "News go here");
+
+    // Only its owner turns a schedule on.
+    let path = format!("/v1/schedules/{}", id(&weekly));
+    let active = json!({"status": "active"});
+    assert_eq!(zoe.patch(&path, active.clone()).await.status, 403);
+    bo.patch(&path, active).await.ok();
+    let again = imported(&zoe, &first).await;
+    assert_eq!(again["kinds"]["schedules"]["existing"], 3, "{again}");
+    assert_eq!(zoe.every("/v1/schedules").await.len(), 3);
+    assert_eq!(app.place.count("tasks").await, tasks);
+
+    // Undone: what somebody turned on stays, with its thread.
+    undo_all(&zoe).await;
+    let kept = zoe.every("/v1/schedules").await;
+    assert_eq!((kept.len(), &kept[0]["name"]), (1, &json!("Weekly")));
+    assert_eq!(kept[0]["status"], "active");
+}
+
+#[tokio::test]
+async fn a_schedule_names_nothing_that_the_archive_did_not_bring() {
+    let t = unlimited_team().await;
+    let scribe = id(&t.ada.make_agent("scribe").await);
+    let lines = |values: &[Value]| {
+        let lines: Vec<String> = values.iter().map(Value::to_string).collect();
+        lines.join("\n").into_bytes()
+    };
+    let plans = unknown_id("chan");
+    let secret = format!("{}1", &plans[..plans.len() - 1]);
+    let agent = unknown_id("agent");
+    let channel = |key: &str, kind: &str, name: &str| json!({"id": key, "kind": kind, "name": name, "created_at": "2025-05-01T10:00:00.000Z", "member_ids": []});
+    let schedule = |n: usize, fields: Value| {
+        let mut schedule = json!({"id": format!("s{n}"), "name": "Pay", "cron": "0 6 1 3 *", "timezone": "Europe/Berlin",
+            "target_type": "agent", "agent_id": agent, "workflow_id": null, "prompt": "Pay the stranger", "channel_id": plans,
+            "thread_id": null, "missed": "skip", "status": "active", "owner_id": t.bo.id});
+        for (name, field) in fields.as_object().unwrap() {
+            schedule[name] = field.clone();
+        }
+        schedule
+    };
+    let ours = t.ada.thread(&t.general, "Ours").await;
+    let wrong = [
+        json!({"channel_id": t.general}),
+        json!({"channel_id": secret}),
+        json!({"channel_id": null}),
+        json!({"channel_id": 7}),
+        json!({"agent_id": scribe}),
+        json!({"agent_id": null}),
+        json!({"thread_id": ours}),
+        json!({"thread_id": "t1", "root_message_id": "m1"}),
+        json!({"target_type": "workflow", "workflow_id": unknown_id("flow")}),
+        json!({"target_type": "workflow", "workflow_id": null}),
+        json!({"target_type": "bomb"}),
+        json!({"cron": "* * * * *"}),
+        json!({"cron": "at noon"}),
+        json!({"timezone": "Mars/Olympus"}),
+        json!({"missed": "twice"}),
+        json!({"name": "x".repeat(500)}),
+        json!({"name": {"a": 1}}),
+        json!({"prompt": "x".repeat(100_000)}),
+        json!({"prompt": ""}),
+    ];
+    let left_out = wrong.len();
+    let mut all = vec![schedule(0, json!({}))];
+    all.extend((1..).zip(wrong).map(|(n, fields)| schedule(n, fields)));
+    let manifest =
+        json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_of_a_stranger"}});
+    let archive = zipped(&[
+        ("manifest.json", lines(&[manifest])),
+        (
+            "channels.jsonl",
+            lines(&[
+                channel(&plans, "public", "plans"),
+                channel(&secret, "private", "secrets"),
+            ]),
+        ),
+        (
+            "agent_ids.jsonl",
+            lines(&[json!({"id": agent, "name": "scribe"})]),
+        ),
+        ("schedules.jsonl", lines(&all)),
+    ]);
+    let report = imported(&t.ada, &archive).await;
+    sums(&report);
+    let n = &report["kinds"]["schedules"];
+    assert_eq!(
+        (&n["imported"], &n["left_out"]),
+        (&json!(1), &json!(left_out)),
+        "{report}"
+    );
+    let here = t.ada.every("/v1/schedules").await;
+    assert_eq!(here.len(), 1, "{here:?}");
+    // The ID of a person here means nobody in the archive.
+    assert_eq!(here[0]["owner_id"], t.ada.id.as_str());
+    assert_eq!(here[0]["target"]["agent_id"], scribe.as_str());
 }
 
 async fn counts(app: &TestApp) -> Vec<i64> {
