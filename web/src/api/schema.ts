@@ -6924,9 +6924,11 @@ export interface components {
             state: "receiving" | "reading" | "ready" | "running" | "paused" | "done" | "failed" | "undoing" | "undone";
             /**
              * @description `work`: Webhooks, workflows, and memories.
+             *
+             *     `messages`: Messages, and deep dives with their results.
              * @enum {string}
              */
-            phase: "people" | "channels" | "emoji" | "agents" | "work" | "messages";
+            phase: "people" | "channels" | "emoji" | "agents" | "work" | "messages" | "schedules";
             options: components["schemas"]["ImportOptions"];
             /**
              * Format: int64
@@ -9784,7 +9786,10 @@ export interface components {
         ImportId: string;
         /** @description Records that were left out for the same reason. */
         ImportLeftOut: {
-            /** @description `people`, `channels`, `emoji`, `agents`, `hooks`, `workflows`, `memories`, `messages`, or `files`. */
+            /**
+             * @description `people`, `channels`, `emoji`, `agents`, `hooks`, `workflows`, `memories`, `messages`, `files`, `forks`, `resolutions`,
+             *     `action_items`, or `schedules`.
+             */
             kind: string;
             reason: string;
             /** Format: int64 */
