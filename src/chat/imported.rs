@@ -317,7 +317,8 @@ async fn update(
     let is_other = new.content != stored.content || has_files;
     let is_newer = new.edited_at > stored.edited_at;
     let is_changed = is_newer || is_other && new.edited_at == stored.edited_at;
-    if !is_changed {
+    // The text of a resolution message is that of its result here, from which the erasure of a person can have removed a name.
+    if !is_changed || stored.kind == MessageKind::Resolution {
         return Ok(());
     }
     let metadata = MessageMetadata {
