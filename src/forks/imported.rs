@@ -1,11 +1,13 @@
 //! Forks of an archive, their resolutions, and action items. They have no event and no inbox item, and nothing runs because of them.
 
+use uuid::Uuid;
+
 use super::{
     draft::{
         ACTION_ITEMS_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, HEADLINE_UNITS_MAX,
         KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, OWNER_NAME_UNITS_MAX, SOURCES_MAX, TEXT_UNITS_MAX,
     },
-    drafts::{Content, insert_items},
+    drafts::{Content, delete_draft, insert_items},
     error::ACTIVE_FORKS_MAX,
     resolution::{
         Resolution, ResolutionItem, ResolutionStatus, SourcedText, find_draft, find_published,
@@ -86,6 +88,8 @@ pub struct ImportedResolution {
     pub content: Content,
     /// The resolution message, which must be an imported one of the fork's thread; `None` only for a draft.
     pub message: Option<Message>,
+    /// Draft that this version publishes, and that it replaces.
+    pub draft: Option<ResolutionId>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub published_at: Option<Timestamp>,
@@ -218,10 +222,12 @@ pub async fn insert_imported_resolution(
         return Ok(Err("its message is not here"));
     }
     let is_taken: bool = c
-        .q("select exists (select 1 from resolutions where (fork_id = $1 and version = $2) or message_id = $3)")
+        .q("select exists (select 1 from resolutions where ((fork_id = $1 and version = $2) or message_id = $3 or id = $4) and id <> $5)")
         .bind(fork.id)
         .bind(new.version)
         .bind(new.message.as_ref().map(|card| card.id))
+        .bind(new.id)
+        .bind(new.draft.unwrap_or(ResolutionId(Uuid::nil())))
         .value()
         .await?;
     if is_taken {
@@ -231,6 +237,9 @@ pub async fn insert_imported_resolution(
         Ok(status) => status,
         Err(reason) => return Ok(Err(reason)),
     };
+    if let Some(draft) = new.draft {
+        delete_draft(c, draft).await?;
+    }
     let card = new.message.as_ref();
     let publisher = card.filter(|card| card.author.kind == AuthorKind::Human);
     let publisher = publisher.and_then(|card| UserId::parse(card.author.id.as_deref()?).ok());

@@ -25,7 +25,7 @@ use crate::{
     db::{Conn, DbError},
     forks::{
         draft::{ACTION_ITEMS_MAX, DEFERRED_ITEMS_MAX, SOURCES_MAX},
-        drafts::{Content, delete_draft},
+        drafts::Content,
         form::{Day, one_line},
         imported::{
             ImportedFork, ImportedItem, ImportedResolution, complete_imported_item,
@@ -201,6 +201,7 @@ impl Storing<'_> {
         let Some(fork) = self.fork(c, place, fork).await? else {
             return Ok(RecordOutcome::LeftOut(FORK_GONE));
         };
+        let mut draft = None;
         if let Some(id) = self.keys.find(c, kind, key).await?
             && let Some(known) = resolution::find(c, ResolutionId(id)).await?
         {
@@ -211,7 +212,7 @@ impl Storing<'_> {
             if !is_published_since {
                 return Ok(RecordOutcome::Existing);
             }
-            delete_draft(c, known.id).await?;
+            draft = Some(known.id);
         }
         let Some(created_at) = time(value, "created_at") else {
             return Ok(RecordOutcome::LeftOut(NO_TIME));
@@ -235,6 +236,7 @@ impl Storing<'_> {
             edited_by: self.editors(value),
             content,
             message,
+            draft,
             created_at,
             updated_at: time(value, "updated_at").unwrap_or(created_at),
             published_at: time(value, "published_at"),
