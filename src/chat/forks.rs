@@ -225,15 +225,20 @@ pub(super) async fn count_message(
     Ok(())
 }
 
-/// Like `count_message`, for an imported message, which belongs wherever its time is.
+/// Like `count_message`, for an imported message, which belongs wherever its time is. A title that is the beginning of a person's message is
+/// taken to be from it, so that it is deleted with the message.
 pub(super) async fn count_imported(
     c: &mut Conn,
     fork: ForkId,
     message: &Message,
 ) -> Result<(), DbError> {
-    c.q("update forks set message_count = message_count + 1, last_seq = case when last_seq < $2 then $2 else last_seq end where id = $1")
+    let is_human = message.author.kind == AuthorKind::Human;
+    c.q("update forks set message_count = message_count + 1, last_seq = case when last_seq < $2 then $2 else last_seq end, \
+         title_from = case when title_from is null and title = $3 then $4 else title_from end where id = $1")
         .bind(fork)
         .bind(message.seq)
+        .bind(is_human.then(|| title_after(message)))
+        .bind(message.id)
         .run()
         .await?;
     Ok(())

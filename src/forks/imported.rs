@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     chat::{
-        forks::{Fork, ForkContext, ForkStatus},
+        forks::{Fork, ForkContext, ForkStatus, title_after},
         messages::{AuthorKind, Message, MessageKind, MessageMetadata},
     },
     db::{Conn, DbError, Json},
@@ -55,9 +55,9 @@ pub async fn insert_imported_fork(
     } else {
         new.status
     };
-    c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, description, context, status, stale, message_count, \
-         last_seq, created_by, created_at, resolved_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, FALSE, 0, $10, $11, $12, $13) on conflict (id) do nothing")
+    c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, title_from, description, context, status, stale, \
+         message_count, last_seq, created_by, created_at, resolved_at) \
+         values ($1, $2, $3, $4, $5, $6, $14, $7, $8, $9, FALSE, 0, $10, $11, $12, $13) on conflict (id) do nothing")
         .bind(new.id)
         .bind(origin.workspace_id)
         .bind(origin.channel_id)
@@ -71,6 +71,8 @@ pub async fn insert_imported_fork(
         .bind(new.created_by)
         .bind(new.created_at)
         .bind(new.resolved_at)
+        // Deleted with the message whose beginning it is.
+        .bind((title_after(origin) == new.title).then_some(origin.id))
         .run()
         .await?;
     Ok(())

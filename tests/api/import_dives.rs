@@ -322,6 +322,31 @@ async fn deep_dives_of_private_channels_show_nobody_more_than_before() {
 }
 
 #[tokio::test]
+async fn a_title_from_a_message_is_deleted_with_the_message() {
+    let t = unlimited_team().await;
+    let started = t.bo.start(&t.general, "The merger").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let fork = id(&t
+        .bo
+        .start_fork(&thread, &root, json!({"agent_id": null}))
+        .await);
+    t.bo.tell_in(&fork, "Nine million").await;
+    let first = archive(&t.ada, json!({})).await;
+
+    let (_app, zoe) = other_server().await;
+    imported(&zoe, &first).await;
+    let general = id(&zoe.channel("general").await);
+    let fork = dive_in(&zoe, &general).await;
+    assert_eq!(fork["title"], "Nine million");
+    let said = id(&zoe.messages_in(&id(&fork)).await[0]);
+    zoe.delete(&format!("/v1/messages/{said}")).await.is(200);
+    assert_eq!(zoe.fork(&id(&fork)).await["title"], "Deep dive");
+    // Importing it once more does not bring it back.
+    imported(&zoe, &first).await;
+    assert_eq!(zoe.fork(&id(&fork)).await["title"], "Deep dive");
+}
+
+#[tokio::test]
 async fn a_deep_dive_of_a_placeholder_becomes_that_of_a_member() {
     let t = unlimited_team().await;
     let dive = t.dive().await;
