@@ -29,7 +29,7 @@ const OPEN_MAX: i64 = 500;
 /// Maximum length of a title derived from a message, in UTF-16 code units.
 pub const TITLE_FROM_TEXT_UNITS_MAX: usize = 60;
 /// Title of a fork without text to derive one from, or whose text was deleted.
-const TITLE_WITHOUT_TEXT: &str = "Deep dive";
+pub const TITLE_WITHOUT_TEXT: &str = "Deep dive";
 
 text_enum! {
     /// Part of the thread that the fork's agent can see.

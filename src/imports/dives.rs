@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     chat::{
-        forks::{Fork, ForkContext, ForkStatus, get_fork},
+        forks::{Fork, ForkContext, ForkStatus, TITLE_WITHOUT_TEXT, get_fork, title_after},
         messages::{Message, MessageKind, find_message},
         post::parse_title,
     },
@@ -164,8 +164,16 @@ impl Storing<'_> {
                 "its title, description, or status is not possible here",
             ));
         };
-        let Some(created_by) = self.person(c, string(value, "created_by")).await? else {
+        let creator = string(value, "created_by");
+        let Some(created_by) = self.person(c, creator).await? else {
             return Ok(RecordOutcome::LeftOut(ERASED));
+        };
+        let is_erased = matches!(self.known(creator), Some(Known::Erased));
+        // As when a person's data is erased: a title that a message gave stays.
+        let (title, description) = if is_erased && title != title_after(&origin) {
+            (TITLE_WITHOUT_TEXT.to_owned(), None)
+        } else {
+            (title, description.filter(|_| !is_erased))
         };
         let resolved_at = time(value, "resolved_at").unwrap_or(created_at);
         let kind = RecordKind::Forks;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     db::{Conn, DbError},
-    ids::WorkspaceId,
+    ids::{UserId, WorkspaceId},
     text_enum::text_enum,
 };
 
@@ -165,6 +165,16 @@ impl Keys {
             .opt()
             .await?;
         Ok(row.map(|row| row.0))
+    }
+
+    /// Checks whether the data of this person was erased in the workspace.
+    pub(super) async fn is_erased(&self, c: &mut Conn, user: UserId) -> Result<bool, DbError> {
+        c.q("select exists (select 1 from erasures where workspace_id = $1 and (user_hash = $2 or alias_id = $3))")
+            .bind(self.workspace)
+            .bind(hex::encode(Sha256::digest(user.to_string())))
+            .bind(user)
+            .value()
+            .await
     }
 
     /// Remembers what a record became.

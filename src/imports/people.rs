@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use sha2::{Digest, Sha256};
-
 use super::{
     error::ImportError,
     key::{Keys, RecordKind, bounded},
@@ -41,16 +39,6 @@ pub(super) enum Known {
     Erased,
 }
 
-/// Checks whether the data of this person was erased in the workspace.
-async fn is_erased(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<bool, DbError> {
-    c.q("select exists (select 1 from erasures where workspace_id = $1 and (user_hash = $2 or alias_id = $3))")
-        .bind(workspace)
-        .bind(hex::encode(Sha256::digest(user.to_string())))
-        .bind(user)
-        .value()
-        .await
-}
-
 /// Checks whether a person is a member now: people can leave after they were chosen.
 pub(super) async fn is_active_member(
     c: &mut Conn,
@@ -73,7 +61,7 @@ pub(super) async fn find_known(
     let Some(id) = keys.find(c, RecordKind::People, key).await? else {
         return Ok(None);
     };
-    if is_erased(c, keys.workspace, UserId(id)).await? {
+    if keys.is_erased(c, UserId(id)).await? {
         return Ok(Some(Known::Erased));
     }
     let is_bot: bool = c
@@ -208,7 +196,7 @@ pub(super) async fn store_person(
     }
     let id = keys.id(RecordKind::People, 0, &person.key);
     keys.store(c, RecordKind::People, &person.key, id).await?;
-    if is_erased(c, keys.workspace, UserId(id)).await? {
+    if keys.is_erased(c, UserId(id)).await? {
         return Ok(RecordOutcome::LeftOut("erased"));
     }
     if person.is_bot {

@@ -332,11 +332,16 @@ async fn store_schedule(
     let Ok(form) = serde_json::from_value::<ScheduleForm>(form) else {
         return Ok(Err("it is not a schedule"));
     };
-    let owner = match keys
+    let owner = keys
         .find(c, RecordKind::People, string(value, "owner_id"))
-        .await?
-    {
-        Some(owner) => importing_actor(c, keys.workspace, UserId(owner)).await?,
+        .await?;
+    let owner = match owner.map(UserId) {
+        Some(owner) => {
+            if keys.is_erased(c, owner).await? {
+                return Ok(Err("erased"));
+            }
+            importing_actor(c, keys.workspace, owner).await?
+        }
         None => None,
     };
     let owner = owner.filter(|owner| owner.role != Role::Guest);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     exports::archive,
-    imports::{OFF, imported, placeholder, state, sums, unlimited_team, zipped},
+    imports::{OFF, confirm, imported, placeholder, state, sums, unlimited_team, zipped},
     support::{Person, TestApp, TestFork, id, list, text, unknown_id, within},
 };
 
@@ -344,6 +344,35 @@ async fn a_title_from_a_message_is_deleted_with_the_message() {
     // Importing it once more does not bring it back.
     imported(&zoe, &first).await;
     assert_eq!(zoe.fork(&id(&fork)).await["title"], "Deep dive");
+}
+
+#[tokio::test]
+async fn a_later_archive_brings_back_no_text_of_an_erased_person() {
+    let t = unlimited_team().await;
+    confirm(&t, &t.bo, "bo@example.com").await;
+    let started = t.ada.start(&t.general, "The merger").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let first = archive(&t.ada, json!({})).await;
+    let form = json!({"title": "What Bo wants", "description": "Bo needs money", "agent_id": null});
+    let fork = id(&t.bo.start_fork(&thread, &root, form).await);
+    t.ada.tell_in(&fork, "Nine million").await;
+    let second = archive(&t.ada, json!({})).await;
+
+    let (app, zoe) = other_server().await;
+    let robert = app.join(&zoe, "Robert", "member").await;
+    let sql = "update users set email = 'bo@example.com', email_confirmed_at = created_at where name = 'Robert'";
+    app.place.run(&[sql]).await;
+    imported(&zoe, &first).await;
+    zoe.erase(&robert).await;
+    let report = imported(&zoe, &second).await;
+    sums(&report);
+    let general = id(&zoe.channel("general").await);
+    let fork = dive_in(&zoe, &general).await;
+    assert_eq!(
+        (&fork["title"], &fork["description"]),
+        (&json!("Deep dive"), &Value::Null)
+    );
+    assert_eq!(zoe.contents_in(&id(&fork)).await, ["Nine million"]);
 }
 
 #[tokio::test]
