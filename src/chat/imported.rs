@@ -459,7 +459,7 @@ pub async fn remove_imported(c: &mut Conn, id: MessageId, hub: &Hub) -> Result<(
         remove_resolution(c, id).await?;
     }
     match message.fork_id {
-        Some(fork) => remove_from_fork(c, fork).await?,
+        Some(fork) => remove_from_fork(c, fork, message.thread_id).await?,
         None => remove_from_thread(c, &message).await?,
     }
     Ok(())
@@ -478,19 +478,36 @@ async fn remove_resolution(c: &mut Conn, message: MessageId) -> Result<(), DbErr
     Ok(())
 }
 
-/// Counts a removed message of a deep dive, and removes the deep dive if it was the last one.
-async fn remove_from_fork(c: &mut Conn, fork: ForkId) -> Result<(), DbError> {
+/// Counts a removed message of a deep dive. If it was the last one, removes the deep dive, and its thread if only tombstones are left there,
+/// which waited for the deep dive.
+async fn remove_from_fork(c: &mut Conn, fork: ForkId, thread: ThreadId) -> Result<(), DbError> {
     let is_empty: bool = c
         .q("select not exists (select 1 from messages where conversation_id = $1 and deleted_at is null)")
         .bind(fork)
         .value()
         .await?;
-    let sql = if is_empty {
-        "delete from forks where id = $1"
-    } else {
-        "update forks set message_count = message_count - 1 where id = $1 and message_count > 0"
-    };
-    c.q(sql).bind(fork).run().await?;
+    if !is_empty {
+        c.q("update forks set message_count = message_count - 1 where id = $1 and message_count > 0")
+            .bind(fork)
+            .run()
+            .await?;
+        return Ok(());
+    }
+    c.q("delete from forks where id = $1")
+        .bind(fork)
+        .run()
+        .await?;
+    c.q(concat!(
+        "delete from threads where id = $1 \
+         and not exists (select 1 from messages where conversation_id = $1 and (deleted_at is null or seq >= 0)) \
+         and not exists (select 1 from schedules where thread_id = $1) \
+         and not exists (select 1 from forks f where f.thread_id = $1 and (",
+        is_used_fork!(),
+        " or exists (select 1 from messages m where m.conversation_id = f.id and m.deleted_at is null)))"
+    ))
+    .bind(thread)
+    .run()
+    .await?;
     Ok(())
 }
 

@@ -56,19 +56,27 @@ async fn move_to(
 
 impl Importer {
     pub(super) async fn undo(&self, row: &ImportRow) -> Result<(), ImportError> {
-        self.remove_messages(row).await?;
+        let mut last = None;
         if let Some(source) = &row.source
             && !self.is_source_used(row, source).await?
         {
-            let keys = Keys {
+            last = Some(Keys {
                 workspace: row.workspace_id,
                 source: source.clone(),
-            };
-            self.remove_work(&keys).await?;
-            self.remove_forks(&keys).await?;
-            self.remove_channels(&keys).await?;
-            self.remove_emoji(&keys).await?;
-            self.remove_people(&keys).await?;
+            });
+        }
+        if let Some(keys) = &last {
+            // Before their threads, which would delete them without an event.
+            self.remove_work(keys, &[RecordKind::Schedules]).await?;
+        }
+        self.remove_messages(row).await?;
+        if let Some(keys) = &last {
+            self.remove_work(keys, &[RecordKind::Memories, RecordKind::Hooks])
+                .await?;
+            self.remove_forks(keys).await?;
+            self.remove_channels(keys).await?;
+            self.remove_emoji(keys).await?;
+            self.remove_people(keys).await?;
         }
         let id = row.id;
         self.db
@@ -167,13 +175,9 @@ impl Importer {
         Ok(())
     }
 
-    /// Removes memories, webhooks, and schedules that imports of the source created.
-    async fn remove_work(&self, keys: &Keys) -> Result<(), ImportError> {
-        for kind in [
-            RecordKind::Memories,
-            RecordKind::Hooks,
-            RecordKind::Schedules,
-        ] {
+    /// Removes memories, webhooks, or schedules that imports of the source created.
+    async fn remove_work(&self, keys: &Keys, kinds: &[RecordKind]) -> Result<(), ImportError> {
+        for kind in kinds.iter().copied() {
             let all = keys.list(&mut self.db.read().await?, kind).await?;
             for (key, id) in all {
                 let keys = keys.clone();

@@ -596,3 +596,31 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
     assert_eq!(t.ada.fork(&own).await, before);
     assert_eq!(t.app.place.count("forks").await, 1);
 }
+
+#[tokio::test]
+async fn undoing_removes_a_thread_that_is_newer_than_its_deep_dive() {
+    let (app, zoe) = other_server().await;
+    let before = counts(&app).await;
+    let early = json!({"created_at": "2025-05-03T09:00:00.000Z"});
+    let channel = json!({"id": "c1", "kind": "public", "name": "plans", "created_at": "2025-05-01T10:00:00.000Z", "member_ids": []});
+    let archive = zipped(&[
+        (
+            "manifest.json",
+            lines(&[json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_1"}})]),
+        ),
+        ("channels.jsonl", lines(&[channel])),
+        ("forks.jsonl", lines(&[fork("f1", &json!("m1"), "c1")])),
+        (
+            "messages/c1/2025-05.jsonl",
+            lines(&[message("m1", None, Some("m1"))]),
+        ),
+        (
+            "messages/c1/deep-dives/2025-05.jsonl",
+            lines(&[with(message("d1", Some("f1"), None), early)]),
+        ),
+    ]);
+    let report = imported(&zoe, &archive).await;
+    assert_eq!(n_of(&report, "messages"), json!([2, 0, 0]), "{report}");
+    undo(&zoe).await;
+    assert_eq!(counts(&app).await, before);
+}
