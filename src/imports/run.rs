@@ -493,6 +493,7 @@ impl Importer {
             progress = self.store_work(&row, progress, &agents, &records).await?;
             progress = self.begin_phase(&progress, ImportPhase::Messages).await?;
         }
+        drop(records);
         if progress.phase == ImportPhase::Messages {
             self.find_channels(&progress.keys, &channels, &options, &mut directory)
                 .await?;
