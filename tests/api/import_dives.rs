@@ -376,6 +376,35 @@ async fn a_later_archive_brings_back_no_text_of_an_erased_person() {
 }
 
 #[tokio::test]
+async fn importing_again_does_not_restore_an_erased_name_in_a_result() {
+    let t = unlimited_team().await;
+    confirm(&t, &t.bo, "bo@example.com").await;
+    let dive = t.dive().await;
+    let items = json!([{"text": "Book the room", "owner_id": t.bo.id}]);
+    let form = json!({"headline": "Monday it is", "action_items": items});
+    t.ada.publish_as(&dive.fork, form).await;
+    let first = archive(&t.ada, json!({})).await;
+
+    let (app, zoe) = other_server().await;
+    let robert = app.join(&zoe, "Robert", "member").await;
+    let sql = "update users set email = 'bo@example.com', email_confirmed_at = created_at where name = 'Robert'";
+    app.place.run(&[sql]).await;
+    imported(&zoe, &first).await;
+    let general = id(&zoe.channel("general").await);
+    let fork = dive_in(&zoe, &general).await;
+    let thread = text(&fork, "/thread_id");
+    let before = zoe.contents(&thread).await;
+    assert!(before[1].contains("(Bo)"), "{before:?}");
+    zoe.erase(&robert).await;
+    let erased = zoe.contents(&thread).await;
+    assert!(!erased[1].contains("(Bo)"), "{erased:?}");
+    imported(&zoe, &first).await;
+    assert_eq!(zoe.contents(&thread).await, erased);
+    let result = zoe.resolution(&id(&fork)).await;
+    assert_eq!(result["action_items"][0]["owner_id"], Value::Null);
+}
+
+#[tokio::test]
 async fn a_deep_dive_of_a_placeholder_becomes_that_of_a_member() {
     let t = unlimited_team().await;
     let dive = t.dive().await;
