@@ -626,29 +626,48 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
     assert_eq!(t.app.place.count("forks").await, 1);
 }
 
+/// An archive with one deep dive.
+fn with_dive(said: Value, results: &[Value]) -> Vec<u8> {
+    let channel = json!({"id": "c1", "kind": "public", "name": "plans", "created_at": "2025-05-01T10:00:00.000Z", "member_ids": []});
+    let manifest = json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_1"}});
+    zipped(&[
+        ("manifest.json", lines(&[manifest])),
+        ("channels.jsonl", lines(&[channel])),
+        ("forks.jsonl", lines(&[fork("f1", &json!("m1"), "c1")])),
+        ("resolutions.jsonl", lines(results)),
+        (
+            "messages/c1/2025-05.jsonl",
+            lines(&[message("m1", None, Some("m1"))]),
+        ),
+        ("messages/c1/deep-dives/2025-05.jsonl", lines(&[said])),
+    ])
+}
+
+#[tokio::test]
+async fn a_result_that_is_left_out_keeps_the_draft() {
+    let (_app, zoe) = other_server().await;
+    let said = message("d1", Some("f1"), None);
+    let draft = with(
+        result("r1", "f1", "m1", 1),
+        json!({"status": "draft", "message_id": null}),
+    );
+    let report = imported(&zoe, &with_dive(said.clone(), &[draft])).await;
+    assert_eq!(n_of(&report, "resolutions"), json!([1, 0, 0]), "{report}");
+    let published = result("r1", "f1", "nothing", 1);
+    let report = imported(&zoe, &with_dive(said, &[published])).await;
+    assert_eq!(n_of(&report, "resolutions"), json!([0, 0, 1]), "{report}");
+    let plans = id(&zoe.channel("plans").await);
+    let dive = dive_in(&zoe, &plans).await;
+    assert_eq!(zoe.resolution(&id(&dive)).await["headline"], "Result r1");
+}
+
 #[tokio::test]
 async fn undoing_removes_a_thread_that_is_newer_than_its_deep_dive() {
     let (app, zoe) = other_server().await;
     let before = counts(&app).await;
     let early = json!({"created_at": "2025-05-03T09:00:00.000Z"});
-    let channel = json!({"id": "c1", "kind": "public", "name": "plans", "created_at": "2025-05-01T10:00:00.000Z", "member_ids": []});
-    let archive = zipped(&[
-        (
-            "manifest.json",
-            lines(&[json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_1"}})]),
-        ),
-        ("channels.jsonl", lines(&[channel])),
-        ("forks.jsonl", lines(&[fork("f1", &json!("m1"), "c1")])),
-        (
-            "messages/c1/2025-05.jsonl",
-            lines(&[message("m1", None, Some("m1"))]),
-        ),
-        (
-            "messages/c1/deep-dives/2025-05.jsonl",
-            lines(&[with(message("d1", Some("f1"), None), early)]),
-        ),
-    ]);
-    let report = imported(&zoe, &archive).await;
+    let said = with(message("d1", Some("f1"), None), early);
+    let report = imported(&zoe, &with_dive(said, &[])).await;
     assert_eq!(n_of(&report, "messages"), json!([2, 0, 0]), "{report}");
     undo(&zoe).await;
     assert_eq!(counts(&app).await, before);
