@@ -71,7 +71,7 @@ pub async fn insert_imported_fork(
         .bind(new.created_by)
         .bind(new.created_at)
         .bind(new.resolved_at)
-        // Deleted with the message whose beginning it is.
+        // The title is deleted with the message that it was derived from.
         .bind((title_after(origin) == new.title).then_some(origin.id))
         .run()
         .await?;
@@ -151,7 +151,8 @@ impl From<ResolutionStatus> for StatusHere {
     }
 }
 
-/// The status of a new version here, or the reason why it cannot be here. A newer version replaces one of an archive, but none of here.
+/// The status of a new version here, or the reason why it cannot be here. A newer version replaces one of an archive, but none that was
+/// made here.
 async fn status_here(
     c: &mut Conn,
     fork: &Fork,
@@ -314,7 +315,7 @@ async fn set_card(
     Ok(())
 }
 
-/// What an archive knows of an action item beside its resolution.
+/// Data of an action item that an archive has beside its resolution.
 #[derive(Debug, Clone, Copy)]
 pub struct ImportedItem {
     pub resolution: ResolutionId,

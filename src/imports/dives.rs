@@ -1,5 +1,5 @@
-//! Deep dives of an export of this program, their results, and action items. What they name must be in the same channel and thread here: an
-//! archive can name anything.
+//! Deep dives of an export of this program, their results, and action items. The objects that they name must be in the same channel and
+//! thread here: an archive can name anything.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Maximum number of a version, and of people who edited one.
+/// Maximum version number, and maximum number of people who edited a version.
 const VERSION_MAX: i64 = 1_000_000;
 const EDITORS_MAX: usize = 100;
 /// Latest time of an ID, in 2061 as that of messages.
@@ -57,7 +57,7 @@ fn time(value: &Value, name: &str) -> Option<Timestamp> {
 }
 
 impl Storing<'_> {
-    /// Stores a deep dive, a version of a result, or what is known of an action item.
+    /// Stores a deep dive or a version of a result, or completes an action item.
     pub(super) async fn store_record(
         &mut self,
         c: &mut Conn,
@@ -356,7 +356,7 @@ impl Storing<'_> {
         Ok(items)
     }
 
-    /// ID of an action item, which is the same in all versions of a result. It has the time of the archive's, for the order of lists.
+    /// ID of an action item, which is the same in all versions of a result. It has the time of the archive's ID, for the order of lists.
     fn item_id(&self, fork: ForkId, key: &str) -> ActionItemId {
         let id = ActionItemId::parse(key).ok();
         let at = id.and_then(|id| id.0.get_timestamp());
@@ -482,7 +482,7 @@ impl Storing<'_> {
     }
 }
 
-/// Checks whether a message of the channel can publish a result of the deep dive: one of an archive in the same thread.
+/// Checks whether a message can publish a result of the deep dive: a text message of an archive in the same thread.
 fn is_card(message: &Message, fork: &Fork) -> bool {
     message.thread_id == fork.thread_id
         && message.id != fork.message_id

@@ -137,7 +137,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Forgets what some records of this kind became. Returns their number, which is 0 if there are none left.
+    /// Forgets the objects of some records of this kind. Returns the number of records, which is 0 if none are left.
     pub(super) async fn forget_some(&self, c: &mut Conn, kind: RecordKind) -> Result<u64, DbError> {
         c.q("delete from imported where workspace_id = $1 and source = $2 and kind = $3 and key in \
              (select key from imported where workspace_id = $1 and source = $2 and kind = $3 order by key limit $4)")

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `row` stores imports and the pieces of their archives, which are uploaded, or copied from the server's directory (`local`), `key` makes IDs from the source's keys, so that a repeated import changes
-//! nothing, `people` and `message` translate, `dives` restores deep dives and their results, `work` what can act, and `report` counts what
-//! became of each record.
+//! nothing, `people` and `message` translate, `dives` restores deep dives and their results, `work` restores objects that can
+//! act, and `report` counts what became of each record.
 
 mod agents;
 mod announce;

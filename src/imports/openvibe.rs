@@ -1,6 +1,6 @@
 //! Reads an export of this program (docs/export-format.md): lists of people and channels, and the messages of each channel by month.
 //!
-//! Agents are created if their name is free; what they wrote is by bots.
+//! Agents are created if their name is free; their messages are by bots.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -572,6 +572,7 @@ fn add(unit: &mut SourceUnit, entry: &Entry, cited: &HashSet<String>, place: &st
             return;
         }
     };
+    let listed = |kind| (string(&value, "channel_id"), record(kind, &value));
     let (folder, item) = match entry.part {
         Part::Threads => (entry.channel.as_str(), item(&value, None, cited)),
         Part::DeepDives => {
@@ -581,18 +582,9 @@ fn add(unit: &mut SourceUnit, entry: &Entry, cited: &HashSet<String>, place: &st
             };
             (entry.channel.as_str(), item)
         }
-        Part::Forks => (
-            string(&value, "channel_id"),
-            record(RecordKind::Forks, &value),
-        ),
-        Part::Resolutions => (
-            string(&value, "channel_id"),
-            record(RecordKind::Resolutions, &value),
-        ),
-        Part::ActionItems => (
-            string(&value, "channel_id"),
-            record(RecordKind::ActionItems, &value),
-        ),
+        Part::Forks => listed(RecordKind::Forks),
+        Part::Resolutions => listed(RecordKind::Resolutions),
+        Part::ActionItems => listed(RecordKind::ActionItems),
     };
     unit.items.push(PlacedItem {
         folder: folder.to_owned(),
@@ -722,7 +714,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_read_before_what_names_it() {
+    fn named_entries_are_read_before_those_that_name_them() {
         let names = [
             "resolutions.jsonl",
             "messages/c/deep-dives/2026-11.jsonl",

@@ -254,7 +254,7 @@ pub(super) async fn store_record(
     finish(c, keys, record, stored).await
 }
 
-/// Remembers what a record became.
+/// Remembers the object that a record became.
 async fn finish(
     c: &mut Conn,
     keys: &Keys,
