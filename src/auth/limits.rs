@@ -74,7 +74,7 @@ pub enum AnswerSize {
 
 pub struct Limits {
     on: bool,
-    /// Time that the limits take for the current one, in tests whose permits are not refilled.
+    /// Time that is used instead of the current time, in tests whose permits are not refilled.
     stopped_at: Option<Instant>,
     attempts: Attempts,
     reads: Buckets<UserId>,

@@ -256,7 +256,7 @@ async fn action_items_keep_their_owners_dates_and_states() {
     assert_eq!(lunch["done_by"], lunch["owner_id"]);
     assert!(lunch["done_at"].is_string(), "{lunch}");
 
-    // What was completed here stays so.
+    // An item that was completed here stays completed.
     let path = format!("/v1/action-items/{}", id(room));
     zoe.patch(&path, json!({"done": true})).await.ok();
     let again = imported(&zoe, &first).await;
@@ -478,7 +478,7 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
     let forks: Vec<Value> = vec![
         fork("f1", &json!("m1"), "c1"),
         fork("f1", &json!("m2"), "c1"),
-        // Messages of here, of another channel, of a deep dive, and none.
+        // Messages of this server, of another channel, of a deep dive, and none.
         fork("f2", &json!(root), "c1"),
         fork("f3", &json!("o1"), "c1"),
         fork("f4", &json!("d1"), "c1"),

@@ -325,7 +325,7 @@ async fn schedules_are_restored_paused() {
     assert_eq!(zoe.every("/v1/schedules").await.len(), 3);
     assert_eq!(app.place.count("tasks").await, tasks);
 
-    // Undone: what somebody turned on stays, with its thread.
+    // Undone: a schedule that somebody turned on stays, with its thread.
     undo_all(&zoe).await;
     let kept = zoe.every("/v1/schedules").await;
     assert_eq!((kept.len(), &kept[0]["name"]), (1, &json!("Weekly")));

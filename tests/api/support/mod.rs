@@ -60,7 +60,7 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     waited.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-/// Waits between two looks at a state that no event reports. Tests that look again at once take the processor time of all others.
+/// Waits between two checks of a state that no event reports. Tests that check without a pause take processor time from all others.
 pub async fn pause() {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
