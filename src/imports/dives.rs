@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
-use chrono::DateTime;
 use serde_json::Value;
 
 use super::{
     error::ImportError,
     json::{array, first, flag, number, string, strings},
     key::RecordKind,
-    message::{ChannelPlace, FORK_GONE, Storing, timestamp},
+    message::{ChannelPlace, FORK_GONE, LATEST_UNIX_S, Storing, timestamp},
+    openvibe::microseconds,
     people::Known,
     record::{SourceAuthor, SourceRecord},
     report::RecordOutcome,
@@ -19,6 +19,7 @@ use super::{
 use crate::{
     chat::{
         forks::{Fork, ForkContext, ForkStatus, TITLE_WITHOUT_TEXT, get_fork, title_after},
+        imported::find_thread_of_fork,
         messages::{Message, MessageKind, find_message},
         post::parse_title,
     },
@@ -42,8 +43,6 @@ use crate::{
 /// Maximum version number, and maximum number of people who edited a version.
 const VERSION_MAX: i64 = 1_000_000;
 const EDITORS_MAX: usize = 100;
-/// Latest time of an ID, in 2061 as that of messages.
-const LATEST_UNIX_S: u64 = 2_900_000_000;
 const RESULT_GONE: &str = "no result here has it";
 const NO_TIME: &str = "no time";
 const ERASED: &str = "erased";
@@ -52,8 +51,7 @@ const ERASED: &str = "erased";
 type Sources = HashMap<String, Option<MessageId>>;
 
 fn time(value: &Value, name: &str) -> Option<Timestamp> {
-    let at = DateTime::parse_from_rfc3339(string(value, name)).ok()?;
-    timestamp(at.timestamp_micros())
+    timestamp(microseconds(string(value, name))?)
 }
 
 impl Storing<'_> {
@@ -127,16 +125,11 @@ impl Storing<'_> {
         let Some(id) = self.keys.find(c, RecordKind::Forks, key).await? else {
             return Ok(None);
         };
-        let is_here: bool = c
-            .q("select exists (select 1 from forks where id = $1)")
-            .bind(id)
-            .value()
-            .await?;
-        if !is_here {
+        let fork = ForkId(id);
+        if find_thread_of_fork(c, fork, place.id).await?.is_none() {
             return Ok(None);
         }
-        let fork = get_fork(c, ForkId(id)).await?;
-        Ok(Some(fork).filter(|fork| fork.channel_id == place.id))
+        Ok(Some(get_fork(c, fork).await?))
     }
 
     async fn store_fork(
@@ -362,7 +355,7 @@ impl Storing<'_> {
         let at = id.and_then(|id| id.0.get_timestamp());
         let at_ms = at.map_or(0, |at| {
             let (seconds, nanoseconds) = at.to_unix();
-            i64::try_from(seconds.min(LATEST_UNIX_S)).unwrap_or(0) * 1000
+            i64::try_from(seconds).map_or(LATEST_UNIX_S, |s| s.min(LATEST_UNIX_S)) * 1000
                 + i64::from(nanoseconds / 1_000_000)
         });
         let key = format!("{fork}:{key}");

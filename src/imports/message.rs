@@ -43,7 +43,7 @@ const TEXT_BYTES_MAX: usize = 30 * 1024;
 /// Maximum number of reactions of a message.
 const REACTIONS_MAX: usize = 100;
 /// Latest time of a message, in 2061: the sequence numbers of later ones would not stay negative, and those above belong to events.
-const LATEST_UNIX_S: i64 = 2_900_000_000;
+pub(super) const LATEST_UNIX_S: i64 = 2_900_000_000;
 const NOT_IN_EXPORT: &str = "(not in the export)";
 const THREAD_GONE: &str = "its thread was deleted here";
 pub(super) const FORK_GONE: &str = "its deep dive is not here";

@@ -176,7 +176,7 @@ fn uploads_of<R>(archive: &Archive<R>) -> HashMap<String, usize> {
     files.collect()
 }
 
-fn microseconds(text: &str) -> Option<i64> {
+pub(super) fn microseconds(text: &str) -> Option<i64> {
     let at = DateTime::parse_from_rfc3339(text).ok()?;
     Some(at.timestamp_micros())
 }
