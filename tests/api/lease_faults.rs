@@ -1,5 +1,7 @@
 //! A worker that is paused until its lease expires changes nothing and blocks no one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::Value;
 
 use crate::{
@@ -25,11 +27,17 @@ async fn told(ada: &Person, task: &str) -> Vec<String> {
 async fn overtake(failpoint: &str, answers: Vec<Answer>) {
     let p = prepared().await;
     p.model.script("vibe", answers);
+    overtake_in(p, failpoint, &Gate::new()).await;
+}
+
+/// Like `overtake`, with a model whose answers are prepared. Opens the gate as soon as the worker is paused.
+async fn overtake_in(p: Prepared, failpoint: &str, gate: &Gate) {
     let hold = Hold::new().await;
     let settings = [("FAILPOINT", &*hold.at(failpoint)), ("LEASE_MS", LEASE_MS)];
     let (server, ada) = p.start(&settings).await;
     let task = ada.ask(&p.thread, "@vibe hi").await;
     let held = hold.reached().await;
+    gate.open();
     ada.completed(&task).await;
     let before = ada.messages(&p.thread).await;
     // The paused worker's slot is free, although that worker has not released it.
@@ -99,12 +107,22 @@ at_points! {
 
 #[tokio::test]
 async fn a_worker_paused_during_lease_renewal_is_superseded() {
+    let p = prepared().await;
     let gate = Gate::new();
-    overtake(
-        "worker_renew:1",
-        vec![Answer::stream().piece("Half").wait(&gate), whole()],
-    )
-    .await;
+    // On a busy machine, the worker may be paused before its request. Then the next one gets the answer that waits.
+    let late = Answer::stream().piece("One ").wait(&gate);
+    let late = late.piece("two ").piece("three.").end();
+    let is_first = AtomicBool::new(true);
+    p.model.answer_by("vibe", move |request| {
+        if request.all().contains("@vibe again") {
+            Answer::text("Fine.")
+        } else if is_first.swap(false, Ordering::Relaxed) {
+            late.clone()
+        } else {
+            whole()
+        }
+    });
+    overtake_in(p, "worker_renew:1", &gate).await;
 }
 
 /// Pauses a worker at a failpoint until its task has completed without it, then resumes the worker and checks the result.
