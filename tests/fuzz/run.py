@@ -50,7 +50,7 @@ LEFT_OUT = {
 # Operations that fail without a model, which the server of a run does not have.
 NEEDS_MODEL = {
     "POST /v1/personas/{id}/compress", "POST /v1/agents/draft", "POST /v1/agents/{id}/reflect", "POST /v1/agents/{id}/replays",
-    "GET /v1/tasks/{id}/replay", "POST /v1/threads/{id}/catch-up",
+    "GET /v1/tasks/{id}/replay", "POST /v1/threads/{id}/catch-up", "POST /v1/files/{id}/suggest-alt",
 }
 
 # Operations that fail without a placeholder, an archive, a certificate that the server orders, a mail server, a link from an email or of
@@ -65,13 +65,11 @@ NEEDS_SURROUNDINGS = {
     "PATCH /v1/imports/{id}",
     "DELETE /v1/imports/{id}",
     "PUT /v1/imports/{id}/archive",
-    "PUT /v1/vector_stores/{id}/paths/{path}",
     "GET /v1/imports/{id}/preview",
     "POST /v1/imports/{id}/start",
     "POST /v1/imports/{id}/pause",
     "POST /v1/imports/{id}/resume",
     "GET /v1/imports/{id}/report",
-    "GET /v1/exports/{id}",
     "GET /v1/exports/{id}/file",
     "POST /v1/server/certificate",
     "POST /v1/server/mail-test",
@@ -131,7 +129,7 @@ KIND_OF_PATH = {
     "members": "user", "audit-log": "audit", "resolutions": "resolution", "sessions": "session",
     "memories": "memory", "compactions": "compaction",
     "personas": "persona", "tools": "tool", "actions": "act", "grants": "grant", "schedules": "schedule", "hooks": "hook", "bots": "bot",
-    "workflows": "flow", "runs": "run", "vector_stores": "store", "skills": "skill",
+    "workflows": "flow", "runs": "run", "vector_stores": "store", "skills": "skill", "exports": "export",
 }
 KIND_OF_NAME = {
     "user_id": "user", "path": "path", "emoji": "emoji", "method": "method", "thread_id": "thread", "version": "version",

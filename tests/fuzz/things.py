@@ -7,9 +7,11 @@ The latter are for requests that consume an object (deleting a message requires 
 import hashlib
 import itertools
 import json
+import struct
 import time
 import urllib.error
 import urllib.request
+import zlib
 
 PASSWORD = "correct horse battery"  # the password in the document's examples
 EACH = 3  # objects of each kind at the start of a run
@@ -20,6 +22,7 @@ PREFIXES = {
     "compaction": "comp", "persona": "persona", "tool": "tool", "act": "act", "grant": "grant",
     "hook": "hook", "bot": "bot", "request": "request",
     "schedule": "sched", "flow": "flow", "run": "run", "store": "vs", "batch": "vsfb", "skill": "skill",
+    "export": "exp",
 }
 # IDs that are never assigned: the largest of each kind.
 UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
@@ -406,14 +409,28 @@ class Things:
         self.call("PATCH", f"/v1/workspaces/{self.workspace}/policy", {"bare_model": True})
         return self.post("/v1/responses", {"input": "Hello", "store": True})["id"]
 
+    def upload(self, name, data):
+        head = f'--b\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+        kind = {"Content-Type": "multipart/form-data; boundary=b"}
+        return self.call("POST", "/v1/files", head.encode() + data + b"\r\n--b--\r\n", **kind)["id"]
+
     def file(self):
         """An upload that is not attached to a message."""
-        parts = (
-            '--b\r\nContent-Disposition: form-data; name="file"; filename="plan.txt"\r\n\r\n'
-            f"{self.word('Monday')}\r\n--b--\r\n"
-        )
-        kind = {"Content-Type": "multipart/form-data; boundary=b"}
-        return self.call("POST", "/v1/files", parts.encode(), **kind)["id"]
+        return self.upload("plan.txt", self.word("Monday").encode())
+
+    def picture(self):
+        """An upload that can be an emoji: a PNG of one gray pixel."""
+        parts = [(b"IHDR", struct.pack(">2I5B", 1, 1, 8, 0, 0, 0, 0)), (b"IDAT", zlib.compress(b"\0\x80")), (b"IEND", b"")]
+        chunks = [struct.pack(">I", len(d)) + kind + d + struct.pack(">I", zlib.crc32(kind + d)) for kind, d in parts]
+        return self.upload("dot.png", b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
+
+    def emoji_form(self):
+        """The form of an emoji."""
+        return {"name": f"e{next(self.count)}-{self.label()}", "file_id": self.picture()}
+
+    def emoji(self):
+        """The name of an emoji. A workspace can have 2,000."""
+        return self.post("/v1/emoji", self.emoji_form())["name"]
 
     def store(self):
         """A vector store with a file. A workspace can have 200: older ones go first, but not those of fill()."""
@@ -433,6 +450,19 @@ class Things:
         """The IDs of a vector store and of a batch of its files."""
         store = self.store()
         return {"id": store, "batch_id": self.post(f"/v1/vector_stores/{store}/file_batches", {"file_ids": [self.file()]})["id"]}
+
+    def at_path(self):
+        """The ID of a vector store with a file at a path."""
+        store, path = self.store(), "NOTES.md"
+        kind = {"Content-Type": "application/octet-stream"}
+        self.call("PUT", f"/v1/vector_stores/{store}/paths/{path}", self.word("Monday").encode(), **kind)
+        return {"id": store, "path": path}
+
+    def export(self):
+        """An export. A workspace can have few: older ones go first."""
+        for old in self.get("/v1/exports")["data"]:
+            self.call("DELETE", f"/v1/exports/{old['id']}")
+        return self.post("/v1/exports", {"files": False})["id"]
 
     def attached(self):
         file = self.file()
