@@ -302,15 +302,16 @@ async fn undoing_keeps_a_deep_dive_in_which_somebody_wrote() {
 #[tokio::test]
 async fn deep_dives_of_private_channels_show_nobody_more_than_before() {
     let t = unlimited_team().await;
-    let secret = t.bo.private_channel("hushhush", &[]).await;
-    let started = t.bo.start(&secret, "The merger").await;
+    let secret = t.ada.private_channel("hushhush", &[]).await;
+    let started = t.ada.start(&secret, "The merger").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let form = json!({"title": "The price", "agent_id": null});
-    let fork = id(&t.bo.start_fork(&thread, &root, form).await);
-    t.bo.tell_in(&fork, "Nine million").await;
-    t.bo.publish_as(&fork, json!({"headline": "Nine million it is"}))
+    let fork = id(&t.ada.start_fork(&thread, &root, form).await);
+    t.ada.tell_in(&fork, "Nine million").await;
+    t.ada
+        .publish_as(&fork, json!({"headline": "Nine million it is"}))
         .await;
-    let mine = archive(&t.bo, json!({"scope": "mine"})).await;
+    let mine = archive(&t.ada, json!({"scope": "mine"})).await;
 
     let (_app, zoe) = other_server().await;
     let report = imported(&zoe, &mine).await;
@@ -422,7 +423,7 @@ async fn a_deep_dive_of_a_placeholder_becomes_that_of_a_member() {
     zoe.post(&merge, json!({"into": new.id})).await.is(202);
     within("the merge", async {
         while zoe.fork(&fork).await["created_by"] != new.id.as_str() {
-            tokio::task::yield_now().await;
+            crate::support::pause().await;
         }
     })
     .await;
@@ -522,10 +523,27 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
             n
         ])
     };
+    let item = |key: &str| json!({"id": key, "text": "Ask Ulla", "owner_id": t.ada.id, "due": "someday", "done": false, "sources": []});
+    let many_items: Vec<Value> = (0..21).map(|n| item(&format!("i{n}"))).collect();
+    let item_of = |key: &str, result: &str| {
+        json!({"id": key, "channel_id": "c1", "resolution_id": result, "created_at": "2025-05-03T12:00:00.000Z",
+            "done_at": "2025-05-04T12:00:00.000Z", "done_by": t.ada.id})
+    };
+    let items_of_results = [
+        item_of("i1", "r1"),
+        item_of("i1", "r1"),
+        item_of("i1", "r1"),
+        // An item and a result that are not there, a result that is left out, and no time.
+        item_of("i2", "r1"),
+        item_of("i1", &own_card),
+        item_of("i1", "r14"),
+        with(item_of("i3", "r1"), json!({"created_at": "yesterday"})),
+    ];
     let results = [
         with(
             result("r1", "f1", "m2", 1),
-            json!({"key_points": points(2), "edited_by": [t.ada.id, "user_1"], "generated_by": own}),
+            json!({"key_points": points(2), "edited_by": [t.ada.id, "user_1"], "generated_by": own,
+                "action_items": [item("i1"), item("i1"), item("")]}),
         ),
         // The same version and message, and those of others.
         result("r2", "f1", "m3", 1),
