@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
 };
 
 use crate::support::{Team, list, team, text, within};
@@ -196,9 +196,10 @@ async fn a_lost_answer_is_asked_for_again_with_the_same_client_id() {
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_tried_for_a_while() {
-    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}/hooks/secret", server.local_addr().unwrap());
-    drop(server);
+    // No other test gets the port, and connections to it are refused.
+    let silent = TcpSocket::new_v4().unwrap();
+    silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = format!("http://{}/hooks/secret", silent.local_addr().unwrap());
     let problem = failed(&run(&[("HOOK", &address)], &["hi"], "").await, 75);
     assert!(problem.contains("is the server running?"), "{problem}");
     assert!(!problem.contains("secret"), "{problem}");
