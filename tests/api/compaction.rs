@@ -497,7 +497,7 @@ async fn what_was_made_from_a_deleted_or_edited_message_is_made_again() {
 
 async fn crash_of_a_pass(failpoint: &str) {
     let p = prepared().await;
-    let settings = [("LEASE_MS", "2000"), ("RATE_LIMITS", "off")];
+    let settings = [("LEASE_MS", "5000"), ("RATE_LIMITS", "off")];
     let mut crashing = settings.to_vec();
     crashing.push(("FAILPOINT", failpoint));
     let (server, ada) = p.start(&crashing).await;

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Long enough for a worker on a busy machine, if it is not paused.
-const LEASE_MS: &str = "2000";
+const LEASE_MS: &str = "4000";
 
 /// Statuses of a task, as reported by events.
 async fn told(ada: &Person, task: &str) -> Vec<String> {
