@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use crate::{
     exports::archive,
-    imports::{OFF, confirm, imported, placeholder, state, sums, unlimited_team, zipped},
+    imports::{
+        OFF, confirm, imported, json_lines, placeholder, state, sums, unlimited_team, zipped,
+    },
     support::{Person, TestApp, TestFork, id, list, text, unknown_id, within},
 };
 
@@ -433,11 +435,6 @@ async fn a_deep_dive_of_a_placeholder_becomes_that_of_a_member() {
     assert_eq!(result["edited_by"], json!([new.id]));
 }
 
-fn lines(values: &[Value]) -> Vec<u8> {
-    let lines: Vec<String> = values.iter().map(Value::to_string).collect();
-    lines.join("\n").into_bytes()
-}
-
 /// A message of an archive.
 fn message(key: &str, fork: Option<&str>, root: Option<&str>) -> Value {
     let at = "2025-05-03T10:00:00.000Z";
@@ -572,28 +569,28 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
     let archive = zipped(&[
         (
             "manifest.json",
-            lines(&[
+            json_lines(&[
                 json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_of_a_stranger"}}),
             ]),
         ),
         (
             "channels.jsonl",
-            lines(&[channel("c1", "plans"), channel("c2", "others")]),
+            json_lines(&[channel("c1", "plans"), channel("c2", "others")]),
         ),
-        ("forks.jsonl", lines(&[forks, many].concat())),
-        ("resolutions.jsonl", lines(&results)),
-        ("action_items.jsonl", lines(&items_of_results)),
+        ("forks.jsonl", json_lines(&[forks, many].concat())),
+        ("resolutions.jsonl", json_lines(&results)),
+        ("action_items.jsonl", json_lines(&items_of_results)),
         (
             "messages/c1/2025-05.jsonl",
-            lines(&[main("m1"), main("m2"), main("m3")]),
+            json_lines(&[main("m1"), main("m2"), main("m3")]),
         ),
         (
             "messages/c2/2025-05.jsonl",
-            lines(&[message("o1", None, Some("o1"))]),
+            json_lines(&[message("o1", None, Some("o1"))]),
         ),
         (
             "messages/c1/deep-dives/2025-05.jsonl",
-            lines(&[
+            json_lines(&[
                 message("d1", Some("f1"), None),
                 message("d2", Some(&own), None),
                 message("d3", None, None),
@@ -602,7 +599,7 @@ async fn a_hostile_archive_names_and_changes_nothing_that_it_did_not_bring() {
         ),
         (
             "messages/c2/deep-dives/2025-05.jsonl",
-            lines(&[message("d5", Some("f1"), None)]),
+            json_lines(&[message("d5", Some("f1"), None)]),
         ),
     ]);
     let before = t.ada.fork(&own).await;
@@ -649,15 +646,15 @@ fn with_dive(said: Value, results: &[Value]) -> Vec<u8> {
     let channel = json!({"id": "c1", "kind": "public", "name": "plans", "created_at": "2025-05-01T10:00:00.000Z", "member_ids": []});
     let manifest = json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_1"}});
     zipped(&[
-        ("manifest.json", lines(&[manifest])),
-        ("channels.jsonl", lines(&[channel])),
-        ("forks.jsonl", lines(&[fork("f1", &json!("m1"), "c1")])),
-        ("resolutions.jsonl", lines(results)),
+        ("manifest.json", json_lines(&[manifest])),
+        ("channels.jsonl", json_lines(&[channel])),
+        ("forks.jsonl", json_lines(&[fork("f1", &json!("m1"), "c1")])),
+        ("resolutions.jsonl", json_lines(results)),
         (
             "messages/c1/2025-05.jsonl",
-            lines(&[message("m1", None, Some("m1"))]),
+            json_lines(&[message("m1", None, Some("m1"))]),
         ),
-        ("messages/c1/deep-dives/2025-05.jsonl", lines(&[said])),
+        ("messages/c1/deep-dives/2025-05.jsonl", json_lines(&[said])),
     ])
 }
 

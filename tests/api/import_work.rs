@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     exports::archive,
-    imports::{OFF, confirm, imported, state, sums, unlimited_team, zipped},
+    imports::{OFF, confirm, imported, json_lines, state, sums, unlimited_team, zipped},
     schedules,
     support::{Person, TestApp, id, list, text, unknown_id, visitor, within},
 };
@@ -193,10 +193,6 @@ async fn an_archive_names_nothing_that_it_did_not_bring() {
     let vibe = id(&t.ada.agent("vibe").await);
     let robot = json!({"name": "Robot", "channel_id": t.general});
     let robot = text(&t.ada.post("/v1/hooks", robot).await.is(201), "/bot_id");
-    let lines = |values: &[Value]| {
-        let lines: Vec<String> = values.iter().map(Value::to_string).collect();
-        lines.join("\n").into_bytes()
-    };
     let manifest =
         json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_of_a_stranger"}});
     let memory = |agent: &str, channel: &str| {
@@ -205,22 +201,22 @@ async fn an_archive_names_nothing_that_it_did_not_bring() {
     };
     let steps = json!([{"id": "tell", "kind": "output", "content": "Pay", "channel_id": secret}]);
     let archive = zipped(&[
-        ("manifest.json", lines(&[manifest])),
+        ("manifest.json", json_lines(&[manifest])),
         ("channels.jsonl", Vec::new()),
         (
             "hooks.jsonl",
-            lines(&[json!({"id": unknown_id("hook"), "bot_id": robot, "channel_id": secret})]),
+            json_lines(&[json!({"id": unknown_id("hook"), "bot_id": robot, "channel_id": secret})]),
         ),
         (
             "workflows.jsonl",
-            lines(&[
+            json_lines(&[
                 json!({"id": unknown_id("flow"), "name": "pay", "status": "active",
                 "content": {"description": "", "default_agent_id": vibe, "agents": [], "on_message": null, "steps": steps}}),
             ]),
         ),
         (
             "memories.jsonl",
-            lines(&[
+            json_lines(&[
                 memory(&vibe, &secret),
                 json!({"id": "m2", "scope": "organization", "kind": "fact", "text": "x".repeat(100_000), "status": "active",
                     "visibility": "workspace"}),
@@ -336,10 +332,6 @@ async fn schedules_are_restored_paused() {
 async fn a_schedule_names_nothing_that_the_archive_did_not_bring() {
     let t = unlimited_team().await;
     let scribe = id(&t.ada.make_agent("scribe").await);
-    let lines = |values: &[Value]| {
-        let lines: Vec<String> = values.iter().map(Value::to_string).collect();
-        lines.join("\n").into_bytes()
-    };
     let plans = unknown_id("chan");
     let secret = format!("{}1", &plans[..plans.len() - 1]);
     let agent = unknown_id("agent");
@@ -381,19 +373,19 @@ async fn a_schedule_names_nothing_that_the_archive_did_not_bring() {
     let manifest =
         json!({"format": "openvibe", "version": 1, "workspace": {"id": "ws_of_a_stranger"}});
     let archive = zipped(&[
-        ("manifest.json", lines(&[manifest])),
+        ("manifest.json", json_lines(&[manifest])),
         (
             "channels.jsonl",
-            lines(&[
+            json_lines(&[
                 channel(&plans, "public", "plans"),
                 channel(&secret, "private", "secrets"),
             ]),
         ),
         (
             "agent_ids.jsonl",
-            lines(&[json!({"id": agent, "name": "scribe"})]),
+            json_lines(&[json!({"id": agent, "name": "scribe"})]),
         ),
-        ("schedules.jsonl", lines(&all)),
+        ("schedules.jsonl", json_lines(&all)),
     ]);
     let report = imported(&t.ada, &archive).await;
     sums(&report);

@@ -40,6 +40,12 @@ pub fn zipped(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
+/// An entry with one object per line.
+pub fn json_lines(values: &[Value]) -> Vec<u8> {
+    let lines: Vec<String> = values.iter().map(Value::to_string).collect();
+    lines.join("\n").into_bytes()
+}
+
 fn bytes(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{POLL, Stage, Work, get, kills};
 use crate::{
     faults::prepared,
-    imports::{sums, zipped},
+    imports::{json_lines, sums, zipped},
     support::{Person, id, list, number, text},
 };
 
@@ -24,11 +24,6 @@ enum Importing {
     Slack,
     /// Deep dives with results.
     OpenVibe,
-}
-
-fn lines(values: &[Value]) -> Vec<u8> {
-    let lines: Vec<String> = values.iter().map(Value::to_string).collect();
-    lines.join("\n").into_bytes()
 }
 
 /// An export of this program with one thread, whose first message is followed by a result for each of its deep dives.
@@ -63,13 +58,13 @@ fn dives(name: &str) -> Vec<u8> {
     let manifest = json!({"format": "openvibe", "version": 1, "workspace": {"id": name}});
     let channel = json!({"id": "c1", "kind": "public", "name": format!("all-{name}"), "created_at": at(0), "member_ids": []});
     zipped(&[
-        ("manifest.json", lines(&[manifest])),
-        ("channels.jsonl", lines(&[channel])),
-        ("forks.jsonl", lines(&forks)),
-        ("resolutions.jsonl", lines(&results)),
-        ("action_items.jsonl", lines(&items)),
-        ("messages/c1/2025-05.jsonl", lines(&main)),
-        ("messages/c1/deep-dives/2025-05.jsonl", lines(&said)),
+        ("manifest.json", json_lines(&[manifest])),
+        ("channels.jsonl", json_lines(&[channel])),
+        ("forks.jsonl", json_lines(&forks)),
+        ("resolutions.jsonl", json_lines(&results)),
+        ("action_items.jsonl", json_lines(&items)),
+        ("messages/c1/2025-05.jsonl", json_lines(&main)),
+        ("messages/c1/deep-dives/2025-05.jsonl", json_lines(&said)),
     ])
 }
 
