@@ -222,7 +222,7 @@ pub async fn insert_imported_resolution(
         return Ok(Err("a text or list in it is not possible here"));
     }
     if new.message.is_some() == is_draft {
-        return Ok(Err("its message is not here"));
+        return Ok(Err("the message that publishes it does not exist here"));
     }
     let is_taken: bool = c
         .q("select exists (select 1 from resolutions where ((fork_id = $1 and version = $2) or message_id = $3 or id = $4) and id <> $5)")

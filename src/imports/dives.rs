@@ -43,7 +43,7 @@ use crate::{
 /// Maximum version number, and maximum number of people who edited a version.
 const VERSION_MAX: i64 = 1_000_000;
 const EDITORS_MAX: usize = 100;
-const RESULT_GONE: &str = "no result here has it";
+const RESULT_GONE: &str = "its result does not exist here, or does not contain it";
 const NO_TIME: &str = "no time";
 const ERASED: &str = "erased";
 
@@ -147,7 +147,9 @@ impl Storing<'_> {
         };
         let origin = string(value, "message_id");
         let Some(origin) = self.main_message(c, place, origin).await? else {
-            return Ok(RecordOutcome::LeftOut("its message is not here"));
+            return Ok(RecordOutcome::LeftOut(
+                "the message that it starts from does not exist here",
+            ));
         };
         let title = parse_title(Some(string(value, "title")));
         let description = parse_description(Some(string(value, "description")));

@@ -46,7 +46,7 @@ const REACTIONS_MAX: usize = 100;
 pub(super) const LATEST_UNIX_S: i64 = 2_900_000_000;
 const NOT_IN_EXPORT: &str = "(not in the export)";
 const THREAD_GONE: &str = "its thread was deleted here";
-pub(super) const FORK_GONE: &str = "its deep dive is not here";
+pub(super) const FORK_GONE: &str = "its deep dive does not exist here";
 
 /// A channel here, and its key in the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]

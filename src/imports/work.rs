@@ -284,7 +284,7 @@ async fn thread_here(c: &mut Conn, keys: &Keys, root: &str) -> Result<Option<Thr
     Ok(row.map(|row| row.0))
 }
 
-/// Creates a paused schedule of its owner, or of the actor if the owner is no member here.
+/// Creates a paused schedule for its owner, or for the actor if the owner is not a member here.
 async fn store_schedule(
     c: &mut Conn,
     keys: &Keys,
@@ -452,9 +452,8 @@ async fn is_hook(c: &mut Conn, id: Uuid) -> Result<bool, DbError> {
         .await
 }
 
-/// Removes a record that imports of the source created: forgets a memory, and deletes a schedule that nobody changed and a webhook that was
-/// never used. Workflows stay, as agents do, and so do other schedules and webhooks: another import finds them. The workspace must be
-/// locked.
+/// Removes a record that imports of the source created: a memory, a schedule that nobody changed, or a webhook that was never used. Other
+/// schedules and webhooks stay, as workflows and agents do, and another import finds them. The workspace must be locked.
 ///
 /// # Errors
 /// Only database errors.

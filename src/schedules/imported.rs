@@ -48,7 +48,7 @@ async fn place(
     Ok((Some(channel), thread))
 }
 
-/// Creates a paused schedule of a person, who could create it, too. The workspace must be locked.
+/// Creates a paused schedule for a person, with their rights. The workspace must be locked.
 ///
 /// # Errors
 /// `Invalid`, `Malformed`, `Cron`, `UnknownZone`, `TooFrequent`, `NeverRuns`, `TooMany`, `TooManyOwn`, `NotAllowed`, an error about the

@@ -124,7 +124,7 @@ async fn a_test_finds_a_flipped_byte_anywhere() {
         damaged[at] ^= 1 << (n % 8);
         std::fs::write(&path, &damaged).unwrap();
         let tested = run(&ada, "/v1/server/drill").await;
-        // Where bytes repeat, a match may refer to another place and still give the same content, which is no damage.
+        // A match in repeated bytes can refer to another place and give the same content. That is not damage.
         let is_same = unpacked(&damaged) == content;
         let has_fault = tested["backups"]["drill"]["fault"].is_string();
         assert_ne!(has_fault, is_same, "byte {at}: {tested}");
