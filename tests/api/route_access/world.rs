@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use crate::{
     approvals::{is_parked, waiting},
     factors::{self, Authenticator},
     support::{
-        Answer, McpServer, Person, TestApp, TestDatabase, function, id, list, sign_up, text,
+        Answer, McpServer, Person, TestApp, TestDatabase, function, id, list, pause, sign_up, text,
         visitor, within,
     },
     tools_loop::reader,
@@ -184,30 +183,18 @@ impl AccessFixture {
 
     /// Waits until no agent is running, so that later changes come from a call.
     pub async fn settle(&self) {
-        let mut sockets = Vec::new();
-        for person in [&self.ada, &self.olu, &self.zoe] {
-            sockets.push(person.socket().await);
-        }
-        while self.app.place.tasks_under_way().await > 0 {
-            let ends = sockets
-                .iter_mut()
-                .map(|s| Box::pin(s.of("task.status_changed")));
-            // The timeout is needed because the end of a reflection is sent only to its requester.
-            let ended = futures::future::select_all(ends);
-            drop(tokio::time::timeout(Duration::from_millis(50), ended).await);
-        }
         let open = [
             "select count(*) from erasures where finished_at is null",
             "select count(*) from thread_removals",
             "select count(*) from member_merges",
             "select count(*) from imports where state in ('reading', 'running', 'undoing')",
             "select count(*) from exports where state = 'running'",
-            "select count(*) from documents where state = 'waiting'",
-            "select count(*) from passage_sets where is_complete = false or file_id is null",
         ]
         .map(str::to_owned);
-        while self.app.place.numbers(&open).await != [0; 7] {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        while self.app.place.tasks_under_way().await > 0
+            || self.app.place.numbers(&open).await != [0; 5]
+        {
+            pause().await;
         }
     }
 
