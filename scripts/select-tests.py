@@ -2,7 +2,8 @@
 """Selects the API tests that also run on PostgreSQL, from what a run on SQLite recorded in a directory (see src/db/statements.rs).
 
 Together, they run every statement that any test runs: a statement is a place in the code and a text, because a place can have several
-texts. Tests that depend on the database server beyond its statements are always selected.
+texts. Of tests that run the same statements, those that took less time are preferred. Tests that depend on the database server beyond
+its statements are always selected.
 
   cargo test --test api -- --list | scripts/select-tests.py target/statements
 """
@@ -14,7 +15,24 @@ import sys
 # Tests of connections, notifications, several servers, crashes, and copies of whole databases.
 ALWAYS = ("backup::", "blobs_s3::", "chaos::nodes::", "kills::", "nodes::", "postgres_faults::", "shared_database::")
 # Names of tests in which two people, or two servers, do the same thing at once.
-RACES = re.compile(r"at_once|at_the_same_time|concurrent|race|both|twice|one_wins|only_one|simultaneous|parallel|side_by_side")
+RACES = re.compile(
+    r"(two|many|several)\w*_at_once|at_the_same_time|concurrent|nothing_twice|one_wins|only_one|simultaneous|parallel|side_by_side"
+)
+
+
+def read(recorded: pathlib.Path) -> tuple[dict, dict]:
+    """Returns the statements of each test, and about the seconds that it took, plus one for its start."""
+    statements = collections.defaultdict(set)
+    seconds = collections.defaultdict(lambda: 1.0)
+    for file in recorded.glob("[0-9]*"):
+        times = collections.defaultdict(list)
+        for line in file.read_text().splitlines():
+            test, place, text, time = line.split("\t")
+            statements[test].add((place, text))
+            times[test].append(int(time) / 1000)
+        for test, ran in times.items():
+            seconds[test] += max(ran) - min(ran)
+    return statements, seconds
 
 
 def main() -> None:
@@ -23,20 +41,24 @@ def main() -> None:
     gone = [prefix for prefix in ALWAYS if not any(test.startswith(prefix) for test in tests)]
     if gone:
         sys.exit(f"select-tests.py: no test has the prefix {gone}")
-    statements = collections.defaultdict(set)
-    for file in recorded.glob("[0-9]*"):
-        for line in file.read_text().splitlines():
-            test, place, text = line.split("\t")
-            statements[test].add((place, text))
+    statements, seconds = read(recorded)
     unknown = set().union(*statements.values()) - set().union(*(statements[test] for test in tests))
     selected = [test for test in tests if test.startswith(ALWAYS) or RACES.search(test)]
     missing = set().union(*(statements[test] for test in tests)) - set().union(*(statements[test] for test in selected))
     rest = {test: statements[test] & missing for test in tests}
+    added = []
     while missing:
-        best = max(rest, key=lambda test: len(rest[test]))
-        selected.append(best)
+        best = max(rest, key=lambda test: len(rest[test]) / seconds[test])
+        added.append(best)
         missing -= rest.pop(best)
         rest = {test: found & missing for test, found in rest.items() if found & missing}
+    # Later choices can make earlier ones unnecessary.
+    times = collections.Counter(statement for test in selected + added for statement in statements[test])
+    for test in sorted(added, key=lambda test: -seconds[test]):
+        if all(times[statement] > 1 for statement in statements[test]):
+            added.remove(test)
+            times.subtract(statements[test])
+    selected += added
     print(*selected, sep="\n")
     total = len(set().union(*statements.values()))
     print(
