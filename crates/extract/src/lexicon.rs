@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    sync::LazyLock,
+    sync::{LazyLock, OnceLock},
 };
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
@@ -100,8 +100,8 @@ pub(crate) struct Lexicon {
     pub(crate) language: Language,
     function: HashSet<String>,
     suffixes: Vec<String>,
-    set: RegexSet,
-    patterns: Vec<(Cue, Regex)>,
+    /// Compiled when a sentence is read: most processes only need the words.
+    patterns: OnceLock<CuePatterns>,
     /// Folded names of weekdays, from 0 (Monday) to 6, and of months, from 1 to 12.
     pub(crate) weekdays: HashMap<String, u32>,
     pub(crate) months: HashMap<String, u32>,
@@ -109,6 +109,13 @@ pub(crate) struct Lexicon {
     /// Phrases used in dates, by section.
     dates: Phrases,
     templates: HashMap<String, String>,
+}
+
+/// The phrases of each cue.
+#[derive(Debug)]
+struct CuePatterns {
+    set: RegexSet,
+    patterns: Vec<(Cue, Regex)>,
 }
 
 /// Match of a phrase, with its token range.
@@ -130,7 +137,7 @@ const COMMON: &str = include_str!("../../../seeds/extract/all.txt");
 const OTHERS: &str = include_str!("../../../seeds/extract/other.txt");
 
 static LEXICONS: LazyLock<Vec<Lexicon>> =
-    LazyLock::new(|| FILES.iter().map(|(language, file)| Lexicon::read(*language, file)).collect());
+    LazyLock::new(|| FILES.iter().map(|(language, _)| Lexicon::read(*language)).collect());
 
 /// Function words of unsupported languages, one set per language.
 static FOREIGN: LazyLock<Vec<HashSet<String>>> = LazyLock::new(|| {
@@ -199,7 +206,15 @@ pub(crate) fn is_month(folded: &str) -> bool {
 type Phrases = HashMap<String, Vec<Vec<String>>>;
 type Sections = HashMap<String, Vec<String>>;
 
-fn sections(file: &str, into: &mut Sections) {
+/// Sections of the data files of a language.
+fn sections(language: Language) -> Sections {
+    let mut all = Sections::new();
+    add_sections(COMMON, &mut all);
+    add_sections(FILES[language as usize].1, &mut all);
+    all
+}
+
+fn add_sections(file: &str, into: &mut Sections) {
     let mut name = String::new();
     for row in file.lines() {
         let row = row.split("//").next().unwrap_or_default().trim();
@@ -247,22 +262,9 @@ fn cue_patterns(all: &Sections) -> Vec<(Cue, String)> {
     patterns
 }
 
-impl Lexicon {
-    fn read(language: Language, file: &str) -> Self {
-        let mut all = Sections::new();
-        sections(COMMON, &mut all);
-        sections(file, &mut all);
-        let rows = |name: &str| rows_of(&all, name);
-        let words = |name: &str| -> Vec<String> {
-            rows(name).iter().flat_map(|row| row.split_whitespace()).map(fold).collect()
-        };
-        let numbered = |name: &str, first: u32| -> HashMap<String, u32> {
-            let rows = rows(name);
-            let rows = (first..).zip(&rows);
-            rows.flat_map(|(n, row)| row.split_whitespace().map(move |word| (fold(word), n)))
-                .collect()
-        };
-        let patterns = cue_patterns(&all);
+impl CuePatterns {
+    fn read(language: Language) -> Self {
+        let patterns = cue_patterns(&sections(language));
         let set = RegexSetBuilder::new(patterns.iter().map(|(_, text)| text))
             .size_limit(PATTERN_BYTES_MAX)
             .dfa_size_limit(PATTERN_BYTES_MAX)
@@ -275,6 +277,23 @@ impl Lexicon {
             })
             .filter_map(|(cue, regex)| Some((cue, regex.ok()?)))
             .collect();
+        Self { set, patterns }
+    }
+}
+
+impl Lexicon {
+    fn read(language: Language) -> Self {
+        let all = sections(language);
+        let rows = |name: &str| rows_of(&all, name);
+        let words = |name: &str| -> Vec<String> {
+            rows(name).iter().flat_map(|row| row.split_whitespace()).map(fold).collect()
+        };
+        let numbered = |name: &str, first: u32| -> HashMap<String, u32> {
+            let rows = rows(name);
+            let rows = (first..).zip(&rows);
+            rows.flat_map(|(n, row)| row.split_whitespace().map(move |word| (fold(word), n)))
+                .collect()
+        };
         let mut suffixes = words("suffixes");
         suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
         let phrases = |prefix: &str| -> Phrases {
@@ -293,8 +312,7 @@ impl Lexicon {
             language,
             function: words("function").into_iter().collect(),
             suffixes,
-            set,
-            patterns,
+            patterns: OnceLock::new(),
             weekdays: numbered("weekdays", 0),
             months: numbered("months", 1),
             numbers: numbered("numbers", 1),
@@ -326,8 +344,9 @@ impl Lexicon {
     pub(crate) fn hits(&self, text: &str) -> Vec<Hit> {
         let mut hits = Vec::new();
         let place = |at: usize| text[..at].matches(' ').count();
-        for found in &self.set.matches(text) {
-            let (cue, regex) = &self.patterns[found];
+        let found = self.patterns.get_or_init(|| CuePatterns::read(self.language));
+        for n in &found.set.matches(text) {
+            let (cue, regex) = &found.patterns[n];
             for hit in regex.find_iter(text).take(8) {
                 let from = place(hit.start());
                 let to = place(hit.end()).saturating_sub(1);
@@ -498,8 +517,9 @@ mod tests {
     #[test]
     fn every_phrase_of_the_data_files_is_read() {
         for lexicon in LEXICONS.iter() {
-            assert_eq!(lexicon.set.len(), lexicon.patterns.len(), "{:?}", lexicon.language);
-            assert!(!lexicon.patterns.is_empty());
+            let found = CuePatterns::read(lexicon.language);
+            assert_eq!(found.set.len(), found.patterns.len(), "{:?}", lexicon.language);
+            assert!(!found.patterns.is_empty());
         }
     }
 }
