@@ -340,6 +340,11 @@ impl Dump {
         self.backend.tables().await
     }
 
+    pub async fn has_table(&mut self, name: &str) -> Result<bool, DbError> {
+        let names = self.backend.names().await?;
+        Ok(names.iter().any(|found| found == name))
+    }
+
     /// Checks whether a table has rows.
     ///
     /// # Errors

@@ -88,8 +88,7 @@ async fn will_migrate(database: &DatabaseUrl) -> anyhow::Result<bool> {
         // The start itself reports what is wrong.
         return Ok(false);
     };
-    let tables = dump.tables().await?;
-    if !tables.iter().any(|table| table.name == "users") {
+    if !dump.has_table("users").await? {
         return Ok(false);
     }
     let version = dump.version().await?;
