@@ -89,7 +89,8 @@ const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-pra
  */
 export async function accessible(page, what) {
   const before = await page.evaluate(() => document.documentElement.dataset.theme);
-  await page.evaluate(axe); // over CDP, so that the CSP need not be relaxed
+  // over CDP, so that the CSP need not be relaxed
+  if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe);
   for (const theme of ['dark', 'light']) {
     const { violations } = await page.evaluate(
       ({ theme, runOnly }) => {
@@ -97,7 +98,8 @@ export async function accessible(page, what) {
         const others = window.axe.getRules().filter((rule) => !rule.tags.includes('cat.color'));
         const off = others.map((rule) => [rule.ruleId, { enabled: false }]);
         const rules = theme === 'dark' ? {} : Object.fromEntries(off);
-        return window.axe.run(document, { runOnly, rules });
+        const options = { runOnly, rules, resultTypes: ['violations'], preload: false };
+        return window.axe.run(document, options);
       },
       { theme, runOnly: RULES },
     );
