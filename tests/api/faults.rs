@@ -275,7 +275,7 @@ async fn failure_counts_survive_a_restart() {
     p.model.script("vibe", vec![refusal; 4]);
     let mut task = String::new();
     for attempt in 2..=3 {
-        let (server, ada) = p.start(&[("RETRY_DELAYS", "1s,1s,1s")]).await;
+        let (server, ada) = p.start(&[("RETRY_DELAYS", "4s,4s,4s")]).await;
         if attempt == 2 {
             task = ada.ask(&p.thread, "@vibe hi").await;
         }
