@@ -3,6 +3,8 @@
 # alone, and their names are the last lines of its output. Thousands of tests with deadlines share the processors of a machine
 # that may be busy; a test that fails here is flaky and has to be fixed, but it does not hide the result of the others.
 #
+# Of the API tests of crashes, a third runs, chosen by the commit; with OPENVIBE_TEST_CRASHES=all, as at night, all of them do.
+#
 #   scripts/cargo-test.sh --quiet --test api [-- --exact TEST ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,11 +12,25 @@ cd "$(dirname "$0")/.."
 
 AGAIN_MAX=5
 
+CRASHES='crash|(^|[^s])kills?_|_dies|worker_paused|interrupted'
+
+# Prints an option for each test of a crash that this commit leaves out.
+left_out() {
+  local commit name
+  [ "${OPENVIBE_TEST_CRASHES:-}" != all ] && commit=$(git rev-parse HEAD 2>/dev/null) || return 0
+  cargo test --quiet --test api -- --list | sed -n 's/: test$//p' | grep -E "$CRASHES" | while read -r name; do
+    [ $(($(cksum <<<"$commit $name" | cut -d ' ' -f 1) % 3)) = 0 ] || printf -- '--skip=%s\n' "$name"
+  done
+}
+
 own=()
+skips=()
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-cargo test --no-fail-fast "$@" 2>&1 | tee "$log" || status=$?
+mapfile -t skips < <(left_out)
+case " $* " in *" -- "*) ;; *) set -- "$@" -- ;; esac
+cargo test --no-fail-fast "$@" "${skips[@]}" 2>&1 | tee "$log" || status=$?
 [ "$status" != 0 ] || exit 0
 
 # Each program lists its failed tests, indented, after a line `failures:`. A program that was killed lists none: there is

@@ -12,8 +12,8 @@ import pathlib
 import re
 import sys
 
-# Tests of connections, notifications, several servers, crashes, and copies of whole databases.
-ALWAYS = ("backup::", "blobs_s3::", "chaos::nodes::", "kills::", "nodes::", "postgres_faults::", "shared_database::")
+# Tests of connections, notifications, several servers, and copies of whole databases.
+ALWAYS = ("backup::", "blobs_s3::", "chaos::nodes::", "nodes::", "postgres_faults::", "shared_database::")
 # Names of tests in which two people, or two servers, do the same thing at once.
 RACES = re.compile(
     r"(two|many|several)\w*_at_once|at_the_same_time|concurrent|nothing_twice|one_wins|only_one|simultaneous|parallel|side_by_side"
