@@ -465,6 +465,8 @@ async fn a_backup_moves_data_between_engines() {
     let served = ada.get(&text(&f.file, "/url")).await;
     assert_eq!((served.status, served.text.len()), (200, 1_800_000));
     ada.tell(&f.thread, "On the other engine").await;
+    // The file is read in the background, which the backup must not precede.
+    server.settled().await;
     let file = server.dir.join("back.ovb");
     let arguments = ["backup", file.to_str().unwrap()];
     assert!(run(&server, &f.model, &arguments).await.status.success());

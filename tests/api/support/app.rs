@@ -266,11 +266,6 @@ impl Team {
 
     /// Waits until every task has ended or is parked.
     pub async fn settled(&self) {
-        within("all tasks to end", async {
-            while self.app.place.tasks_under_way().await > 0 {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        })
-        .await;
+        self.app.place.settled().await;
     }
 }

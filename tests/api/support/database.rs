@@ -16,6 +16,8 @@ use openvibe_sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::sync::OnceCell;
 
+use super::{pause, within};
+
 /// A temporary directory and the URL of a dedicated database.
 pub struct TestDatabase {
     pub dir: PathBuf,
@@ -279,6 +281,16 @@ impl TestDatabase {
             "select count(*) from passage_sets where is_complete = FALSE or file_id is null";
         let counts = [tasks, documents, passages].map(str::to_owned);
         self.numbers(&counts).await.into_iter().sum()
+    }
+
+    /// Waits until every task has ended or is parked, and until every document has been read.
+    pub async fn settled(&self) {
+        within("all tasks to end", async {
+            while self.tasks_under_way().await > 0 {
+                pause().await;
+            }
+        })
+        .await;
     }
 
     /// All texts in all tables, each with the name of its column; JSON is converted to text.
