@@ -2,10 +2,18 @@
 # Makes targets one after another, until one fails, and prints how long each of them took. Arguments are targets with the minutes that
 # they should take on two cores; a target that takes half as long again is named in the first line of the table, and fails nothing.
 #
+# Unless all tests run on PostgreSQL, this is a run for a change: OPENVIBE_TEST_SAMPLE is the commit, which chooses a third of the tests of
+# crashes and half of the browser tests (scripts/cargo-test.sh, web/e2e/lib/run.mjs). Set it to nothing to run all of them.
+#
 #   scripts/parts.sh compile:6 test-sqlite:5
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
+
+case " $*" in
+  *" test-postgres:"*) ;;
+  *) export OPENVIBE_TEST_SAMPLE=${OPENVIBE_TEST_SAMPLE-$(git rev-parse HEAD 2>/dev/null || true)} ;;
+esac
 
 table=
 slow=

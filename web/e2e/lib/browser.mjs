@@ -89,7 +89,7 @@ const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-pra
  */
 export async function accessible(page, what) {
   const before = await page.evaluate(() => document.documentElement.dataset.theme);
-  // over CDP, so that the CSP need not be relaxed
+  // Over CDP, so that the CSP need not be relaxed.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe);
   for (const theme of ['dark', 'light']) {
     const { violations } = await page.evaluate(
@@ -98,8 +98,9 @@ export async function accessible(page, what) {
         const others = window.axe.getRules().filter((rule) => !rule.tags.includes('cat.color'));
         const off = others.map((rule) => [rule.ruleId, { enabled: false }]);
         const rules = theme === 'dark' ? {} : Object.fromEntries(off);
-        const options = { runOnly, rules, resultTypes: ['violations'], preload: false };
-        return window.axe.run(document, options);
+        // No rule that runs reads style sheets.
+        const preload = { assets: ['media'] };
+        return window.axe.run(document, { runOnly, rules, resultTypes: ['violations'], preload });
       },
       { theme, runOnly: RULES },
     );
