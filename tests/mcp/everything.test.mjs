@@ -19,7 +19,7 @@ const CALLS = [
   ['get-sum', { a: 17, b: 25 }, / 42\.$/],
   // The content repeats the structured content as text, but the model receives it only once.
   ['get-structured-content', { location: 'Chicago' }, /^{"temperature":36,.*,"humidity":82}$/],
-  ['get-tiny-image', {}, /\n\n\[image, 4 KiB, not shown\]\n\n/],
+  ['get-tiny-image', {}, /\n\n\[image, 4 KiB, attached\]\n\n/],
   ['get-resource-links', { count: 2 }, /(\n\n\[[^\]]+\]\(demo:[^)]+\)){2}$/],
   [
     'gzip-file-as-resource',
