@@ -3,7 +3,8 @@
 # alone, and their names are the last lines of its output. Thousands of tests with deadlines share the processors of a machine
 # that may be busy; a test that fails here is flaky and has to be fixed, but it does not hide the result of the others.
 #
-# If OPENVIBE_TEST_SAMPLE is set, it chooses a third of the API tests of crashes; the others are left out.
+# If OPENVIBE_TEST_SAMPLE is set, it chooses a third of the API tests of crashes and of the parts of the access table; the
+# others are left out.
 #
 #   scripts/cargo-test.sh --quiet --test api [-- --exact TEST ...]
 set -euo pipefail
@@ -12,13 +13,13 @@ cd "$(dirname "$0")/.."
 
 AGAIN_MAX=5
 
-CRASHES='crash|(^|[^s])kills?_|_dies|worker_paused|interrupted'
+SAMPLED='crash|(^|[^s])kills?_|_dies|worker_paused|interrupted|^route_access::.*::part_'
 
-# Prints an option for each test of a crash that is left out.
+# Prints an option for each test that is left out.
 left_out() {
   local name
   [ -n "${OPENVIBE_TEST_SAMPLE:-}" ] || return 0
-  cargo test --quiet --test api -- --list | sed -n 's/: test$//p' | grep -E "$CRASHES" | while read -r name; do
+  cargo test --quiet --test api -- --list | sed -n 's/: test$//p' | grep -E "$SAMPLED" | while read -r name; do
     [ $(($(cksum <<<"$OPENVIBE_TEST_SAMPLE $name" | cut -d ' ' -f 1) % 3)) = 0 ] || printf -- '--skip=%s\n' "$name"
   done
 }
