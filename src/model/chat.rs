@@ -6,6 +6,7 @@ use futures::{FutureExt, Stream, future::BoxFuture};
 use serde_json::{Map, Value};
 
 use super::{
+    embedded::{EmbedRequest, Embedded},
     picture::TurnPicture,
     tokens::{estimate_tokens, grouped},
     window::Window,
@@ -523,6 +524,12 @@ pub trait Provider: Send + Sync {
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64>;
 
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>>;
+
+    /// Requests the vectors of texts.
+    fn embed(&self, _request: EmbedRequest) -> BoxFuture<'_, Result<Embedded, ModelError>> {
+        let text = "no model server is connected".to_owned();
+        std::future::ready(Err(ModelError::Unavailable(text))).boxed()
+    }
 }
 
 /// Storage for facts about models that their servers revealed: rejected fields, context windows, token counts.

@@ -6,6 +6,7 @@
 pub mod builtin;
 mod chat;
 mod collect;
+mod embedded;
 mod error_texts;
 mod json;
 pub mod openai;
@@ -27,6 +28,7 @@ pub use self::chat::{
     ToolResult, Usage, VendorMembers,
 };
 pub use self::collect::{CollectError, Collected, Limits, collect, collect_watched};
+pub use self::embedded::{EmbedRequest, Embedded, EmbeddingServer};
 pub use self::error_texts::ErrorTexts;
 pub use self::json::objects;
 pub use self::picture::{TurnPicture, picture_tokens};

@@ -37,8 +37,8 @@ use crate::{
     failpoint,
     ids::{AgentId, TaskId, UserId, WorkspaceId},
     model::{
-        ChatRequest, CollectError, Collected, Delta, DeltaStream, Limits, ModelError, Provider,
-        StopReason, Usage, builtin, collect_watched, estimate_tokens,
+        ChatRequest, CollectError, Collected, Delta, DeltaStream, EmbedRequest, Embedded, Limits,
+        ModelError, Provider, StopReason, Usage, builtin, collect_watched, estimate_tokens,
     },
     sql_with_ids,
     text_enum::text_enum,
@@ -69,6 +69,8 @@ text_enum! {
         Replay = "replay",
         /// Other work of a small model, such as the text of a persona.
         Utility = "utility",
+        /// Vectors of passages or of a question, for search by meaning.
+        Embed = "embed",
         /// Test of a connection.
         Test = "test",
     }
@@ -100,7 +102,7 @@ pub struct CallTask {
 #[derive(Debug, Clone)]
 pub struct NewCall {
     pub workspace: WorkspaceId,
-    /// `None` for a connection test, the text of a persona, and an agent draft.
+    /// `None` for a connection test, the text of a persona, an agent draft, and vectors.
     pub task: Option<CallTask>,
     pub purpose: Purpose,
     pub user: UserId,
@@ -315,6 +317,15 @@ impl Received {
         }
     }
 
+    fn note_vectors(&mut self, embedded: &Embedded) {
+        self.request = Request::Accepted;
+        self.stopped = Some(StopReason::Complete);
+        self.usage = embedded.input_tokens.map(|input_tokens| Usage {
+            input_tokens,
+            ..Usage::default()
+        });
+    }
+
     /// Checks whether the provider may have done work for the request.
     fn is_sent(&self) -> bool {
         matches!(self.request, Request::Sent | Request::Accepted)
@@ -450,6 +461,20 @@ impl OpenCall {
         opened
             .map(|stream| self.watch(stream))
             .inspect_err(|e| self.refused(e))
+    }
+
+    /// Requests the vectors of texts.
+    ///
+    /// # Errors
+    /// Same as `Provider::embed`.
+    pub async fn embed(&self, request: EmbedRequest) -> Result<Embedded, ModelError> {
+        self.sent();
+        let embedded = self.progress.provider.embed(request).await;
+        match &embedded {
+            Ok(embedded) => lock(&self.progress.received).note_vectors(embedded),
+            Err(e) => self.refused(e),
+        }
+        embedded
     }
 
     fn sent(&self) {

@@ -12,8 +12,8 @@ use futures::{FutureExt, Stream, future::BoxFuture};
 use metrics::{counter, histogram};
 
 use crate::model::{
-    ChatRequest, Delta, DeltaStream, FunctionTool, ModelError, Place, Provider, Refused,
-    RefusedFunction, Usage, Window,
+    ChatRequest, Delta, DeltaStream, EmbedRequest, Embedded, FunctionTool, ModelError, Place,
+    Provider, Refused, RefusedFunction, Usage, Window,
 };
 
 /// Maximum number of model names with separate metrics, because API clients can send any name.
@@ -300,6 +300,16 @@ impl Provider for Measured {
                     Err(e)
                 }
             }
+        }
+        .boxed()
+    }
+
+    fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embedded, ModelError>> {
+        let mut call = Call::new(self.models.label(&request.model), self.timeouts);
+        async move {
+            let embedded = self.inner.embed(request).await;
+            call.count(embedded.as_ref().map_or_else(outcome_of, |_| "ok"));
+            embedded
         }
         .boxed()
     }

@@ -25,7 +25,7 @@ pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Ends the text of a response that the server's filter has stopped.
 const FILTERED: &str = "(The AI service stopped here.)";
 /// Maximum plausible token count of a call, so that sums never overflow their columns.
-const TOKENS_MAX: i64 = 1_000_000_000;
+pub(super) const TOKENS_MAX: i64 = 1_000_000_000;
 /// Maximum size of a line, and of an event with several lines.
 pub(super) const LINE_BYTES_MAX: usize = 1024 * 1024;
 

@@ -10,16 +10,18 @@
 //! the request is repeated on a fresh one. Callers limit the wait; only connecting has its own timeout.
 //!
 //! ```text
-//! answer    the stream of a response: reasoning removes thoughts from the text, calls and text_calls find tool calls,
-//!           vendor collects the members that the server wants back
-//! list      models and windows that the server reports
-//! learned   stored facts: fields that it rejected, windows in its errors, its token counts
-//! pictures  adds pictures to messages, or the text that replaces them
-//! places    limits concurrent calls if the server has a single slot
+//! answer      the stream of a response: reasoning removes thoughts from the text, calls and text_calls find tool calls,
+//!             vendor collects the members that the server wants back
+//! embeddings  vectors of texts
+//! list        models and windows that the server reports
+//! learned     stored facts: fields that it rejected, windows in its errors, its token counts
+//! pictures    adds pictures to messages, or the text that replaces them
+//! places      limits concurrent calls if the server has a single slot
 //! ```
 
 mod answer;
 mod calls;
+mod embeddings;
 mod learned;
 mod list;
 mod overflow;
@@ -69,6 +71,7 @@ use super::{
         ChatRequest, Delta, DeltaStream, FactStore, FunctionTool, ModelError, PictureUse, Place,
         Provider, Refused, RefusedFunction, RequiredFormat, Role, Usage, VendorMembers,
     },
+    embedded::{EmbedRequest, Embedded},
     error_texts::ErrorTexts,
     setup::SetupError,
     table::{Model, Table, Vendor},
@@ -77,6 +80,8 @@ use super::{
 };
 use crate::trust;
 
+/// Path of chat completions below the base URL.
+const CHAT: &[&str] = &["chat", "completions"];
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which connections are kept alive.
 const IDLE_MAX: Duration = Duration::from_secs(90);
@@ -356,8 +361,8 @@ impl Server {
 
     /// Sends a request. If a kept-alive connection turns out to be closed, sends the request again on a fresh one. Pictures make a body
     /// large, and its server may read it for minutes, so the JSON is the only copy.
-    async fn post(&self, body: Value) -> reqwest::Result<Response> {
-        let url = self.url(&["chat", "completions"]);
+    async fn post(&self, path: &[&str], body: Value) -> reqwest::Result<Response> {
+        let url = self.url(path);
         let json = Bytes::from(body.to_string());
         drop(body);
         let send = |http: &reqwest::Client| {
@@ -437,7 +442,7 @@ impl Server {
             }
             let mut body = request::body(&request, &vendor);
             pictures.add_to(&mut body);
-            let sent = self.post(body).await;
+            let sent = self.post(CHAT, body).await;
             let response = match sent {
                 Ok(response) => response,
                 Err(error) => {
@@ -685,7 +690,7 @@ impl Server {
             }
         }
         let asked = async {
-            let response = self.post(body).await.ok()?;
+            let response = self.post(CHAT, body).await.ok()?;
             if response.status().is_success() {
                 return None;
             }
@@ -864,6 +869,10 @@ impl Provider for OpenAi {
 
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>> {
         Arc::clone(&self.0).open(request).boxed()
+    }
+
+    fn embed(&self, request: EmbedRequest) -> BoxFuture<'_, Result<Embedded, ModelError>> {
+        self.embedded(request).boxed()
     }
 }
 
