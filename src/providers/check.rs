@@ -32,7 +32,7 @@ const FRESH: Duration = Duration::from_mins(10);
 const FAILURE_FRESH: Duration = Duration::from_secs(30);
 
 /// Permits for a running test: one for the workspace and one for the person.
-pub(super) struct TestPermit {
+pub struct TestPermit {
     _permits: [Permit<Uuid>; 2],
 }
 
@@ -84,7 +84,7 @@ impl Providers {
     ///
     /// # Errors
     /// `TestRunning`.
-    pub(super) fn begin_test(&self, member: &WorkspaceCaller) -> Result<TestPermit, ProviderError> {
+    pub fn begin_test(&self, member: &WorkspaceCaller) -> Result<TestPermit, ProviderError> {
         let take = |holder| {
             let taken = self.testing.take(holder, 1);
             taken.map_err(|_| ProviderError::TestRunning)
@@ -192,7 +192,8 @@ fn fresh(status: ModelStatus) -> Duration {
     }
 }
 
-fn status_of(error: &CollectError) -> ModelStatus {
+/// Status of a connection after a failed test.
+pub fn status_of(error: &CollectError) -> ModelStatus {
     let CollectError::Model(error) = error else {
         return ModelStatus::Unreachable;
     };

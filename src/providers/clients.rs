@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{connection::Checked, stored::Stored};
 use crate::{
-    db::{Db, DbError},
+    db::{Conn, Db, DbError},
     ids::WorkspaceId,
     model::{Connection, Connector, ErrorTexts, Provider, SetupError, builtin::Builtin},
     outbound::{self, Gate, LocalAddresses, Rules},
@@ -115,14 +115,7 @@ impl Providers {
     /// If the server configured by environment variables cannot be used; the error names the setting to change.
     pub fn new(setup: Setup) -> Result<Self, SetupError> {
         let environment = setup.environment.filter(|_| !setup.is_quiet);
-        let environment = environment.map(|connection| Connection {
-            errors: ErrorTexts {
-                is_public: outbound::is_public,
-                are_local_hidden: false,
-            },
-            ..connection
-        });
-        let environment = match environment {
+        let environment = match environment.map(configured) {
             Some(connection) => Some(Environment {
                 provider: Arc::new(
                     setup
@@ -226,7 +219,10 @@ impl Providers {
     }
 
     /// Creates a client that connects only to permitted addresses, and whose errors do not quote servers at local ones.
-    pub(super) fn connect(
+    ///
+    /// # Errors
+    /// `SetupError::ApiKey` for a key that is not a valid header value, `SetupError::Client` if TLS is not available.
+    pub fn connect(
         &self,
         mut connection: Connection,
         local: LocalAddresses,
@@ -247,6 +243,29 @@ impl Providers {
         };
         let provider = self.connector.connect(connection)?;
         Ok(Arc::new(self.meter.around(provider)))
+    }
+
+    /// Creates a client of a server that the operator has configured.
+    ///
+    /// # Errors
+    /// Same as `connect`.
+    pub fn connect_configured(
+        &self,
+        connection: Connection,
+    ) -> Result<Arc<dyn Provider>, SetupError> {
+        let provider = self.connector.connect(configured(connection))?;
+        Ok(Arc::new(self.meter.around(provider)))
+    }
+
+    /// Returns whether a workspace can use local addresses.
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub async fn local_for(
+        c: &mut Conn,
+        workspace: WorkspaceId,
+    ) -> Result<LocalAddresses, DbError> {
+        Stored::local_for(c, workspace).await
     }
 
     pub(super) fn gate(&self, url: &Url, local: LocalAddresses) -> Option<Gate> {
@@ -271,6 +290,17 @@ impl Providers {
         if let Err(e) = secrets::reseal(&self.db, &self.keyring).await {
             tracing::warn!(error = %e, "stored secrets could not be sealed with the new key; trying again at the next start");
         }
+    }
+}
+
+/// The connection to a server that the operator has configured, whose errors are quoted.
+fn configured(connection: Connection) -> Connection {
+    Connection {
+        errors: ErrorTexts {
+            is_public: outbound::is_public,
+            are_local_hidden: false,
+        },
+        ..connection
     }
 }
 

@@ -8,14 +8,16 @@ mod check;
 mod clients;
 mod connection;
 mod error;
+mod fields;
 mod local;
 mod per_workspace;
 mod settings;
 mod stored;
 
-pub use check::Tested;
+pub use check::{TestPermit, Tested, status_of};
 pub use clients::{Providers, Setup};
 pub use connection::{ModelConnection, ModelForm, ModelSource, ModelStatus, ProviderKind};
 pub use error::ProviderError;
+pub use fields::{KeyChange, MODEL_CHARS_MAX, parse_base_url, parse_text};
 pub use local::LocalServer;
 pub use per_workspace::PerWorkspace;

@@ -6,20 +6,17 @@ use super::{
     clients::Providers,
     connection::{ModelConnection, ModelForm, ModelSource, ModelStatus, ProviderKind},
     error::ProviderError,
+    fields::{KeyChange, MODEL_CHARS_MAX, parse_base_url, parse_text},
     stored::Stored,
 };
 use crate::{
     auth::{self, Scope, WorkspaceCaller},
     db::{Conn, DbError, now},
     ids::WorkspaceId,
-    model::{Connection, ErrorTexts, without_route},
+    model::{Connection, ErrorTexts},
     outbound::{Denied, LocalAddresses},
     secrets::{self, Sealed},
 };
-
-const BASE_URL_CHARS_MAX: usize = 2048;
-const MODEL_CHARS_MAX: usize = 200;
-const API_KEY_BYTES_MAX: usize = 8 * 1024;
 
 /// Validated values of a form.
 #[derive(Clone)]
@@ -30,58 +27,6 @@ struct Wanted {
     utility_model: Option<String>,
     key: KeyChange,
     force: bool,
-}
-
-#[derive(Clone)]
-enum KeyChange {
-    Keep,
-    Remove,
-    Replace(String),
-}
-
-impl KeyChange {
-    fn as_str(&self) -> &'static str {
-        match self {
-            Self::Keep => "kept",
-            Self::Remove => "removed",
-            Self::Replace(_) => "replaced",
-        }
-    }
-}
-
-fn text(
-    value: Option<String>,
-    param: &'static str,
-    chars_max: usize,
-) -> Result<Option<String>, ProviderError> {
-    let value = value.map(|text| text.trim().to_owned());
-    let value = value.filter(|text| !text.is_empty());
-    let is_valid =
-        |text: &String| text.chars().count() <= chars_max && !text.chars().any(char::is_control);
-    if !value.as_ref().is_none_or(is_valid) {
-        let problem = format!("the text must be one line of at most {chars_max} characters");
-        return Err(ProviderError::Invalid(problem, param));
-    }
-    Ok(value)
-}
-
-fn parse_url(text: &str) -> Result<Url, ProviderError> {
-    let invalid = |problem: &str| ProviderError::Invalid(problem.to_owned(), "base_url");
-    let url = Url::parse(text)
-        .ok()
-        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let url = url.ok_or_else(|| {
-        invalid("the address must be an http or https URL such as http://127.0.0.1:8000/v1")
-    })?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid(
-            "the address must not contain a user name or password: use the API key",
-        ));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(invalid("the address must not contain `?` or `#`"));
-    }
-    Ok(without_route(url))
 }
 
 impl Providers {
@@ -168,8 +113,7 @@ impl Providers {
     }
 
     fn parse(&self, form: ModelForm) -> Result<Wanted, ProviderError> {
-        let given = text(form.base_url, "base_url", BASE_URL_CHARS_MAX)?;
-        let given = given.as_deref().map(parse_url).transpose()?;
+        let given = parse_base_url(form.base_url)?;
         let vendor = match form.provider {
             ProviderKind::Other => None,
             vendor => self.connector.table().vendor(vendor.as_str()),
@@ -185,28 +129,12 @@ impl Providers {
             (None, Some(given)) => given,
             (None, None) => return Err(invalid("the address is missing", "base_url")),
         };
-        let key = match form.api_key {
-            None => KeyChange::Keep,
-            Some(key) => match key
-                .map(|key| key.trim().to_owned())
-                .filter(|k| !k.is_empty())
-            {
-                None => KeyChange::Remove,
-                Some(key) => {
-                    let is_visible = key.chars().all(|c| c.is_ascii_graphic() || c == ' ');
-                    if key.len() > API_KEY_BYTES_MAX || !is_visible {
-                        let problem = "the key must be one line of ASCII text, at most 8 KiB long";
-                        return Err(invalid(problem, "api_key"));
-                    }
-                    KeyChange::Replace(key)
-                }
-            },
-        };
+        let key = KeyChange::parse(form.api_key)?;
         Ok(Wanted {
             provider: form.provider,
             base_url,
-            model: text(form.model, "model", MODEL_CHARS_MAX)?,
-            utility_model: text(form.utility_model, "utility_model", MODEL_CHARS_MAX)?,
+            model: parse_text(form.model, "model", MODEL_CHARS_MAX)?,
+            utility_model: parse_text(form.utility_model, "utility_model", MODEL_CHARS_MAX)?,
             key,
             force: form.force,
         })
@@ -296,14 +224,20 @@ impl Providers {
         wanted: &Wanted,
         local: LocalAddresses,
     ) -> Result<(), ProviderError> {
-        let denied = match self.gate(&wanted.base_url, local) {
-            Some(gate) => gate.check().await.err(),
-            None => None,
-        };
-        match denied {
+        match self.check_url(&wanted.base_url, local).await {
             // A host that cannot be found counts as a failed test, not as a forbidden address.
-            Some(Denied::NotFound(_)) if wanted.force => Ok(()),
-            Some(denied) => Err(ProviderError::Denied(denied)),
+            Err(ProviderError::Denied(Denied::NotFound(_))) if wanted.force => Ok(()),
+            checked => checked,
+        }
+    }
+
+    /// Checks whether `OpenVibe` may connect to an address for a workspace.
+    ///
+    /// # Errors
+    /// `Denied`.
+    pub async fn check_url(&self, url: &Url, local: LocalAddresses) -> Result<(), ProviderError> {
+        match self.gate(url, local) {
+            Some(gate) => gate.check().await.map_err(ProviderError::Denied),
             None => Ok(()),
         }
     }
