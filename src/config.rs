@@ -11,7 +11,7 @@ use crate::{
     environment::{self, PREFIX, Variables},
     mail::{self, settings::SmtpSettings},
     mcp::{LocalServers, ProcessConfig},
-    model::ModelSettings,
+    model::{EmbeddingServer, ModelSettings, without_route},
     networks::{ApiOrigins, TrustedProxies},
     outbound::{Exemption, Url},
     proxy::{self, Proxy},
@@ -236,6 +236,10 @@ pub struct Config {
     pub program: PathBuf,
     /// Non-public addresses that workspaces can use for model servers.
     pub model_allow: Vec<Exemption>,
+    /// Server and model for search by meaning in all workspaces.
+    pub embedding: Option<EmbeddingServer>,
+    /// Maximum memory of this process for search by meaning, in bytes.
+    pub embedding_memory_bytes_max: u64,
     /// Keys for stored secrets: the first one encrypts, and all of them decrypt.
     pub secret_keys: Vec<SecretKey>,
     /// Tool servers that are allowed even if they are local or use HTTP.
@@ -361,6 +365,8 @@ pub enum ConfigError {
 
 /// Minimum retention of events.
 const EVENT_RETENTION_MIN: Duration = Duration::from_mins(1);
+/// Hard upper limit of `OPENVIBE_EMBEDDING_MEMORY`.
+const EMBEDDING_MEMORY_LIMIT: u64 = 1 << 40;
 /// Hard upper limit of `OPENVIBE_IMPORT_BYTES_MAX`.
 const IMPORT_BYTES_LIMIT: u64 = 1 << 40;
 /// Hard upper limit of `OPENVIBE_UPLOAD_BYTES_MAX`.
@@ -404,6 +410,10 @@ const NAMES: &[&str] = &[
     "CONTEXT_WINDOW",
     "MODELS_FILE",
     "MODEL_ALLOW",
+    "EMBEDDING_BASE_URL",
+    "EMBEDDING_API_KEY",
+    "EMBEDDING_MODEL",
+    "EMBEDDING_MEMORY",
     "MCP_ALLOW",
     "WEB_ALLOW",
     "API_ORIGINS",
@@ -605,6 +615,16 @@ impl Source {
                 "OPENVIBE_DOMAIN, or beside OPENVIBE_TLS_CERT",
             ),
             ("BACKUP_AT", has_backups, "OPENVIBE_BACKUP_TO"),
+            (
+                "EMBEDDING_BASE_URL",
+                self.get("EMBEDDING_MODEL").is_some(),
+                "OPENVIBE_EMBEDDING_MODEL",
+            ),
+            (
+                "EMBEDDING_API_KEY",
+                self.get("EMBEDDING_BASE_URL").is_some(),
+                "OPENVIBE_EMBEDDING_BASE_URL",
+            ),
             ("NO_PROXY", self.get("PROXY").is_some(), "OPENVIBE_PROXY"),
             ("BACKUP_KEEP", has_backups, "OPENVIBE_BACKUP_TO"),
         ];
@@ -684,6 +704,19 @@ impl Source {
             models_file: self.path("MODELS_FILE"),
             context_window: self.parsed("CONTEXT_WINDOW", None, parse_window)?,
         })
+    }
+
+    /// Reads the server and model for search by meaning; `None` if no model is named.
+    fn embedding(&self) -> Result<Option<EmbeddingServer>, ConfigError> {
+        let base_url = self.parsed("EMBEDDING_BASE_URL", None, parse_server_url)?;
+        Ok(self.text("EMBEDDING_MODEL").map(|model| EmbeddingServer {
+            base_url: base_url.map(without_route),
+            api_key: self.text("EMBEDDING_API_KEY").filter(|_| {
+                // Without an address, the key of the model server is used.
+                self.get("EMBEDDING_BASE_URL").is_some()
+            }),
+            model: model.trim().to_owned(),
+        }))
     }
 
     /// Variables of the bucket for backups: those of `OPENVIBE_BACKUP_AWS_*`, or else of `AWS_*`.
@@ -900,6 +933,10 @@ impl Config {
             // Remains this version even if the file is replaced.
             program: PathBuf::from("/proc/self/exe"),
             model_allow: s.list("MODEL_ALLOW", Exemption::parse_list)?,
+            embedding: s.embedding()?,
+            embedding_memory_bytes_max: s.parsed("EMBEDDING_MEMORY", 256 << 20, |t| {
+                parse_size(t, EMBEDDING_MEMORY_LIMIT, "1TiB")
+            })?,
             secret_keys,
             mcp_allow: s.list("MCP_ALLOW", Exemption::parse_list)?,
             mcp: processes.with_homes_in(&homes),
@@ -1323,6 +1360,15 @@ mod tests {
                 Some("without OPENVIBE_NATS_URL"),
             ),
             (&[("MODEL", "claude"), ("ANTHROPIC_API_KEY", "sk-3")], None),
+            (
+                &[("EMBEDDING_BASE_URL", "http://127.0.0.1:9/v1")],
+                Some("OPENVIBE_EMBEDDING_BASE_URL has no effect without OPENVIBE_EMBEDDING_MODEL"),
+            ),
+            (
+                &[("EMBEDDING_MODEL", "minilm"), ("EMBEDDING_API_KEY", "k")],
+                Some("OPENVIBE_EMBEDDING_API_KEY has no effect"),
+            ),
+            (&[("EMBEDDING_MODEL", "minilm")], None),
             (&[], None),
         ] {
             let warnings = with(set).unwrap().warnings.join("\n");

@@ -36,6 +36,7 @@ pub mod inbox;
 pub mod lock;
 pub mod mail;
 pub mod mcp;
+pub mod meaning;
 pub mod memory;
 pub mod model;
 pub mod networks;

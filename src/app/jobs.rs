@@ -400,6 +400,17 @@ fn jobs(state: &State) -> Vec<Job> {
             })
         })
         .that(Effect::Sends),
+        Job::new("request vectors of passages", PASSAGES_EVERY, |state| {
+            Box::pin(async move {
+                let has_more = state.meaning.fill_next().await?;
+                Ok(if has_more {
+                    Duration::ZERO
+                } else {
+                    PASSAGES_EVERY
+                })
+            })
+        })
+        .that(Effect::Sends),
         Job::new("send emails", SECOND, |state| {
             Box::pin(async move {
                 if !state.mailer.is_on() {

@@ -19,6 +19,7 @@ use crate::{
     files::{Blobs, documents::DocumentReader, pictures::PictureReader},
     mail::{Mailer, Sending},
     mcp::Servers,
+    meaning::{self, Meaning},
     memory, model,
     nodes::Links,
     outbound::{OwnServer, Rules},
@@ -156,6 +157,25 @@ async fn providers(
     Ok(providers)
 }
 
+/// Search by meaning in all workspaces.
+fn meaning(
+    config: &Config,
+    calls: &CallLog,
+    keyring: &Arc<Keyring>,
+    providers: &Arc<Providers>,
+) -> anyhow::Result<Arc<Meaning>> {
+    let meaning = Meaning::new(meaning::Setup {
+        db: calls.db.clone(),
+        providers: Arc::clone(providers),
+        calls: calls.clone(),
+        keyring: Arc::clone(keyring),
+        environment: config.embedding.clone(),
+        is_quiet: config.is_quiet,
+    });
+    let meaning = meaning.context("OPENVIBE_EMBEDDING_BASE_URL cannot be used")?;
+    Ok(Arc::new(meaning))
+}
+
 /// The sender of notifications. Warns the operator if Apple will refuse it.
 fn pusher(
     config: &Config,
@@ -263,6 +283,7 @@ pub(super) async fn state(
         ports: None,
     });
     let providers = providers(&config, &calls, &keyring, own.clone()).await?;
+    let meaning = meaning(&config, &calls, &keyring, &providers)?;
     let registry = Arc::new(registry(&config, &calls, &keyring, own, &shutdown));
     memory::files::follow_stored(&db, &keyring)
         .await
@@ -311,6 +332,7 @@ pub(super) async fn state(
         responses_of_all: Arc::new(responses),
         tools,
         providers,
+        meaning,
         calls,
         keyring,
         oidc,

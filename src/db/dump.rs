@@ -34,6 +34,7 @@ fn is_left_out(table: &str) -> bool {
             "blob_chunks"
                 | "document_parts"
                 | "documents"
+                | "embedding_progress"
                 | "jobs"
                 | "login_attempts"
                 | "nodes"

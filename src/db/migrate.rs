@@ -130,6 +130,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_090_700, "add_collection_versions"),
     common!(20_261_129_090_701, "add_collection_erasure"),
     common!(20_261_129_110_100, "create_task_steers"),
+    common!(20_261_130_100_000, "create_meaning"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -2,11 +2,20 @@
 
 use reqwest::Url;
 
+use super::tokens::estimate_tokens;
+
 /// A request for the vectors of texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbedRequest {
     pub model: String,
     pub texts: Vec<String>,
+}
+
+impl EmbedRequest {
+    /// Estimated size in tokens.
+    pub fn tokens(&self) -> u64 {
+        self.texts.iter().map(|text| estimate_tokens(text)).sum()
+    }
 }
 
 /// Vectors in the order of their texts. All have the same number of values, at least one, and all values are finite.

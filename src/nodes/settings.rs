@@ -29,6 +29,10 @@ pub(super) fn hashes(config: &Config) -> Hashes {
             format!("{:?}", config.event_retention),
         ),
         ("OPENVIBE_MODEL", format!("{:?}", config.model)),
+        (
+            "OPENVIBE_EMBEDDING_MODEL",
+            format!("{:?}", config.embedding),
+        ),
         (SECRET_KEY, key_ids.clone()),
         ("OPENVIBE_BLOBS_URL", format!("{:?}", config.blobs_url)),
         ("OPENVIBE_RATE_LIMITS", config.rate_limits.to_string()),

@@ -15,6 +15,7 @@ use crate::{
     files::{Blobs, documents::DocumentReader, pictures::PictureReader},
     ids::{UserId, WorkspaceId},
     mail::Mailer,
+    meaning::Meaning,
     nodes::Links,
     outgoing::EventSender,
     personal::PersonalTurns,
@@ -48,6 +49,8 @@ pub struct Inner {
     pub queue: Arc<Queue>,
     /// Model providers of all workspaces.
     pub providers: Arc<Providers>,
+    /// Search by meaning in all workspaces.
+    pub meaning: Arc<Meaning>,
     pub calls: CallLog,
     pub keyring: Arc<Keyring>,
     /// Client of the identity providers.

@@ -42,7 +42,7 @@ const LAYERS: &[&[&str]] = &[
     &["http", "tasks"],
     &["auth"],
     &["files", "openapi", "providers", "registry"],
-    &["agents"],
+    &["agents", "meaning"],
     &["workflows"],
     &["chat"],
     &["collections", "hooks", "memory", "push"],

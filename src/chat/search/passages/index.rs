@@ -15,6 +15,7 @@ use crate::{
     db::{Conn, Db, DbError, dialect::search as store},
     files::documents::{self, DocumentPart},
     ids::{FileId, WorkspaceId},
+    meaning::{self, passage_text, text_hash},
 };
 
 /// Maximum number of passages that a transaction writes or removes, which limits how long other writers wait.
@@ -45,6 +46,8 @@ struct OpenSet {
 struct NewPassage {
     part: i64,
     range: Range<usize>,
+    /// Hash of the text that gets a vector.
+    text_hash: String,
     document: String,
 }
 
@@ -59,7 +62,10 @@ pub async fn index_next(db: &Db) -> Result<bool, DbError> {
             where s.is_complete = FALSE order by s.created_at limit 1")
         .opt()
         .await?;
-    let Some(set) = set else { return Ok(false) };
+    let Some(set) = set else {
+        drop(c);
+        return queue_without_hashes(db).await;
+    };
     let parts = documents::list_parts(&mut c, &set.hash, set.parts_done, PARTS_AT_ONCE).await?;
     let is_interrupted: bool = c
         .q("select exists (select 1 from passages where set_id = $1 and part > $2)")
@@ -67,9 +73,12 @@ pub async fn index_next(db: &Db) -> Result<bool, DbError> {
         .bind(set.parts_done)
         .value()
         .await?;
-    let is_full = is_full(&mut c, set.workspace_id).await?;
     drop(c);
-    if is_full {
+    // Before passages are counted, so that those of the file itself do not count.
+    if is_interrupted {
+        clear_after(db, &set).await?;
+    }
+    if is_full(&mut db.read().await?, set.workspace_id).await? {
         tracing::warn!(file = %set.file_id, "the workspace has too many passages: the file is not searched as a whole");
         finish(db, &set, None).await?;
         return Ok(true);
@@ -91,9 +100,6 @@ pub async fn index_next(db: &Db) -> Result<bool, DbError> {
         finish(db, &set, None).await?;
         return Ok(true);
     };
-    if is_interrupted {
-        clear_after(db, &set).await?;
-    }
     let mut rest = made;
     while !rest.is_empty() {
         let after = rest.split_off(rest.len().min(AT_ONCE));
@@ -103,6 +109,32 @@ pub async fn index_next(db: &Db) -> Result<bool, DbError> {
         }
     }
     finish(db, &set, Some(last)).await?;
+    Ok(true)
+}
+
+/// Queues the next file whose passages have no hashes, because an earlier version put them into the index: they leave it, and return under
+/// other numbers. Returns false if there is none.
+async fn queue_without_hashes(db: &Db) -> Result<bool, DbError> {
+    let set: Option<(Uuid, WorkspaceId)> = db
+        .read()
+        .await?
+        .q(
+            "select s.id, s.workspace_id from passages p join passage_sets s on s.id = p.set_id \
+            where p.text_hash = '' and s.file_id is not null and s.is_complete = TRUE limit 1",
+        )
+        .opt()
+        .await?;
+    let Some((id, workspace)) = set else {
+        return Ok(false);
+    };
+    db.write(workspace.0, async move |c: &mut Conn| {
+        c.q("update passage_sets set parts_done = 0, is_complete = FALSE where id = $1 and is_complete = TRUE")
+            .bind(id)
+            .run()
+            .await?;
+        Ok::<_, DbError>(())
+    })
+    .await?;
     Ok(true)
 }
 
@@ -144,6 +176,7 @@ fn passages_of(part: &DocumentPart, file: FileId, name: &str) -> Vec<NewPassage>
         }
         NewPassage {
             part: part.n,
+            text_hash: text_hash(&passage_text(part, range.clone())),
             range,
             document,
         }
@@ -157,15 +190,16 @@ async fn clear_after(db: &Db, set: &OpenSet) -> Result<(), DbError> {
         let of = set.clone();
         let removed = db
             .write(set.workspace_id.0, async move |c: &mut Conn| {
-                let left: Vec<(i64,)> = c
-                    .q("select no from passages where set_id = $1 and part > $2 order by no limit $3")
+                let left: Vec<(i64, String)> = c
+                    .q("select no, text_hash from passages where set_id = $1 and part > $2 order by no limit $3")
                     .bind(of.id)
                     .bind(of.parts_done)
                     .bind(i64::try_from(AT_ONCE).unwrap_or(1))
                     .all()
                     .await?;
-                remove(c, of.workspace_id.0, &left).await?;
-                Ok::<_, DbError>(left.len())
+                let removed = left.len();
+                remove(c, of.workspace_id, left).await?;
+                Ok::<_, DbError>(removed)
             })
             .await?;
         if removed == 0 {
@@ -174,16 +208,26 @@ async fn clear_after(db: &Db, set: &OpenSet) -> Result<(), DbError> {
     }
 }
 
-async fn remove(c: &mut Conn, workspace: Uuid, numbers: &[(i64,)]) -> Result<(), DbError> {
-    for (no,) in numbers {
-        store::remove_passage(c, workspace, *no).await?;
+/// Removes passages, given by their numbers and the hashes of their texts, with their words and vectors.
+async fn remove(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    passages: Vec<(i64, String)>,
+) -> Result<(), DbError> {
+    if passages.is_empty() {
+        return Ok(());
+    }
+    let mut hashes = Vec::with_capacity(passages.len());
+    for (no, hash) in passages {
+        store::remove_passage(c, workspace.0, no).await?;
         c.q("delete from passages where workspace_id = $1 and no = $2")
             .bind(workspace)
-            .bind(*no)
+            .bind(no)
             .run()
             .await?;
+        hashes.push(hash);
     }
-    Ok(())
+    meaning::note_removed(c, workspace, hashes).await
 }
 
 /// Checks in a transaction that the file still exists.
@@ -206,13 +250,14 @@ async fn put(db: &Db, set: &OpenSet, batch: Vec<NewPassage>) -> Result<bool, DbE
         let mut no = store::newest_passage(c, of.workspace_id.0).await?;
         for passage in &batch {
             no += 1;
-            c.q("insert into passages (workspace_id, no, set_id, part, from_byte, to_byte) values ($1, $2, $3, $4, $5, $6)")
+            c.q("insert into passages (workspace_id, no, set_id, part, from_byte, to_byte, text_hash) values ($1, $2, $3, $4, $5, $6, $7)")
                 .bind(of.workspace_id)
                 .bind(no)
                 .bind(of.id)
                 .bind(passage.part)
                 .bind(i64::try_from(passage.range.start).unwrap_or(0))
                 .bind(i64::try_from(passage.range.end).unwrap_or(0))
+                .bind(passage.text_hash.clone())
                 .run()
                 .await?;
             store::put_passage(c, of.workspace_id.0, no, &passage.document).await?;
@@ -255,14 +300,15 @@ pub async fn remove_next(db: &Db) -> Result<bool, DbError> {
         return Ok(false);
     };
     db.write(workspace.0, async move |c: &mut Conn| {
-        let numbers: Vec<(i64,)> = c
-            .q("select no from passages where set_id = $1 order by no limit $2")
+        let passages: Vec<(i64, String)> = c
+            .q("select no, text_hash from passages where set_id = $1 order by no limit $2")
             .bind(id)
             .bind(i64::try_from(AT_ONCE).unwrap_or(1))
             .all()
             .await?;
-        remove(c, workspace.0, &numbers).await?;
-        if numbers.len() < AT_ONCE {
+        let count = passages.len();
+        remove(c, workspace, passages).await?;
+        if count < AT_ONCE {
             c.q("delete from passage_sets where id = $1 and file_id is null")
                 .bind(id)
                 .run()

@@ -1,0 +1,175 @@
+//! Clients of the servers for embeddings.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use reqwest::Url;
+use uuid::Uuid;
+
+use super::rows::ModelRow;
+use crate::{
+    db::{Db, DbError},
+    model::{Connection, EmbeddingServer, ErrorTexts, Provider, SetupError},
+    providers::Providers,
+    secrets::{self, Keyring},
+    tasks::calls::CallLog,
+};
+
+/// Maximum number of clients in memory.
+const CLIENTS_MAX: usize = 256;
+
+/// Dependencies of `Meaning`.
+pub struct Setup {
+    pub db: Db,
+    pub providers: Arc<Providers>,
+    pub calls: CallLog,
+    pub keyring: Arc<Keyring>,
+    /// Server and model that environment variables name.
+    pub environment: Option<EmbeddingServer>,
+    /// True if no server must be called.
+    pub is_quiet: bool,
+}
+
+/// Search by meaning in all workspaces.
+pub struct Meaning {
+    pub(super) db: Db,
+    pub(super) providers: Arc<Providers>,
+    pub(super) calls: CallLog,
+    pub(super) keyring: Arc<Keyring>,
+    pub(super) environment: Option<Environment>,
+    pub(super) is_quiet: bool,
+    clients: Mutex<HashMap<Uuid, Client>>,
+}
+
+/// Server and model that environment variables name.
+pub(super) struct Environment {
+    pub(super) model: String,
+    /// `None` for the model server of each workspace.
+    pub(super) base_url: Option<Url>,
+    provider: Option<Arc<dyn Provider>>,
+}
+
+impl Environment {
+    /// The URL without user name and password, as it is stored and shown.
+    pub(super) fn shown_url(&self) -> Option<String> {
+        let mut url = self.base_url.clone()?;
+        // These calls fail only for URLs without a host.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_query(None);
+        Some(url.to_string())
+    }
+
+    /// Checks whether the row is of this server and model.
+    pub(super) fn is_of(&self, row: &ModelRow) -> bool {
+        row.is_environment && row.model == self.model && row.base_url == self.shown_url()
+    }
+}
+
+/// Connection to a server for embeddings.
+pub(super) fn connection_to(base_url: Url, api_key: Option<String>) -> Connection {
+    Connection {
+        base_url,
+        api_key,
+        model: None,
+        utility_model: None,
+        resolver: None,
+        errors: ErrorTexts::default(),
+    }
+}
+
+/// Client for a model, with the version of its settings.
+struct Client {
+    version: i64,
+    provider: Arc<dyn Provider>,
+}
+
+impl Meaning {
+    /// # Errors
+    /// If the server of the environment cannot be used.
+    pub fn new(setup: Setup) -> Result<Self, SetupError> {
+        let environment = match setup.environment {
+            None => None,
+            Some(server) => {
+                let base_url = server.base_url.clone();
+                let connection = base_url.map(|url| connection_to(url, server.api_key));
+                let provider = connection.map(|of| setup.providers.connect_configured(of));
+                Some(Environment {
+                    model: server.model,
+                    base_url: server.base_url,
+                    provider: provider.transpose()?,
+                })
+            }
+        };
+        Ok(Self {
+            db: setup.db,
+            providers: setup.providers,
+            calls: setup.calls,
+            keyring: setup.keyring,
+            environment,
+            is_quiet: setup.is_quiet,
+            clients: Mutex::default(),
+        })
+    }
+
+    /// The client of a model's server; `None` if there is no server that may be called.
+    pub(super) async fn provider_of(
+        &self,
+        row: &ModelRow,
+    ) -> Result<Option<Arc<dyn Provider>>, DbError> {
+        if self.is_quiet {
+            return Ok(None);
+        }
+        if row.base_url.is_none() {
+            let provider = self.providers.of(row.workspace_id).await?;
+            return Ok(Some(provider).filter(|provider| !provider.is_offline()));
+        }
+        if row.is_environment {
+            let environment = self.environment.as_ref();
+            let same = environment.filter(|environment| environment.shown_url() == row.base_url);
+            return Ok(same.and_then(|environment| environment.provider.clone()));
+        }
+        let clients = || self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = clients()
+            .get(&row.id)
+            .filter(|client| client.version == row.version)
+            .map(|client| Arc::clone(&client.provider));
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some(base_url) = row.url() else {
+            return Ok(None);
+        };
+        let mut c = self.db.read().await?;
+        let local = Providers::local_for(&mut c, row.workspace_id).await?;
+        let sealed = secrets::find(&mut c, &row.owner()).await?;
+        drop(c);
+        let api_key = sealed.and_then(|sealed| match self.keyring.open(&row.owner(), &sealed) {
+            Ok(key) => Some(key),
+            Err(e) => {
+                tracing::error!(workspace.id = %row.workspace_id, error = %e, "the key of a server for embeddings cannot be used");
+                None
+            }
+        });
+        let connection = connection_to(base_url, api_key);
+        let provider = match self.providers.connect(connection, local) {
+            Ok(provider) => provider,
+            Err(e) => {
+                tracing::error!(workspace.id = %row.workspace_id, error = %e, "a server for embeddings cannot be used");
+                return Ok(None);
+            }
+        };
+        let mut clients = clients();
+        if clients.len() >= CLIENTS_MAX {
+            clients.clear();
+        }
+        let client = Client {
+            version: row.version,
+            provider: Arc::clone(&provider),
+        };
+        clients.insert(row.id, client);
+        Ok(Some(provider))
+    }
+}

@@ -1,0 +1,434 @@
+//! The job that requests the vectors of passages.
+
+use std::{collections::HashSet, time::Duration};
+
+use uuid::Uuid;
+
+use super::{
+    clients::Meaning,
+    rows::{self, ModelRow},
+    text::{passage_text, text_hash},
+    vector,
+};
+use crate::{
+    db::{Conn, DbError, now},
+    files::documents::{self, DocumentPart},
+    ids::WorkspaceId,
+    model::{EmbedRequest, Embedded, ModelError, estimate_tokens},
+    secrets::{self, Sealed},
+    tasks::calls::{NewCall, Purpose},
+};
+
+/// Maximum number of texts of a call, and of their estimated tokens.
+const TEXTS_MAX: usize = 64;
+const TOKENS_MAX: u64 = 32_000;
+/// Maximum number of passages that are looked at for a call.
+const PASSAGES_AT_ONCE: i64 = 500;
+/// Maximum number of workspaces whose servers are asked at a time.
+const WORKSPACES_AT_ONCE: usize = 4;
+/// Time limit of a call.
+const CALL_WITHIN: Duration = Duration::from_mins(1);
+/// Texts that are too long for the model are sent again with this part of their characters.
+const SHORTENED: [usize; 3] = [1, 2, 4];
+/// Waits after failures; the last one is repeated.
+const WAITS: [Duration; 3] = [
+    Duration::from_mins(1),
+    Duration::from_mins(5),
+    Duration::from_mins(25),
+];
+
+/// A passage that may need a vector.
+#[derive(sqlx::FromRow)]
+struct PassageRow {
+    no: i64,
+    text_hash: String,
+    part: i64,
+    from_byte: i64,
+    to_byte: i64,
+    /// Hash of the file's bytes; `None` once the file is deleted.
+    hash: Option<String>,
+    has_vector: bool,
+}
+
+/// Texts for one call.
+struct Batch {
+    /// Number of the last passage that is covered.
+    last: i64,
+    hashes: Vec<String>,
+    texts: Vec<String>,
+}
+
+/// Vectors of a batch, or the reason why it waits.
+enum Filled {
+    Vectors(Embedded),
+    Failed(String),
+}
+
+impl Meaning {
+    /// Requests the next vectors of passages in a few workspaces, and removes those of models that are not used any longer. Returns false if
+    /// there was nothing to do.
+    ///
+    /// # Errors
+    /// Only database errors. Failures of servers are stored, and wait.
+    pub async fn fill_next(&self) -> Result<bool, DbError> {
+        if self.is_quiet {
+            return Ok(false);
+        }
+        let has_begun = self.begin_configured().await?;
+        let mut c = self.db.read().await?;
+        let limit = i64::try_from(WORKSPACES_AT_ONCE).unwrap_or(1);
+        let due = ModelRow::list_due(&mut c, self.environment.is_some(), limit).await?;
+        let unused = rows::find_unused(&mut c).await?;
+        drop(c);
+        let due: Vec<ModelRow> = due
+            .into_iter()
+            .filter(|row| self.environment.as_ref().is_none_or(|of| of.is_of(row)))
+            .collect();
+        let has_more = has_begun || !due.is_empty() || unused.is_some();
+        let mut fills = Vec::with_capacity(due.len());
+        for row in &due {
+            fills.push(self.fill(row));
+        }
+        for done in futures::future::join_all(fills).await {
+            done?;
+        }
+        if let Some((model, workspace)) = unused {
+            self.db
+                .write(workspace.0, async move |c: &mut Conn| {
+                    rows::delete_unused(c, model).await
+                })
+                .await?;
+        }
+        Ok(has_more)
+    }
+
+    /// Inserts the model of the environment in workspaces with passages. Returns false if all of them have it.
+    async fn begin_configured(&self) -> Result<bool, DbError> {
+        let Some(environment) = &self.environment else {
+            return Ok(false);
+        };
+        let base_url = environment.shown_url();
+        let mut c = self.db.read().await?;
+        let found = rows::list_without(&mut c, base_url.as_deref(), &environment.model).await?;
+        drop(c);
+        let has_found = !found.is_empty();
+        for (workspace,) in found {
+            let row = new_row(workspace, base_url.clone(), environment.model.clone(), true);
+            self.db
+                .write(workspace.0, async move |c: &mut Conn| {
+                    // Earlier vectors of the same model are used again.
+                    let known = ModelRow::list(c, workspace).await?;
+                    let same = known.into_iter().find(|known| {
+                        known.is_environment
+                            && known.model == row.model
+                            && known.base_url == row.base_url
+                    });
+                    same.unwrap_or_else(|| row.clone()).make_current(c).await
+                })
+                .await?;
+        }
+        Ok(has_found)
+    }
+
+    /// Requests the next vectors for a model, or lets it serve if there are none.
+    async fn fill(&self, row: &ModelRow) -> Result<(), DbError> {
+        let Some(batch) = self.next_batch(row).await? else {
+            return self.store(row, None).await;
+        };
+        if batch.texts.is_empty() {
+            return self.store(row, Some((batch, None))).await;
+        }
+        match self.request(row, &batch.texts).await? {
+            Filled::Vectors(embedded) => {
+                let size = i64::try_from(embedded.dimensions()).unwrap_or(i64::MAX);
+                if row.dimensions.is_some_and(|known| known != size) {
+                    return self.begin_other_size(row, size).await;
+                }
+                self.store(row, Some((batch, Some(embedded)))).await
+            }
+            Filled::Failed(error) => self.wait(row, error).await,
+        }
+    }
+
+    /// Texts of the next passages without vectors; `None` if there are no more passages.
+    async fn next_batch(&self, row: &ModelRow) -> Result<Option<Batch>, DbError> {
+        let mut c = self.db.read().await?;
+        let passages: Vec<PassageRow> = c
+            .q("select p.no, p.text_hash, p.part, p.from_byte, p.to_byte, f.hash, \
+                exists (select 1 from embeddings e where e.model_id = $2 and e.text_hash = p.text_hash) as has_vector \
+                from passages p join passage_sets s on s.id = p.set_id left join files f on f.id = s.file_id \
+                where p.workspace_id = $1 and p.no > $3 order by p.no limit $4")
+            .bind(row.workspace_id)
+            .bind(row.id)
+            .bind(row.done_no)
+            .bind(PASSAGES_AT_ONCE)
+            .all()
+            .await?;
+        let Some(last) = passages.last().map(|passage| passage.no) else {
+            return Ok(None);
+        };
+        let mut batch = Batch {
+            last,
+            hashes: Vec::new(),
+            texts: Vec::new(),
+        };
+        let mut known = HashSet::new();
+        let mut tokens = 0;
+        // The text of a part, which can have several MiB, is read once.
+        let mut read: Option<((String, i64), Option<DocumentPart>)> = None;
+        let mut before = row.done_no;
+        for passage in passages {
+            let file = passage.hash.filter(|_| !passage.has_vector);
+            if let Some(file) = file.filter(|_| known.insert(passage.text_hash.clone())) {
+                let of = (file, passage.part);
+                if read.as_ref().is_none_or(|(place, _)| *place != of) {
+                    drop(read.take());
+                    let part = documents::find_part(&mut c, &of.0, of.1).await?;
+                    read = Some((of, part));
+                }
+                let part = read.as_ref().and_then(|(_, part)| part.as_ref());
+                let from = usize::try_from(passage.from_byte).unwrap_or(0);
+                let to = usize::try_from(passage.to_byte).unwrap_or(0);
+                let text = part.map_or_else(String::new, |part| passage_text(part, from..to));
+                // A text that has changed, or whose passage has an empty hash, is about to be made into passages again.
+                if !text.is_empty() && text_hash(&text) == passage.text_hash {
+                    tokens += estimate_tokens(&text);
+                    if batch.texts.len() == TEXTS_MAX
+                        || (!batch.texts.is_empty() && tokens > TOKENS_MAX)
+                    {
+                        batch.last = before;
+                        break;
+                    }
+                    batch.texts.push(text);
+                    batch.hashes.push(passage.text_hash);
+                }
+            }
+            before = passage.no;
+        }
+        Ok(Some(batch))
+    }
+
+    /// Requests vectors. Texts that are too long for the model are shortened.
+    async fn request(&self, row: &ModelRow, texts: &[String]) -> Result<Filled, DbError> {
+        let Some(provider) = self.provider_of(row).await? else {
+            return Ok(Filled::Failed("no server is connected".to_owned()));
+        };
+        let mut c = self.db.read().await?;
+        let admin = rows::find_admin(&mut c, row.workspace_id).await?;
+        drop(c);
+        let Some(user) = admin else {
+            return Ok(Filled::Failed("the workspace has no admin".to_owned()));
+        };
+        let mut failure = String::new();
+        for part in SHORTENED {
+            let request = EmbedRequest {
+                model: row.model.clone(),
+                texts: texts.iter().map(|text| beginning(text, part)).collect(),
+            };
+            let call = NewCall {
+                workspace: row.workspace_id,
+                task: None,
+                purpose: Purpose::Embed,
+                user,
+                agent: None,
+                model: row.model.clone(),
+                prompt_tokens: request.tokens(),
+                output_tokens_max: 0,
+            };
+            let call = match self.calls.begin(&provider, call, Duration::ZERO).await? {
+                Ok(call) => call,
+                Err(over) => return Ok(Filled::Failed(over.to_string())),
+            };
+            let embedded = tokio::time::timeout(CALL_WITHIN, call.embed(request)).await;
+            if embedded.is_err() {
+                call.fail();
+            }
+            call.end().await?;
+            failure = match embedded {
+                Ok(Ok(embedded)) => return Ok(Filled::Vectors(embedded)),
+                Ok(Err(ModelError::ContextTooLarge)) => ModelError::ContextTooLarge.to_string(),
+                Ok(Err(error)) => return Ok(Filled::Failed(error.to_string())),
+                Err(_) => return Ok(Filled::Failed("no response in time".to_owned())),
+            };
+        }
+        Ok(Filled::Failed(failure))
+    }
+
+    /// Stores the vectors of a batch and the progress. At 100 %, the model begins to serve.
+    async fn store(
+        &self,
+        row: &ModelRow,
+        done: Option<(Batch, Option<Embedded>)>,
+    ) -> Result<(), DbError> {
+        let row = row.clone();
+        let (last, vectors, dimensions) = match done {
+            None => (row.done_no, Vec::new(), None),
+            Some((batch, None)) => (batch.last, Vec::new(), None),
+            Some((batch, Some(embedded))) => {
+                let dimensions = i64::try_from(embedded.dimensions()).ok();
+                let vectors = embedded.vectors.iter().map(|of| vector::to_bytes(of));
+                let vectors: Vec<(String, Vec<u8>)> =
+                    batch.hashes.into_iter().zip(vectors).collect();
+                (batch.last, vectors, dimensions)
+            }
+        };
+        self.db
+            .write(row.workspace_id.0, async move |c: &mut Conn| {
+                let Some(now) = ModelRow::find(c, row.id)
+                    .await?
+                    .filter(|now| now.is_current)
+                else {
+                    return Ok(());
+                };
+                if let Some(dimensions) = dimensions {
+                    now.set_dimensions(c, dimensions).await?;
+                }
+                for (hash, vector) in &vectors {
+                    now.put_vector(c, hash, vector).await?;
+                }
+                // Numbers that were looked at may have been used again in the meantime.
+                let is_same = now.rewinds == row.rewinds;
+                let next = ModelRow {
+                    done_no: if is_same { last } else { now.done_no },
+                    failures: 0,
+                    retry_at: None,
+                    error: None,
+                    ..now
+                };
+                next.save_progress(c).await?;
+                if !next.is_serving && next.is_full(c).await? {
+                    next.serve(c).await?;
+                }
+                Ok::<_, DbError>(())
+            })
+            .await
+    }
+
+    /// Lets the rest wait after a failure.
+    async fn wait(&self, row: &ModelRow, error: String) -> Result<(), DbError> {
+        let id = row.id;
+        tracing::warn!(workspace.id = %row.workspace_id, error, "passages wait for the server for embeddings");
+        self.db
+            .write(row.workspace_id.0, async move |c: &mut Conn| {
+                let Some(now_row) = ModelRow::find(c, id).await?.filter(|row| row.is_current)
+                else {
+                    return Ok(());
+                };
+                waiting(now_row, error.clone()).save_progress(c).await
+            })
+            .await
+    }
+
+    /// Begins again with vectors of another size, which a server sends if somebody has replaced its model. The old vectors serve until
+    /// then. Waits first, because a server could change its mind at each call.
+    async fn begin_other_size(&self, row: &ModelRow, size: i64) -> Result<(), DbError> {
+        let other = ModelRow {
+            dimensions: Some(size),
+            version: row.version,
+            ..new_row(
+                row.workspace_id,
+                row.base_url.clone(),
+                row.model.clone(),
+                row.is_environment,
+            )
+        };
+        let sealed = self.resealed(row, &other).await?;
+        let (old, error) = (
+            row.id,
+            format!("the model has new vectors, of {size} values"),
+        );
+        self.db
+            .write(row.workspace_id.0, async move |c: &mut Conn| {
+                if ModelRow::find(c, old)
+                    .await?
+                    .is_none_or(|old| !old.is_current)
+                {
+                    return Ok(());
+                }
+                other.make_current(c).await?;
+                if let Some(sealed) = &sealed {
+                    secrets::put(c, &other.owner(), sealed).await?;
+                }
+                waiting(other.clone(), error.clone()).save_progress(c).await
+            })
+            .await
+    }
+
+    /// The key of a model, sealed for another one.
+    async fn resealed(&self, from: &ModelRow, to: &ModelRow) -> Result<Option<Sealed>, DbError> {
+        let mut c = self.db.read().await?;
+        let sealed = secrets::find(&mut c, &from.owner()).await?;
+        drop(c);
+        let key = sealed.and_then(|sealed| self.keyring.open(&from.owner(), &sealed).ok());
+        Ok(key.and_then(|key| self.keyring.seal(&to.owner(), &key).ok()))
+    }
+}
+
+/// A model that becomes current.
+fn new_row(
+    workspace: WorkspaceId,
+    base_url: Option<String>,
+    model: String,
+    is_environment: bool,
+) -> ModelRow {
+    ModelRow {
+        id: Uuid::now_v7(),
+        workspace_id: workspace,
+        base_url,
+        model,
+        dimensions: None,
+        is_environment,
+        is_current: true,
+        is_serving: false,
+        version: 0,
+        done_no: 0,
+        rewinds: 0,
+        failures: 0,
+        retry_at: None,
+        error: None,
+    }
+}
+
+/// The row after one more failure.
+fn waiting(row: ModelRow, error: String) -> ModelRow {
+    let failures = usize::try_from(row.failures).unwrap_or(0);
+    let wait = WAITS[failures.min(WAITS.len() - 1)];
+    ModelRow {
+        failures: row.failures.saturating_add(1),
+        retry_at: Some(now() + wait),
+        error: Some(error),
+        ..row
+    }
+}
+
+/// The first half, quarter, and so on, of a text.
+fn beginning(text: &str, part: usize) -> String {
+    let chars = text.chars().count().div_ceil(part);
+    text.chars().take(chars).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_become_longer_after_failures() {
+        let mut row = new_row(WorkspaceId::new(), None, "m".to_owned(), false);
+        let minutes: Vec<u64> = (0..4)
+            .map(|_| {
+                row = waiting(row.clone(), "gone".to_owned());
+                let wait = row.retry_at.unwrap().since(now());
+                wait.as_secs().div_ceil(60)
+            })
+            .collect();
+        assert_eq!(minutes, [1, 5, 25, 25]);
+        assert_eq!(row.error.as_deref(), Some("gone"));
+    }
+
+    #[test]
+    fn texts_are_shortened_at_characters() {
+        assert_eq!(beginning("äöüß", 1), "äöüß");
+        assert_eq!(beginning("äöüß", 2), "äö");
+        assert_eq!(beginning("äöü", 4), "ä");
+    }
+}

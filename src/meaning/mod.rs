@@ -1,0 +1,18 @@
+//! Search by meaning: the vectors of passages, from a server for embeddings that an operator names.
+//!
+//! ```text
+//! passages (chat) ─► fill: the job requests vectors ─► rows: embeddings; at 100 % the current model begins to serve
+//! ```
+//!
+//! Another model, or other vectors of the same one, fills its own rows while the old one serves. Passages and their texts belong to
+//! `chat` and `files`; here, a passage is the hash of its text.
+
+mod clients;
+mod fill;
+mod rows;
+mod text;
+mod vector;
+
+pub use clients::{Meaning, Setup};
+pub use rows::note_removed;
+pub use text::{passage_text, text_hash};
