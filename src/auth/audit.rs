@@ -42,6 +42,8 @@ text_enum! {
         PromptProfilesChanged = "prompt_profiles.changed",
         ModelChanged = "model.changed",
         ModelRemoved = "model.removed",
+        EmbeddingsChanged = "embeddings.changed",
+        EmbeddingsRemoved = "embeddings.removed",
         BudgetsChanged = "budgets.changed",
         MemoryPublished = "memory.published",
         MemoryUnpublished = "memory.unpublished",

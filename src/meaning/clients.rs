@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::rows::ModelRow;
 use crate::{
-    db::{Db, DbError},
+    db::{Conn, Db, DbError},
+    ids::WorkspaceId,
     model::{Connection, EmbeddingServer, ErrorTexts, Provider, SetupError},
     providers::Providers,
     secrets::{self, Keyring},
@@ -48,6 +49,7 @@ pub(super) struct Environment {
     pub(super) model: String,
     /// `None` for the model server of each workspace.
     pub(super) base_url: Option<Url>,
+    pub(super) has_key: bool,
     provider: Option<Arc<dyn Provider>>,
 }
 
@@ -93,12 +95,14 @@ impl Meaning {
         let environment = match setup.environment {
             None => None,
             Some(server) => {
+                let has_key = server.api_key.is_some();
                 let base_url = server.base_url.clone();
                 let connection = base_url.map(|url| connection_to(url, server.api_key));
                 let provider = connection.map(|of| setup.providers.connect_configured(of));
                 Some(Environment {
                     model: server.model,
                     base_url: server.base_url,
+                    has_key,
                     provider: provider.transpose()?,
                 })
             }
@@ -112,6 +116,20 @@ impl Meaning {
             is_quiet: setup.is_quiet,
             clients: Mutex::default(),
         })
+    }
+
+    /// The model that gets the vectors of a workspace's passages; `None` if no model is named. The model of the environment has no row
+    /// before the workspace has passages.
+    pub(super) async fn find_current(
+        &self,
+        c: &mut Conn,
+        workspace: WorkspaceId,
+    ) -> Result<Option<ModelRow>, DbError> {
+        let row = ModelRow::find_current(c, workspace, self.environment.is_some()).await?;
+        Ok(row.filter(|row| match &self.environment {
+            Some(environment) => environment.is_of(row),
+            None => true,
+        }))
     }
 
     /// The client of a model's server; `None` if there is no server that may be called.

@@ -1,6 +1,7 @@
-//! Search by meaning: the vectors of passages, from a server for embeddings that an operator names.
+//! Search by meaning: the vectors of passages, from a server for embeddings that an admin or an operator names.
 //!
 //! ```text
+//! PUT /v1/workspaces/{id}/embeddings ─► settings ─► rows: embedding_models
 //! passages (chat) ─► fill: the job requests vectors ─► rows: embeddings; at 100 % the current model begins to serve
 //! ```
 //!
@@ -8,11 +9,16 @@
 //! `chat` and `files`; here, a passage is the hash of its text.
 
 mod clients;
+mod connection;
+mod error;
 mod fill;
 mod rows;
+mod settings;
 mod text;
 mod vector;
 
 pub use clients::{Meaning, Setup};
+pub use connection::{EmbeddingConnection, EmbeddingForm, EmbeddingStatus};
+pub use error::MeaningError;
 pub use rows::note_removed;
 pub use text::{passage_text, text_hash};

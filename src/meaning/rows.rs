@@ -62,6 +62,21 @@ impl ModelRow {
         c.q(model_sql!("where m.id = $1")).bind(id).opt().await
     }
 
+    /// The model that gets the vectors of all passages: the one of the environment, or that of the settings.
+    pub(super) async fn find_current(
+        c: &mut Conn,
+        workspace: WorkspaceId,
+        is_environment: bool,
+    ) -> Result<Option<Self>, DbError> {
+        c.q(model_sql!(
+            "where m.workspace_id = $1 and m.is_current = TRUE and m.is_environment = $2"
+        ))
+        .bind(workspace)
+        .bind(is_environment)
+        .opt()
+        .await
+    }
+
     /// All models of a workspace, the newest first.
     pub(super) async fn list(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<Self>, DbError> {
         c.q(model_sql!(
@@ -176,10 +191,78 @@ impl ModelRow {
     pub(super) async fn is_full(&self, c: &mut Conn) -> Result<bool, DbError> {
         Ok(store::newest_passage(c, self.workspace_id.0).await? <= self.done_no)
     }
+
+    /// Number of passages of a workspace.
+    pub(super) async fn count_all(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
+        store::count_passages(c, workspace.0, i64::MAX).await
+    }
+
+    /// Number of passages without vectors.
+    pub(super) async fn count_pending(&self, c: &mut Conn) -> Result<i64, DbError> {
+        c.q("select count(*) from passages where workspace_id = $1 and no > $2")
+            .bind(self.workspace_id)
+            .bind(self.done_no)
+            .value()
+            .await
+    }
 }
 
 pub(super) fn secret_owner(model: Uuid) -> String {
     format!("embedding_{}", model.simple())
+}
+
+/// Version of the settings of a workspace; 0 before the first change.
+pub(super) async fn version_of(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
+    let stored: Option<(i64,)> = c
+        .q("select version from embedding_settings where workspace_id = $1")
+        .bind(workspace)
+        .opt()
+        .await?;
+    Ok(stored.map_or(0, |(version,)| version))
+}
+
+/// Stores the next version of the settings. Returns false if the stored version is not `from`.
+pub(super) async fn next_version(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    from: i64,
+) -> Result<bool, DbError> {
+    crate::db::dialect::lock_workspace(c, workspace.0).await?;
+    if version_of(c, workspace).await? != from {
+        return Ok(false);
+    }
+    c.q(
+        "insert into embedding_settings (workspace_id, version) values ($1, $2) \
+         on conflict (workspace_id) do update set version = excluded.version",
+    )
+    .bind(workspace)
+    .bind(from + 1)
+    .run()
+    .await?;
+    Ok(true)
+}
+
+/// Lets the server of a model be asked again at once after failures.
+pub(super) async fn clear_failures(c: &mut Conn, model: Uuid) -> Result<(), DbError> {
+    c.q("update embedding_progress set failures = 0, retry_at = null, error = null where model_id = $1")
+        .bind(model)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Removes the model of the settings, and the keys of their earlier models.
+pub(super) async fn remove_settings(c: &mut Conn, workspace: WorkspaceId) -> Result<(), DbError> {
+    let models: Vec<(Uuid,)> = c
+        .q("update embedding_models set is_current = FALSE, is_serving = FALSE where workspace_id = $1 and is_environment = FALSE \
+            returning id")
+        .bind(workspace)
+        .all()
+        .await?;
+    for (model,) in models {
+        secrets::delete(c, &secret_owner(model)).await?;
+    }
+    Ok(())
 }
 
 /// Workspaces with passages, or with a former model of the environment, whose current model is not that of the environment.

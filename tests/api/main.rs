@@ -67,6 +67,7 @@ mod doctor;
 mod documents;
 mod drafts;
 mod dry_run;
+mod embeddings;
 mod emoji;
 mod evening_move;
 mod event_log;

@@ -119,6 +119,9 @@ FRESH = {
     "PUT /v1/workspaces/{id}/model": lambda t: {
         "id": t.new_workspace(), "body": {"base_url": "https://model.invalid/v1", "force": True},
     },
+    "PUT /v1/workspaces/{id}/embeddings": lambda t: {
+        "id": t.new_workspace(), "body": {"base_url": "https://model.invalid/v1", "model": "minilm"},
+    },
     "DELETE /v1/workspaces/{id}/files/{path}": lambda t: {"id": t.workspace, "path": t.shared_file()},
     "DELETE /v1/members/me/files/USER.md": _own_file,
     "PATCH /v1/members/{user_id}": lambda t: {"user_id": t.colleague()["id"]},

@@ -51,6 +51,7 @@ LEFT_OUT = {
 NEEDS_MODEL = {
     "POST /v1/personas/{id}/compress", "POST /v1/agents/draft", "POST /v1/agents/{id}/reflect", "POST /v1/agents/{id}/replays",
     "GET /v1/tasks/{id}/replay", "POST /v1/threads/{id}/catch-up", "POST /v1/files/{id}/suggest-alt",
+    "PUT /v1/workspaces/{id}/embeddings",
 }
 
 # Operations that fail without a placeholder, an archive, a certificate that the server orders, a mail server, a link from an email or of

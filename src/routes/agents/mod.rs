@@ -1,4 +1,4 @@
-//! HTTP routes for agents: profiles, versions, files, skills, policies, reply styles, adaptation, usage, budgets, workflows, and the context of their tasks.
+//! HTTP routes for agents: profiles, versions, files, skills, policies, reply styles, adaptation, usage, budgets, models, workflows, and the context of their tasks.
 
 use axum::{
     Json,
@@ -22,6 +22,7 @@ use crate::{
 mod adaptation;
 mod budgets;
 mod drafts;
+mod embeddings;
 mod files;
 mod model_connection;
 mod model_test;
@@ -60,6 +61,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(usage::router())
         .merge(budgets::router())
         .merge(model_connection::router())
+        .merge(embeddings::router())
         .merge(model_test::router())
         .merge(workflows::router())
         .merge(runs::router())

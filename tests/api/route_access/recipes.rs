@@ -404,6 +404,15 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             w.ada.put(&at(workspace), form).await.is(200);
             Call::delete(at(workspace))
         }
+        ("PUT /v1/workspaces/{id}/embeddings", _) => Call::put(
+            at(workspace),
+            json!({"base_url": w.app.model.url, "model": "minilm"}),
+        ),
+        ("DELETE /v1/workspaces/{id}/embeddings", _) => {
+            let form = json!({"base_url": w.app.model.url, "model": "minilm"});
+            w.ada.put(&at(workspace), form).await.is(200);
+            Call::delete(at(workspace))
+        }
         ("GET /v1/workspaces/{id}/files/{path}", _) => {
             let file = at(workspace).replace("{path}", "AGENTS.md");
             w.ada.put(&file, json!({"content": "x"})).await.ok();

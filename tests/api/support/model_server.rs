@@ -8,6 +8,8 @@
 //! - `reflection` for reflections, `drafter` for drafts of agents, and `catch_up` for catch-ups
 //! - `condition` for conditions of workflows, and `resolver` for drafts of resolutions
 //!
+//! Requests for vectors have the speaker `embedder`; without a script, each text gets the vector that `embed_by` gives it.
+//!
 //! When a speaker's script is used up, the server responds by the speaker's rule. Without a rule, it responds `Fine.`, or `DRAFT` for
 //! the drafter.
 
@@ -231,12 +233,16 @@ impl Answer {
     }
 }
 
+/// Gives a text its vector.
+type Embedding = Arc<dyn Fn(&str) -> Vec<f32> + Send + Sync>;
+
 /// Answers all requests of a speaker.
 type Rule = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
 
 struct Shared {
     scripts: Mutex<HashMap<String, VecDeque<Answer>>>,
     rules: Mutex<HashMap<String, Rule>>,
+    embedding: Mutex<Embedding>,
     requests: watch::Sender<Vec<Request>>,
     /// Number of responses from which the client disconnected before their end.
     dropped: watch::Sender<usize>,
@@ -340,6 +346,9 @@ impl ModelServer {
         let shared = Arc::new(Shared {
             scripts: Mutex::default(),
             rules: Mutex::default(),
+            embedding: Mutex::new(Arc::new(|text: &str| {
+                vec![1.0, f32::from(u8::from(text.len() > 100))]
+            })),
             requests: watch::channel(Vec::new()).0,
             dropped: watch::channel(0).0,
             models: Mutex::new(vec!["claude-sonnet-4-5".to_owned(), "tiny".to_owned()]),
@@ -347,6 +356,7 @@ impl ModelServer {
         let router = Router::new()
             .route("/v1/models", get(models))
             .route("/v1/chat/completions", post(complete))
+            .route("/v1/embeddings", post(embed))
             .with_state(Arc::clone(&shared));
         listener.set_nonblocking(true).unwrap();
         let listener = TcpListener::from_std(listener).unwrap();
@@ -377,6 +387,22 @@ impl ModelServer {
     ) {
         let mut rules = self.shared.rules.lock().unwrap();
         rules.insert(speaker.to_owned(), Arc::new(rule));
+    }
+
+    /// Sets the function that gives texts their vectors.
+    pub fn embed_by(&self, embedding: impl Fn(&str) -> Vec<f32> + Send + Sync + 'static) {
+        *self.shared.embedding.lock().unwrap() = Arc::new(embedding);
+    }
+
+    /// Texts whose vectors were requested, in order, without those of connection tests.
+    pub fn embedded(&self) -> Vec<String> {
+        let requests = self.requests();
+        let requests = requests.iter().filter(|r| r.speaker == "embedder");
+        requests
+            .flat_map(|request| request.body["input"].as_array().unwrap().clone())
+            .map(|text| text.as_str().unwrap().to_owned())
+            .filter(|text| text != "This is a connection test.")
+            .collect()
     }
 
     /// Clears all scripts and recorded requests.
@@ -527,7 +553,27 @@ async fn complete(
     headers: HeaderMap,
     axum::Json(body): axum::Json<Value>,
 ) -> Response {
-    let speaker = speaker_of(&body);
+    let (request, scripted) = received(&shared, &headers, speaker_of(&body), body);
+    let rule = shared.rules.lock().unwrap().get(&request.speaker).cloned();
+    let default = if request.speaker == "drafter" {
+        DRAFT
+    } else {
+        "Fine."
+    };
+    let answer = scripted
+        .or_else(|| rule.map(|rule| rule(&request)))
+        .unwrap_or_else(|| Answer::text(default));
+    shared.requests.send_modify(|all| all.push(request));
+    respond(shared, answer).await
+}
+
+/// A request, and the scripted response to it.
+fn received(
+    shared: &Shared,
+    headers: &HeaderMap,
+    speaker: String,
+    body: Value,
+) -> (Request, Option<Answer>) {
     let scripted = shared
         .scripts
         .lock()
@@ -543,16 +589,31 @@ async fn complete(
         body,
         authorization,
     };
-    let rule = shared.rules.lock().unwrap().get(&request.speaker).cloned();
-    let default = if request.speaker == "drafter" {
-        DRAFT
-    } else {
-        "Fine."
-    };
-    let answer = scripted
-        .or_else(|| rule.map(|rule| rule(&request)))
-        .unwrap_or_else(|| Answer::text(default));
+    (request, scripted)
+}
+
+async fn embed(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    axum::Json(body): axum::Json<Value>,
+) -> Response {
+    let texts = body["input"].as_array().unwrap().clone();
+    let (request, scripted) = received(&shared, &headers, "embedder".to_owned(), body);
+    let embedding = Arc::clone(&shared.embedding.lock().unwrap());
+    let data: Vec<Value> = (0..)
+        .zip(&texts)
+        .map(|(n, text): (usize, &Value)| {
+            json!({"object": "embedding", "index": n, "embedding": embedding(text.as_str().unwrap())})
+        })
+        .collect();
+    let usage = json!({"prompt_tokens": texts.len(), "total_tokens": texts.len()});
+    let vectors = json!({"object": "list", "data": data, "usage": usage});
+    let answer = scripted.unwrap_or_else(|| Answer::stream().json().raw(&vectors.to_string()));
     shared.requests.send_modify(|all| all.push(request));
+    respond(shared, answer).await
+}
+
+async fn respond(shared: Arc<Shared>, answer: Answer) -> Response {
     let mut reader = Reader {
         shared,
         ended: false,

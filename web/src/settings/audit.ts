@@ -194,6 +194,14 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Model disconnected',
     describe: (e) => `disconnected the model server ${text(e.data, 'base_url')}`,
   },
+  'embeddings.changed': {
+    name: 'Search model chosen',
+    describe: (e) => `chose ${text(e.data, 'model')} for search by meaning`,
+  },
+  'embeddings.removed': {
+    name: 'Search model removed',
+    describe: (e) => `removed ${text(e.data, 'model')}, the model for search by meaning`,
+  },
   'memory.published': { name: 'Memory published', describe: () => 'published a memory for the workspace' },
   'memory.unpublished': {
     name: 'Memory unpublished',

@@ -1,0 +1,476 @@
+//! Search by meaning: the model of a workspace, and the vectors of passages.
+
+use std::fmt::Write;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    documents::POLL,
+    support::{
+        Answer, ModelServer, Person, Reply, Team, id, list, number, team_with, text, within,
+    },
+};
+
+const KEY: &str = "sk-heron-77ab";
+/// 32 bytes in base64.
+const SECRET: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+fn path(who: &Person) -> String {
+    format!("/v1/workspaces/{}/embeddings", who.workspace)
+}
+
+async fn unlimited(settings: &[(&str, &str)]) -> Team {
+    let mut all = vec![
+        ("SECRET_KEY", SECRET),
+        ("RATE_LIMITS", "off"),
+        ("SIGNUP", "open"),
+    ];
+    all.extend(settings);
+    team_with(&all).await
+}
+
+fn form(server: &ModelServer) -> Value {
+    json!({"base_url": server.url, "model": "minilm"})
+}
+
+async fn get(who: &Person) -> Value {
+    who.get(&path(who)).await.ok()
+}
+
+async fn put(who: &Person, form: Value) -> Reply {
+    who.put(&path(who), form).await
+}
+
+/// The settings, once they are as wanted.
+async fn reached(who: &Person, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let wait = async {
+        loop {
+            let shown = get(who).await;
+            if wanted(&shown) {
+                return shown;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    within(what, wait).await
+}
+
+/// The settings, once this number of passages have vectors and none waits.
+async fn filled(who: &Person, done: i64) -> Value {
+    let what = format!("{done} vectors");
+    reached(who, &what, |shown| {
+        shown["status"] == "ready" && shown["done"] == done && shown["pending"] == 0
+    })
+    .await
+}
+
+async fn waiting(who: &Person) -> Value {
+    reached(who, "passages to wait", |shown| {
+        shown["status"] == "waiting"
+    })
+    .await
+}
+
+/// Status, code, and field of the error for a rejected form.
+async fn refused(who: &Person, form: Value) -> (u16, String, String) {
+    let reply = put(who, form).await;
+    let error = reply.json()["error"].clone();
+    (reply.status, text(&error, "/code"), text(&error, "/param"))
+}
+
+fn rejected(code: &str, field: &str) -> (u16, String, String) {
+    (422, code.to_owned(), field.to_owned())
+}
+
+/// Posts a message with a file in #general. Returns the message's ID.
+async fn post_file(t: &Team, who: &Person, name: &str, words: &str) -> String {
+    let file = who.upload(name, words.as_bytes()).await;
+    let form = json!({"content": "A file", "attachments": [id(&file)]});
+    let path = format!("/v1/channels/{}/threads", t.general);
+    id(&who.post(&path, form).await.ok()["message"])
+}
+
+#[tokio::test]
+async fn passages_get_vectors_from_the_named_model() {
+    let t = unlimited(&[]).await;
+    assert_eq!(
+        get(&t.ada).await,
+        json!({"base_url": null, "model": null, "key_set": false, "source": "none", "status": "off", "error": null,
+            "retry_at": null, "dimensions": null, "pending": 0, "done": 0, "version": 0})
+    );
+    let own = ModelServer::start().await;
+    t.ada
+        .upload("Trains.md", b"# Trains\n\nThe locomotive leaves at nine.")
+        .await;
+    let mut form = form(&own);
+    form["api_key"] = json!(KEY);
+    let reply = put(&t.ada, form).await;
+    assert!(!reply.text.contains(KEY));
+    assert_eq!(reply.header("etag").unwrap(), "\"1\"");
+    let stored = reply.is(200);
+    assert_eq!(
+        (&stored["base_url"], &stored["model"], &stored["key_set"]),
+        (&json!(own.url), &json!("minilm"), &json!(true))
+    );
+    assert_eq!(
+        (&stored["source"], &stored["dimensions"]),
+        (&json!("settings"), &json!(2))
+    );
+    filled(&t.ada, 1).await;
+    let texts = own.embedded();
+    assert_eq!(texts.len(), 1, "{texts:?}");
+    assert!(texts[0].contains("The locomotive leaves"), "{texts:?}");
+    let asked = own.asked("embedder", 2).await;
+    for request in asked {
+        assert_eq!(request.authorization.unwrap(), format!("Bearer {KEY}"));
+        assert_eq!(request.body["model"], "minilm");
+    }
+    // A later file gets its vector, too, and equal texts share one.
+    t.bo.upload("More.md", b"# Trains\n\nThe locomotive leaves at nine.")
+        .await;
+    t.bo.upload("Cats.md", b"The cat sleeps.").await;
+    filled(&t.ada, 3).await;
+    assert_eq!(own.embedded().len(), 2);
+    assert_eq!(t.app.place.count("embeddings").await, 2);
+    let calls = "select purpose || ' ' || outcome from model_calls order by id";
+    assert_eq!(
+        t.app.place.texts(calls).await,
+        ["test completed", "embed completed", "embed completed"]
+    );
+    assert!(t.model().embedded().is_empty(), "the server of the agents");
+    let log = t.ada.get("/v1/audit-log?order=newest&limit=1").await.ok();
+    let entry = &log["data"][0];
+    assert_eq!(entry["action"], "embeddings.changed");
+    assert_eq!(entry["data"]["api_key"], "replaced");
+    assert_eq!(entry["target"], t.ada.workspace.as_str());
+}
+
+#[tokio::test]
+async fn only_admins_change_the_model_and_no_version_is_overwritten() {
+    let t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    assert_eq!(t.bo.get(&path(&t.ada)).await.refused(403), "role_too_low");
+    put(&t.bo, form(&own)).await.refused(403);
+    t.bo.delete(&path(&t.ada)).await.refused(403);
+    let (robot, _) = t.ada.make_key(&["agents:admin"]).await;
+    robot.get(&path(&t.ada)).await.refused(403);
+    let zoe = t.app.founder("Zoe").await;
+    zoe.get(&path(&t.ada)).await.refused(404);
+    assert!(own.requests().is_empty(), "nothing was tested");
+
+    let mut first = form(&own);
+    first["api_key"] = json!(KEY);
+    put(&t.ada, first).await.is(200);
+    t.ada.upload("a.md", b"The cat sleeps.").await;
+    filled(&t.ada, 1).await;
+    let stale = [("if-match", "\"0\"")];
+    let body = Some(form(&own).to_string().into_bytes());
+    let reply = t.ada.send(Method::PUT, &path(&t.ada), &stale, body).await;
+    assert_eq!(reply.json()["error"]["current"]["version"], 1);
+    assert_eq!(reply.refused(409), "version_conflict");
+    let reply = t
+        .ada
+        .send(Method::DELETE, &path(&t.ada), &stale, None)
+        .await;
+    assert_eq!(reply.refused(409), "version_conflict");
+
+    t.ada.delete(&path(&t.ada)).await.is(204);
+    let off = get(&t.ada).await;
+    assert_eq!(
+        (&off["status"], &off["source"], &off["version"]),
+        (&json!("off"), &json!("none"), &json!(2))
+    );
+    assert_eq!(t.app.place.count("secrets").await, 0);
+    let log = t.ada.get("/v1/audit-log?order=newest&limit=1").await.ok();
+    assert_eq!(log["data"][0]["action"], "embeddings.removed");
+    // Again, without an effect.
+    t.ada.delete(&path(&t.ada)).await.is(204);
+    assert_eq!(number(&get(&t.ada).await, "/version"), 2);
+    let gone = async {
+        while t.app.place.count("embeddings").await + t.app.place.count("embedding_models").await
+            > 0
+        {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    within("the vectors to be removed", gone).await;
+}
+
+#[tokio::test]
+async fn the_model_of_the_environment_takes_precedence() {
+    let mut t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    put(&t.ada, form(&own)).await.is(200);
+    t.ada.upload("a.md", b"The cat sleeps.").await;
+    filled(&t.ada, 1).await;
+    t.app.restart(&[("EMBEDDING_MODEL", "house")]).await;
+    let ada = t.ada.at(&t.app.base);
+    let shown = filled(&ada, 1).await;
+    assert_eq!(
+        (&shown["source"], &shown["model"], &shown["base_url"]),
+        (&json!("environment"), &json!("house"), &json!(null))
+    );
+    assert_eq!(
+        put(&ada, form(&own)).await.refused(409),
+        "set_by_environment"
+    );
+    assert_eq!(
+        ada.delete(&path(&ada)).await.refused(409),
+        "set_by_environment"
+    );
+    // The model server has the model, with its key.
+    assert_eq!(t.model().embedded(), ["The cat sleeps."]);
+    let asked = t.model().asked("embedder", 1).await;
+    assert_eq!(
+        asked[0].authorization.as_deref(),
+        Some("Bearer sk-test-key")
+    );
+    assert_eq!(asked[0].body["model"], "house");
+
+    let url = own.url.replace("//", "//ada:secret-in-url@");
+    t.app.restart(&[("EMBEDDING_BASE_URL", &url)]).await;
+    let ada = ada.at(&t.app.base);
+    let shown = filled(&ada, 1).await;
+    assert_eq!(shown["base_url"], own.url);
+    assert_eq!(own.embedded().len(), 2);
+}
+
+#[tokio::test]
+async fn a_failed_test_stores_nothing() {
+    let t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    let refusal = format!(r#"{{"error":{{"message":"Incorrect API key: {KEY}"}}}}"#);
+    let missing = r#"{"error":{"message":"the model `minilm` does not exist"}}"#;
+    let short = r#"{"data": []}"#;
+    for (answer, code, field) in [
+        (Answer::status(401, &refusal), "auth_failed", "api_key"),
+        (Answer::status(404, missing), "no_model", "model"),
+        (Answer::status(503, "busy"), "unreachable", "base_url"),
+        (
+            Answer::stream().json().raw(short),
+            "unreachable",
+            "base_url",
+        ),
+        (
+            Answer::stream().json().raw(&" ".repeat((16 << 20) + 1)),
+            "unreachable",
+            "base_url",
+        ),
+    ] {
+        own.script("embedder", [answer]);
+        let mut form = form(&own);
+        form["api_key"] = json!(KEY);
+        let reply = put(&t.ada, form).await;
+        assert!(!reply.text.contains(KEY), "{}", reply.text);
+        let error = reply.json()["error"].clone();
+        assert_eq!(
+            (reply.status, &error["code"], &error["param"]),
+            (422, &json!(code), &json!(field)),
+            "{error}"
+        );
+    }
+    assert_eq!(get(&t.ada).await["source"], "none");
+    assert_eq!(t.app.place.count("secrets").await, 0);
+    assert_eq!(t.app.place.count("embedding_models").await, 0);
+}
+
+#[tokio::test]
+async fn addresses_and_keys_are_checked_like_those_of_model_servers() {
+    let t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    let zoe = t.app.founder("Zoe").await;
+    assert_eq!(
+        refused(&zoe, form(&own)).await,
+        rejected("address_not_allowed", "base_url")
+    );
+    let itself = json!({"base_url": format!("{}/v1", t.app.base), "model": "minilm"});
+    assert_eq!(
+        refused(&t.ada, itself).await,
+        rejected("own_server", "base_url")
+    );
+    for (form, field) in [
+        (
+            json!({"base_url": "ftp://a.example", "model": "m"}),
+            "base_url",
+        ),
+        (
+            json!({"base_url": "https://a:b@a.example", "model": "m"}),
+            "base_url",
+        ),
+        (json!({"base_url": own.url, "model": " "}), "model"),
+        (
+            json!({"base_url": own.url, "model": "m".repeat(201)}),
+            "model",
+        ),
+        (json!({"model": "m", "api_key": KEY}), "api_key"),
+    ] {
+        assert_eq!(
+            refused(&t.ada, form).await,
+            rejected("invalid_value", field)
+        );
+    }
+    assert!(own.requests().is_empty());
+
+    // The key stays with its server.
+    let mut with_key = form(&own);
+    with_key["api_key"] = json!(KEY);
+    put(&t.ada, with_key).await.is(200);
+    let mut other_model = form(&own);
+    other_model["model"] = json!("other");
+    let kept = put(&t.ada, other_model).await.is(200);
+    assert_eq!(kept["key_set"], true);
+    let asked = own.asked("embedder", 2).await;
+    let key = format!("Bearer {KEY}");
+    assert_eq!(asked[1].authorization.as_ref(), Some(&key));
+    let other = ModelServer::start().await;
+    let moved = put(&t.ada, form(&other)).await.is(200);
+    assert_eq!(moved["key_set"], false);
+    assert_eq!(other.asked("embedder", 1).await[0].authorization, None);
+}
+
+#[tokio::test]
+async fn passages_wait_after_a_failure_until_the_settings_are_saved_again() {
+    let t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    put(&t.ada, form(&own)).await.is(200);
+    for answer in [
+        Answer::status(429, "{}"),
+        Answer::status(401, r#"{"error": "go away"}"#),
+        Answer::stream()
+            .json()
+            .raw(r#"{"data": [{"embedding": [1e39, 1]}]}"#),
+    ] {
+        own.script("embedder", [answer]);
+        let before = number(&get(&t.ada).await, "/done");
+        let words = format!("Text number {before}.");
+        t.ada.upload("a.md", words.as_bytes()).await;
+        let shown = waiting(&t.ada).await;
+        assert_eq!(
+            (number(&shown, "/pending"), number(&shown, "/done")),
+            (1, before)
+        );
+        assert!(shown["retry_at"].is_string());
+        let error = text(&shown, "/error");
+        assert!(!error.is_empty() && !error.contains("go away"), "{error}");
+        // Words find the file meanwhile.
+        let hits = t.ada.get("/v1/search?kind=file&q=text").await.ok();
+        assert_eq!(
+            i64::try_from(list(&hits, "/data").len()).unwrap(),
+            before + 1
+        );
+        put(&t.ada, form(&own)).await.is(200);
+        let shown = filled(&t.ada, before + 1).await;
+        assert_eq!(
+            (&shown["error"], &shown["retry_at"]),
+            (&json!(null), &json!(null))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_budget_holds_back_vectors() {
+    let t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    put(&t.ada, form(&own)).await.is(200);
+    let budget = json!({"data": [{"scope": "workspace", "period": "month", "limit_tokens": 3}]});
+    t.ada.put("/v1/budgets", budget).await.is(200);
+    t.ada
+        .upload("a.md", b"A sentence with more than three tokens.")
+        .await;
+    let shown = waiting(&t.ada).await;
+    assert!(text(&shown, "/error").contains("budget"), "{shown}");
+    assert!(own.embedded().is_empty());
+}
+
+#[tokio::test]
+async fn vectors_of_another_size_replace_the_old_ones_once_they_are_complete() {
+    let t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    put(&t.ada, form(&own)).await.is(200);
+    t.ada.upload("a.md", b"The cat sleeps.").await;
+    filled(&t.ada, 1).await;
+    own.embed_by(|_| vec![0.5, 0.25, -1.0]);
+    t.ada.upload("b.md", b"The dog barks.").await;
+    let shown = waiting(&t.ada).await;
+    assert!(text(&shown, "/error").contains("3 values"), "{shown}");
+    let serving = "select count(*) from embedding_models where is_serving and dimensions = 2";
+    assert_eq!(t.app.place.numbers(&[serving.to_owned()]).await, [1]);
+    let shown = put(&t.ada, form(&own)).await.is(200);
+    assert_eq!(shown["dimensions"], 3);
+    filled(&t.ada, 2).await;
+    let left = async {
+        while t.app.place.count("embedding_models").await > 1 {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    within("the old model to be removed", left).await;
+    assert_eq!(t.app.place.count("embeddings").await, 2);
+}
+
+#[tokio::test]
+async fn vectors_are_requested_in_batches_and_only_once() {
+    let mut t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    let mut words = String::new();
+    for n in 0..100 {
+        write!(words, "Paragraph {n} {}\n\n", "word ".repeat(210)).unwrap();
+    }
+    t.ada.upload("long.txt", words.as_bytes()).await;
+    put(&t.ada, form(&own)).await.is(200);
+    reached(&t.ada, "all vectors", |shown| {
+        shown["status"] == "ready" && number(shown, "/done") >= 100
+    })
+    .await;
+    let requests = own.asked("embedder", 3).await;
+    let sizes = requests
+        .iter()
+        .map(|request| list(&request.body, "/input").len());
+    assert!(sizes.max().unwrap() <= 64);
+    let texts = own.embedded();
+    let count = texts.len();
+    let mut different = texts.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), count);
+
+    t.app.restart(&[]).await;
+    let ada = t.ada.at(&t.app.base);
+    ada.upload("b.md", b"The dog barks.").await;
+    filled(&ada, i64::try_from(count).unwrap() + 1).await;
+    assert_eq!(own.embedded().len(), count + 1);
+}
+
+#[tokio::test]
+async fn texts_that_are_too_long_for_the_model_are_shortened() {
+    let t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    put(&t.ada, form(&own)).await.is(200);
+    own.script("embedder", [Answer::too_large()]);
+    t.ada.upload("a.md", b"ABCDEFGH").await;
+    filled(&t.ada, 1).await;
+    assert_eq!(own.embedded(), ["ABCDEFGH", "ABCD"]);
+}
+
+#[tokio::test]
+async fn vectors_leave_with_their_file() {
+    let t = unlimited(&[("UPLOAD_ORPHAN_AFTER", "20s")]).await;
+    let own = ModelServer::start().await;
+    put(&t.ada, form(&own)).await.is(200);
+    post_file(&t, &t.bo, "a.md", "The dog barks.").await;
+    filled(&t.ada, 1).await;
+    let message = post_file(&t, &t.ada, "b.md", "The cat sleeps.").await;
+    filled(&t.ada, 2).await;
+    t.ada.delete(&format!("/v1/messages/{message}")).await.ok();
+    let gone = async {
+        while t.app.place.count("embeddings").await > 1 {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    within("the vector to be removed", gone).await;
+    // Its number is free, and the passage that gets it has no vector yet.
+    post_file(&t, &t.ada, "c.md", "The bird sings.").await;
+    filled(&t.ada, 2).await;
+    assert_eq!(own.embedded().len(), 3);
+    assert_eq!(t.app.place.count("embeddings").await, 2);
+}
