@@ -238,6 +238,8 @@ pub struct Config {
     pub model_allow: Vec<Exemption>,
     /// Server and model for search by meaning in all workspaces.
     pub embedding: Option<EmbeddingServer>,
+    /// Time for which a search waits for the vector of its question. Not a setting, but longer in tests.
+    pub embedding_wait: Duration,
     /// Maximum memory of this process for search by meaning, in bytes.
     pub embedding_memory_bytes_max: u64,
     /// Keys for stored secrets: the first one encrypts, and all of them decrypt.
@@ -934,6 +936,7 @@ impl Config {
             program: PathBuf::from("/proc/self/exe"),
             model_allow: s.list("MODEL_ALLOW", Exemption::parse_list)?,
             embedding: s.embedding()?,
+            embedding_wait: Duration::from_millis(300),
             embedding_memory_bytes_max: s.parsed("EMBEDDING_MEMORY", 256 << 20, |t| {
                 parse_size(t, EMBEDDING_MEMORY_LIMIT, "1TiB")
             })?,

@@ -237,6 +237,7 @@ fn jobs(state: &State) -> Vec<Job> {
             Box::pin(async move {
                 state.metrics.run_upkeep();
                 state.limits.cleanup();
+                state.meaning.free_idle();
                 Ok(expired)
             })
         })

@@ -170,6 +170,8 @@ fn meaning(
         calls: calls.clone(),
         keyring: Arc::clone(keyring),
         environment: config.embedding.clone(),
+        wait: config.embedding_wait,
+        memory_bytes_max: config.embedding_memory_bytes_max,
         is_quiet: config.is_quiet,
     });
     let meaning = meaning.context("OPENVIBE_EMBEDDING_BASE_URL cannot be used")?;

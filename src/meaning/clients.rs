@@ -3,12 +3,13 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use reqwest::Url;
 use uuid::Uuid;
 
-use super::rows::ModelRow;
+use super::{memory::Memory, rows::ModelRow};
 use crate::{
     db::{Conn, Db, DbError},
     ids::WorkspaceId,
@@ -29,6 +30,10 @@ pub struct Setup {
     pub keyring: Arc<Keyring>,
     /// Server and model that environment variables name.
     pub environment: Option<EmbeddingServer>,
+    /// Time for which a search waits for the vector of its question.
+    pub wait: Duration,
+    /// Maximum memory for signs of vectors, in bytes.
+    pub memory_bytes_max: u64,
     /// True if no server must be called.
     pub is_quiet: bool,
 }
@@ -41,7 +46,17 @@ pub struct Meaning {
     pub(super) keyring: Arc<Keyring>,
     pub(super) environment: Option<Environment>,
     pub(super) is_quiet: bool,
+    pub(super) wait: Duration,
+    pub(super) memory: Arc<Memory>,
+    /// Time at which the passages that wait were last counted.
+    pub(super) counted: Mutex<Option<Instant>>,
     clients: Mutex<HashMap<Uuid, Client>>,
+}
+
+impl std::fmt::Debug for Meaning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Meaning").finish_non_exhaustive()
+    }
 }
 
 /// Server and model that environment variables name.
@@ -114,6 +129,9 @@ impl Meaning {
             keyring: setup.keyring,
             environment,
             is_quiet: setup.is_quiet,
+            wait: setup.wait,
+            memory: Arc::new(Memory::new(setup.memory_bytes_max)),
+            counted: Mutex::default(),
             clients: Mutex::default(),
         })
     }

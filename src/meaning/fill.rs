@@ -1,6 +1,10 @@
 //! The job that requests the vectors of passages.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
 
 use uuid::Uuid;
 
@@ -30,6 +34,8 @@ const WORKSPACES_AT_ONCE: usize = 4;
 const CALL_WITHIN: Duration = Duration::from_mins(1);
 /// Texts that are too long for the model are sent again with this part of their characters.
 const SHORTENED: [usize; 3] = [1, 2, 4];
+/// Interval between counts of the passages that wait.
+const COUNTED_EVERY: Duration = Duration::from_secs(10);
 /// Waits after failures; the last one is repeated.
 const WAITS: [Duration; 3] = [
     Duration::from_mins(1),
@@ -92,6 +98,7 @@ impl Meaning {
         for done in futures::future::join_all(fills).await {
             done?;
         }
+        self.count_pending().await?;
         if let Some((model, workspace)) = unused {
             self.db
                 .write(workspace.0, async move |c: &mut Conn| {
@@ -100,6 +107,25 @@ impl Meaning {
                 .await?;
         }
         Ok(has_more)
+    }
+
+    /// Counts the passages that wait, at most every few seconds.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a gauge is a floating-point number"
+    )]
+    async fn count_pending(&self) -> Result<(), DbError> {
+        {
+            let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            if counted.is_some_and(|at| at.elapsed() < COUNTED_EVERY) {
+                return Ok(());
+            }
+            *counted = Some(Instant::now());
+        }
+        let mut c = self.db.read().await?;
+        let pending = rows::count_pending(&mut c, self.environment.is_some()).await?;
+        metrics::gauge!("openvibe_embeddings_pending").set(pending as f64);
+        Ok(())
     }
 
     /// Inserts the model of the environment in workspaces with passages. Returns false if all of them have it.

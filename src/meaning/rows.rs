@@ -77,6 +77,19 @@ impl ModelRow {
         .await
     }
 
+    /// The model that searches use.
+    pub(super) async fn find_serving(
+        c: &mut Conn,
+        workspace: WorkspaceId,
+    ) -> Result<Option<Self>, DbError> {
+        c.q(model_sql!(
+            "where m.workspace_id = $1 and m.is_serving = TRUE order by m.created_at desc limit 1"
+        ))
+        .bind(workspace)
+        .opt()
+        .await
+    }
+
     /// All models of a workspace, the newest first.
     pub(super) async fn list(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<Self>, DbError> {
         c.q(model_sql!(
@@ -278,6 +291,16 @@ pub(super) async fn list_without(
         .bind(model.to_owned())
         .bind(base_url.map(str::to_owned))
         .all()
+        .await
+}
+
+/// Number of passages of all workspaces that have a model but no vectors.
+pub(super) async fn count_pending(c: &mut Conn, is_environment: bool) -> Result<i64, DbError> {
+    c.q("select count(*) from embedding_models m left join embedding_progress g on g.model_id = m.id \
+         join passages p on p.workspace_id = m.workspace_id and p.no > coalesce(g.done_no, 0) \
+         where m.is_current = TRUE and m.is_environment = $1")
+        .bind(is_environment)
+        .value()
         .await
 }
 

@@ -146,6 +146,22 @@ pub const METRICS: &[Metric] = &[
         &["off"],
     ]),
     metric(
+        "openvibe_embeddings_pending",
+        &[],
+        Kind::Gauge,
+        Unit::Count,
+        "passages of files that wait for their vectors, on the node that runs the jobs",
+    )
+    .there_from_start(ONCE),
+    metric(
+        "openvibe_embedding_memory_bytes",
+        &[],
+        Kind::Gauge,
+        Unit::Bytes,
+        "memory for search by meaning",
+    )
+    .there_from_start(ONCE),
+    metric(
         "openvibe_hook_requests_total",
         &["result"],
         Kind::Counter,

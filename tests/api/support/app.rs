@@ -138,6 +138,8 @@ impl TestApp {
             .t_cost(1)
             .build()
             .unwrap();
+        // Tests share the processor, and the vector of a question would come too late.
+        config.embedding_wait = Duration::from_secs(3);
         config.program = env!("CARGO_BIN_EXE_openvibe").into();
         let mut app = App::build(config).await.unwrap();
         (self.bound)(app.bounds_mut());
