@@ -51,12 +51,19 @@ const CATCH_UPS_AT_ONCE: usize = 2;
 const CATCH_UPS_WAITING_MAX: usize = 16;
 
 /// Functions that agents can call.
-fn toolbox(db: &Db, blobs: &Blobs, keyring: &Arc<Keyring>, registry: &Arc<Registry>) -> Toolbox {
+fn toolbox(
+    db: &Db,
+    blobs: &Blobs,
+    keyring: &Arc<Keyring>,
+    registry: &Arc<Registry>,
+    meaning: &Arc<Meaning>,
+) -> Toolbox {
     let runners: [Arc<dyn ToolRunner>; 8] = [
         Arc::new(DoneTool),
         Arc::new(BuiltIns {
             db: db.clone(),
             blobs: blobs.clone(),
+            meaning: Arc::clone(meaning),
         }),
         Arc::new(RememberTool {
             db: db.clone(),
@@ -211,6 +218,7 @@ struct ResponseParts<'a> {
     providers: &'a Providers,
     calls: &'a CallLog,
     tools: &'a Toolbox,
+    meaning: &'a Arc<Meaning>,
     blobs: &'a Blobs,
     pictures: &'a PictureReader,
     documents: &'a DocumentReader,
@@ -230,6 +238,7 @@ fn responses_service(
         provider: parts.providers.fallback(),
         calls: calls.clone(),
         tools: parts.tools.clone(),
+        meaning: Arc::clone(parts.meaning),
         blobs: parts.blobs.clone(),
         media: MediaReader::new(
             parts.pictures.clone(),
@@ -311,11 +320,12 @@ pub(super) async fn state(
     } else {
         limits
     };
-    let tools = toolbox(&db, &blobs, &keyring, &registry);
+    let tools = toolbox(&db, &blobs, &keyring, &registry, &meaning);
     let parts = ResponseParts {
         providers: &providers,
         calls: &calls,
         tools: &tools,
+        meaning: &meaning,
         blobs: &blobs,
         pictures: &pictures,
         documents: &documents,

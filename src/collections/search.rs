@@ -11,7 +11,7 @@ use super::{
 use crate::{
     auth::Actor,
     chat::search::passages::find::{
-        FileReader, FoundText, PassageFilter, find_any, find_any_among,
+        FileReader, FoundText, PassageFilter, PassageQuestion, find_any, find_any_among,
     },
     db::{Conn, DbError, now},
     ids::{FileId, VectorStoreId},
@@ -21,10 +21,9 @@ use crate::{
 /// Interval at which the use of a vector store is noted, so that not every search writes.
 const NOTED_EVERY: Duration = Duration::from_hours(1);
 
-/// A search: words, and conditions.
-#[derive(Debug)]
+/// A search: a question, and conditions.
 pub struct StoreSearch<'a> {
-    pub query: &'a str,
+    pub question: PassageQuestion<'a>,
     pub filters: Option<&'a serde_json::Value>,
     pub limit: usize,
     /// Minimum share of the score of the best hit.
@@ -124,10 +123,10 @@ async fn find_hits(
     };
     let none = Attributes::new();
     let found = match filter {
-        None => find_any(c, reader, of, search.query, search.limit).await?,
+        None => find_any(c, reader, of, search.question, search.limit).await?,
         // The files of a channel have no attributes.
         Some(filter) if of.store.is_none() && filter.permits(&none) => {
-            find_any(c, reader, of, search.query, search.limit).await?
+            find_any(c, reader, of, search.question, search.limit).await?
         }
         Some(filter) => {
             attributes.retain(|_, attributes| filter.permits(attributes));
@@ -135,7 +134,7 @@ async fn find_hits(
             if files.is_empty() {
                 return Ok(Vec::new());
             }
-            find_any_among(c, reader, of, &files, search.query, search.limit).await?
+            find_any_among(c, reader, of, &files, search.question, search.limit).await?
         }
     };
     let hits = found.into_iter();

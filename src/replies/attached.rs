@@ -121,7 +121,8 @@ async fn document_text(
         file: Some(file.id),
         ..PassageFilter::default()
     };
-    let found = passages::find::find_any(c, of.reader, filter, of.question, PASSAGES_MAX).await?;
+    let found =
+        passages::find::find_any(c, of.reader, filter, of.question.into(), PASSAGES_MAX).await?;
     let mut count = 0;
     for passage in found
         .iter()

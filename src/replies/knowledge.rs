@@ -58,7 +58,7 @@ pub(super) async fn find(
         let Some(files) = collections::find_for(c, reader, named).await? else {
             continue;
         };
-        let found = find_any(c, reader, files.filter(), question, PASSAGES_MAX).await?;
+        let found = find_any(c, reader, files.filter(), question.into(), PASSAGES_MAX).await?;
         for passage in found {
             let place = |of: &FoundText| (of.file, of.part, of.from);
             let is_known = best.iter().any(|known| place(known) == place(&passage));

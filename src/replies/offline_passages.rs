@@ -51,7 +51,14 @@ pub(super) async fn find(
         user: readers.requester,
         shared_in: (!is_alone).then_some(readers.channel.0),
     };
-    let found = find_any(c, reader, PassageFilter::default(), question, FOUND_MAX).await?;
+    let found = find_any(
+        c,
+        reader,
+        PassageFilter::default(),
+        question.into(),
+        FOUND_MAX,
+    )
+    .await?;
     let mut quoted = Vec::new();
     for passage in found {
         if quoted.len() == QUOTES_MAX {

@@ -1,19 +1,24 @@
 //! `file_search` of a request and of its agent: a function that finds passages in vector stores, with the rights of the caller.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use async_openai::types::responses::FileSearchToolCallResult;
 use serde_json::{Map, Value, json};
 
 use super::{ResponseError, ignored::Ignored};
 use crate::{
-    chat::search::passages::find::FileReader,
+    chat::search::passages::{
+        FoundBy,
+        find::{FileReader, PassageQuestion},
+    },
     collections::{self, CollectionError, StoreHit, StoreRef, StoreSearch},
     db::Conn,
+    meaning::{Meaning, VectorAnswer},
     model::FunctionTool,
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         arguments::Arguments,
+        builtin::MEANING_ONLY,
         output::{Handled, PassagePlace, ToolOutput, one_line},
         runner::CallError,
     },
@@ -53,6 +58,7 @@ pub(super) struct FileSearch {
     /// The tool of the request.
     shown: Option<Value>,
     includes: Includes,
+    meaning: Arc<Meaning>,
 }
 
 /// Parts of a search that the client gets.
@@ -183,6 +189,7 @@ impl FileSearch {
         tool: Option<&SearchTool>,
         stores: Vec<StoreRef>,
         includes: Includes,
+        meaning: &Arc<Meaning>,
     ) -> Self {
         Self {
             reader,
@@ -192,6 +199,7 @@ impl FileSearch {
             filters: tool.and_then(|tool| tool.filters.clone()),
             shown: tool.map(|tool| tool.shown.clone()),
             includes,
+            meaning: Arc::clone(meaning),
         }
     }
 
@@ -237,8 +245,26 @@ impl FileSearch {
         }
     }
 
-    /// Searches all vector stores that the caller can read now. Returns the result for the model, best hits first, and that for the
-    /// caller.
+    /// Requests the vectors of the queries, before a connection to the database is held.
+    ///
+    /// # Errors
+    /// `bad_arguments`.
+    pub(super) async fn ask(
+        &self,
+        arguments: &Map<String, Value>,
+    ) -> Result<Vec<VectorAnswer>, CallError> {
+        let FileReader {
+            workspace, user, ..
+        } = self.reader;
+        let mut asking = Vec::new();
+        for query in queries(arguments)? {
+            asking.push(self.meaning.ask(workspace, user, query));
+        }
+        Ok(futures::future::join_all(asking).await)
+    }
+
+    /// Searches all vector stores that the caller can read now; `asked` has the vectors of the queries. Returns the result for the model,
+    /// best hits first, and that for the caller.
     ///
     /// # Errors
     /// `bad_arguments`.
@@ -246,20 +272,17 @@ impl FileSearch {
         &self,
         c: &mut Conn,
         arguments: &Map<String, Value>,
+        asked: &[VectorAnswer],
     ) -> Result<(ToolOutput, Searched), CallError> {
-        let arguments = Arguments::of(arguments, &["queries"])?;
-        let queries = arguments.texts("queries", QUERIES_MAX)?;
-        let is_wrong =
-            |query: &&str| query.trim().is_empty() || query.chars().count() > QUERY_CHARS_MAX;
-        if queries.is_empty() || queries.iter().any(is_wrong) {
-            let text = format!("`queries` must have texts of 1 to {QUERY_CHARS_MAX} characters");
-            return Err(ToolFault::new(ToolErrorCode::BadArguments, text).into());
-        }
+        let queries = queries(arguments)?;
         let mut best: Vec<StoreHit> = Vec::new();
-        for &query in &queries {
+        for (&text, asked) in queries.iter().zip(asked) {
             for named in &self.stores {
                 let search = StoreSearch {
-                    query,
+                    question: PassageQuestion {
+                        text,
+                        vector: asked.vector(),
+                    },
                     filters: self.filters.as_ref(),
                     limit: self.limit,
                     score_min: self.score_min,
@@ -287,6 +310,19 @@ impl FileSearch {
         };
         Ok((show(&best), searched))
     }
+}
+
+/// Queries of a call.
+fn queries(arguments: &Map<String, Value>) -> Result<Vec<&str>, CallError> {
+    let arguments = Arguments::of(arguments, &["queries"])?;
+    let queries = arguments.texts("queries", QUERIES_MAX)?;
+    let is_wrong =
+        |query: &&str| query.trim().is_empty() || query.chars().count() > QUERY_CHARS_MAX;
+    if queries.is_empty() || queries.iter().any(is_wrong) {
+        let text = format!("`queries` must have texts of 1 to {QUERY_CHARS_MAX} characters");
+        return Err(ToolFault::new(ToolErrorCode::BadArguments, text).into());
+    }
+    Ok(queries)
 }
 
 /// Adds hits, of which each passage is kept once, with its best score.
@@ -352,6 +388,9 @@ fn show(hits: &[StoreHit]) -> ToolOutput {
         if hit.passage.label != hit.passage.name {
             output.own(", ");
             output.data(one_line(&hit.passage.label));
+        }
+        if hit.passage.found_by == FoundBy::Meaning {
+            output.own(MEANING_ONLY);
         }
         output.own(":\n> ");
         output.data(text_of(hit).replace('\n', "\n> "));

@@ -44,7 +44,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{db::Db, files::Blobs, model::Provider, tasks::calls::CallLog, tools::runner::Toolbox};
+use crate::{
+    db::Db, files::Blobs, meaning::Meaning, model::Provider, tasks::calls::CallLog,
+    tools::runner::Toolbox,
+};
 
 pub use call::{Call, Delivery, IgnoredPaths, Progress};
 pub use completions::{ChatCompletion, Chunks, CreateChatCompletion};
@@ -66,6 +69,8 @@ pub struct ResponsesService {
     pub calls: CallLog,
     /// Functions of agents that run on the server.
     pub tools: Toolbox,
+    /// Search by meaning, for `file_search`.
+    pub meaning: Arc<Meaning>,
     pub blobs: Blobs,
     /// Pictures and files of requests.
     pub media: MediaReader,

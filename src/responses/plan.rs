@@ -375,7 +375,13 @@ impl ResponsesService {
                 .iter()
                 .map(|tool| tool.name.as_str())
                 .collect(),
-            search: FileSearch::of(actor.into(), parsed.search.as_ref(), stores, includes(form)),
+            search: FileSearch::of(
+                actor.into(),
+                parsed.search.as_ref(),
+                stores,
+                includes(form),
+                &self.meaning,
+            ),
         };
         let side = match &asked {
             Some(asked) => {

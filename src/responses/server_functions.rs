@@ -433,12 +433,13 @@ impl ServerFunctions {
         search: &FileSearch,
         arguments: &Map<String, Value>,
     ) -> Result<(ToolOutput, Searched), CallError> {
+        let asked = search.ask(arguments).await?;
         let share = Share {
             person: self.task.requester.0,
             workspace: self.task.workspace.0,
         };
         let mut c = self.db.scan(share).await?;
-        let found = search.run(&mut c, arguments).await?;
+        let found = search.run(&mut c, arguments, &asked).await?;
         let mut files = BTreeSet::new();
         for of in found.0.handled() {
             if let Handled::Passage(place) = of {

@@ -11,6 +11,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     auth::{Actor, Scope, WorkspaceCaller},
+    chat::search::passages::find::PassageQuestion,
     collections::{
         self, Attributes, BATCH_FILES_MAX, BatchForm, CollectionError, FileBatch, StoreFile,
         StoreFileForm, StoreFileState, StoreForm, StoreHit, StorePatch, StoreRef, StoreSearch,
@@ -440,10 +441,18 @@ async fn search_store(
         ));
     }
     let named = named(&id)?;
+    let mut c = state.db.read().await?;
+    enter(&mut c, &member).await?;
+    drop(c);
+    let (workspace, user) = (member.workspace, member.caller.user);
+    let asked = state.meaning.ask(workspace, user, &query).await;
     let mut c = state.db.scan(member.share()).await?;
     let actor = enter(&mut c, &member).await?;
     let search = StoreSearch {
-        query: &query,
+        question: PassageQuestion {
+            text: &query,
+            vector: asked.vector(),
+        },
         filters: form.filters.as_ref(),
         limit: usize::try_from(limit).unwrap_or(1),
         score_min,

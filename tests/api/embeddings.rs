@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::{
     documents::POLL,
     support::{
-        Answer, ModelServer, Person, Reply, Team, id, list, number, team_with, text, within,
+        Answer, Gate, ModelServer, Person, Reply, Team, id, list, number, team_with, text, within,
     },
+    tools_loop::reader,
 };
 
 const KEY: &str = "sk-heron-77ab";
@@ -473,4 +474,251 @@ async fn vectors_leave_with_their_file() {
     filled(&t.ada, 2).await;
     assert_eq!(own.embedded().len(), 3);
     assert_eq!(t.app.place.count("embeddings").await, 2);
+}
+
+/// Vectors of three subjects: trains, cats, and everything else.
+fn by_subject(text: &str) -> Vec<f32> {
+    let text = text.to_lowercase();
+    let is_about = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let trains = is_about(&["train", "locomotive", "railway"]);
+    let cats = is_about(&["cat", "feline"]);
+    let sign = |is_set: bool| if is_set { 1.0 } else { -1.0 };
+    vec![sign(trains), sign(cats), sign(!trains && !cats)]
+}
+
+/// A team whose workspace has a model that knows subjects.
+async fn with_subjects(settings: &[(&str, &str)]) -> (Team, ModelServer) {
+    let t = unlimited(settings).await;
+    let own = ModelServer::start().await;
+    own.embed_by(by_subject);
+    put(&t.ada, form(&own)).await.is(200);
+    (t, own)
+}
+
+/// The first page of a search of files by relevance.
+async fn search(who: &Person, query: &str) -> Value {
+    let path = format!("/v1/search?kind=file&order=relevance&{query}");
+    who.get(&path).await.ok()
+}
+
+/// Names of the files of a page, with how they were found.
+fn shown(page: &Value) -> Vec<String> {
+    let hits = list(page, "/data").into_iter();
+    let name = |hit: &Value| format!("{} {}", text(hit, "/file/name"), text(hit, "/found_by"));
+    hits.map(|hit| name(&hit)).collect()
+}
+
+#[tokio::test]
+async fn a_passage_without_the_words_is_found_by_meaning() {
+    let (t, own) = with_subjects(&[]).await;
+    t.ada
+        .upload("Timetable.md", b"The locomotive leaves at nine.")
+        .await;
+    t.ada.upload("Pets.md", b"The feline sleeps.").await;
+    t.ada.upload("Tax.md", b"The form is due in May.").await;
+    filled(&t.ada, 3).await;
+    let page = search(&t.ada, "q=railway").await;
+    assert_eq!(page["ranking"], "both");
+    let hits = shown(&page);
+    assert_eq!((hits.len(), hits[0].as_str()), (3, "Timetable.md meaning"));
+    assert_eq!(page["data"][0]["text"], "The locomotive leaves at nine.");
+    let page = search(&t.ada, "match=any&q=feline+form").await;
+    assert_eq!(
+        shown(&page)[2..],
+        ["Timetable.md meaning"],
+        "words come first"
+    );
+    assert!(shown(&page).contains(&"Pets.md both".to_owned()), "{page}");
+    // Other orders, phrases, and excluded words are searched by words.
+    for query in [
+        "kind=file&q=railway",
+        "kind=file&order=relevance&q=%22railway%22",
+        "kind=file&order=relevance&q=railway+-form",
+    ] {
+        let page = t.ada.get(&format!("/v1/search?{query}")).await.ok();
+        assert!(shown(&page).is_empty(), "{query}: {page}");
+        assert_eq!(page["ranking"], json!(null), "{query}");
+    }
+    let calls = "select count(*) from model_calls where purpose = 'embed' and outcome = 'completed' and user_id is not null";
+    let made = async {
+        while t.app.place.numbers(&[calls.to_owned()]).await[0] < 3 {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    within("the calls to be stored", made).await;
+    // A new file is found as soon as it has its vector.
+    t.bo.upload("More.md", b"A cat and a mouse.").await;
+    filled(&t.ada, 4).await;
+    assert_eq!(shown(&search(&t.bo, "q=tomcat").await), ["More.md meaning"]);
+    assert!(own.embedded().contains(&"railway".to_owned()));
+}
+
+#[tokio::test]
+async fn words_alone_are_searched_if_the_vector_of_the_question_does_not_come() {
+    let (t, own) = with_subjects(&[]).await;
+    t.ada
+        .upload("Timetable.md", b"The locomotive leaves at nine.")
+        .await;
+    filled(&t.ada, 1).await;
+    let gate = Gate::new();
+    for answer in [
+        Answer::stream().json().raw("{}").held(&gate),
+        Answer::status(429, "{}"),
+        Answer::status(500, "gone"),
+        Answer::stream()
+            .json()
+            .raw(r#"{"data": [{"embedding": [1, 1]}]}"#),
+        Answer::stream().json().raw("NaN"),
+    ] {
+        own.script("embedder", [answer]);
+        let page = search(&t.ada, "q=locomotive").await;
+        assert_eq!(page["ranking"], "words");
+        assert_eq!(shown(&page), ["Timetable.md words"]);
+    }
+    gate.open();
+    assert_eq!(search(&t.ada, "q=railway").await["ranking"], "both");
+}
+
+#[tokio::test]
+async fn words_alone_are_searched_if_there_is_too_little_memory() {
+    let (t, _own) = with_subjects(&[("EMBEDDING_MEMORY", "40")]).await;
+    t.ada.upload("One.md", b"The locomotive.").await;
+    filled(&t.ada, 1).await;
+    assert_eq!(search(&t.ada, "q=railway").await["ranking"], "both");
+    t.ada.upload("Two.md", b"The feline.").await;
+    filled(&t.ada, 2).await;
+    let page = search(&t.ada, "q=railway").await;
+    assert_eq!((&page["ranking"], shown(&page).len()), (&json!("words"), 0));
+}
+
+#[tokio::test]
+async fn meaning_finds_only_passages_that_the_searcher_can_read() {
+    let (t, _own) = with_subjects(&[]).await;
+    let board = t.ada.private_channel("board", &[]).await;
+    let post = async |channel: &str, name: &str, words: &str| {
+        let file = t.ada.upload(name, words.as_bytes()).await;
+        let form = json!({"content": "A file", "attachments": [id(&file)]});
+        let path = format!("/v1/channels/{channel}/threads");
+        id(&t.ada.post(&path, form).await.ok()["message"])
+    };
+    let open = post(&t.general, "Open.md", "The locomotive leaves at nine.").await;
+    post(&board, "Secret.md", "The locomotive costs 9000.").await;
+    t.ada.upload("Own.md", b"The locomotive is mine.").await;
+    filled(&t.ada, 3).await;
+    let names = async |who: &Person, query: &str| {
+        let page = search(who, query).await;
+        assert_eq!(page["ranking"], "both");
+        let mut names = shown(&page);
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(
+        names(&t.ada, "q=railway").await,
+        ["Open.md meaning", "Own.md meaning", "Secret.md meaning"]
+    );
+    assert_eq!(names(&t.bo, "q=railway").await, ["Open.md meaning"]);
+    let zoe = t.app.founder("Zoe").await;
+    let page = search(&zoe, "q=railway").await;
+    assert_eq!((&page["ranking"], shown(&page).len()), (&json!(null), 0));
+    let only_board = format!("q=railway&channel_id={board}");
+    assert_eq!(names(&t.ada, &only_board).await, ["Secret.md meaning"]);
+    let form = json!({"query": "railway"});
+    let general = format!("/v1/vector_stores/{}/search", t.general);
+    let found = t.ada.post(&general, form.clone()).await.is(200);
+    let files = list(&found, "/data");
+    assert_eq!(
+        (files.len(), text(&files[0], "/filename")),
+        (1, "Open.md".to_owned())
+    );
+    let private = format!("/v1/vector_stores/{board}/search");
+    assert_eq!(t.bo.post(&private, form).await.status, 404);
+
+    // Everyone who reads the answer of an agent can read its sources.
+    reader(&t.ada, "sage", json!({})).await;
+    let call = ("search_files", json!({"query": "railway"}));
+    t.model().script(
+        "sage",
+        [Answer::calls("", &[call]), Answer::text("At nine.")],
+    );
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@sage when does it leave?").await;
+    t.ada.completed(&task).await;
+    let results = t.model().asked("sage", 2).await[1].results();
+    assert!(
+        results[0].contains("(found by meaning only):\n> The locomotive leaves at nine."),
+        "{results:?}"
+    );
+    assert!(
+        !results[0].contains("9000") && !results[0].contains("mine"),
+        "{results:?}"
+    );
+
+    // A deleted message takes its file along at once.
+    t.ada.delete(&format!("/v1/messages/{open}")).await.ok();
+    assert_eq!(names(&t.bo, "q=railway").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn pages_continue_with_what_words_find() {
+    let (t, _own) = with_subjects(&[]).await;
+    for n in 0..6 {
+        let words = format!("Note {n} about railway tax.");
+        t.ada.upload(&format!("{n}.md"), words.as_bytes()).await;
+    }
+    t.ada.upload("Other.md", b"The locomotive leaves.").await;
+    filled(&t.ada, 7).await;
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = search(&t.ada, &format!("q=railway&limit=4{cursor}")).await;
+        seen.extend(shown(&page));
+        let Some(next) = page["next_cursor"].as_str() else {
+            break;
+        };
+        assert_eq!(page["has_more"], true);
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(seen.len(), 7, "{seen:?}");
+    assert_eq!(seen[3], "Other.md meaning");
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 7, "{seen:?}");
+}
+
+#[tokio::test]
+async fn the_old_model_serves_until_another_one_has_all_vectors() {
+    let (t, own) = with_subjects(&[]).await;
+    t.ada
+        .upload("Timetable.md", b"The locomotive leaves at nine.")
+        .await;
+    filled(&t.ada, 1).await;
+    let other = ModelServer::start().await;
+    other.embed_by(by_subject);
+    let vector = r#"{"data": [{"embedding": [1, -1, -1]}]}"#;
+    other.script(
+        "embedder",
+        [
+            Answer::stream().json().raw(vector),
+            Answer::status(503, "busy"),
+        ],
+    );
+    put(&t.ada, form(&other)).await.is(200);
+    waiting(&t.ada).await;
+    let before = own.embedded().len();
+    let page = search(&t.ada, "q=railway").await;
+    assert_eq!(shown(&page), ["Timetable.md meaning"]);
+    assert_eq!(own.embedded().len(), before + 1);
+    put(&t.ada, form(&other)).await.is(200);
+    filled(&t.ada, 1).await;
+    assert_eq!(
+        shown(&search(&t.ada, "q=railway").await),
+        ["Timetable.md meaning"]
+    );
+    assert_eq!(
+        own.embedded().len(),
+        before + 1,
+        "it is not asked any longer"
+    );
+    t.ada.delete(&path(&t.ada)).await.is(204);
+    let page = search(&t.ada, "q=railway").await;
+    assert_eq!((&page["ranking"], shown(&page).len()), (&json!(null), 0));
 }

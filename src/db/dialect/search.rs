@@ -19,8 +19,8 @@ use uuid::Uuid;
 
 use crate::{
     db::{
-        Conn, DbError, Engine, Json, is_in_visible_channel, is_readable_store, is_shared_channel,
-        now,
+        Conn, DbError, Engine, Json, Query, is_in_visible_channel, is_readable_store,
+        is_shared_channel, now,
     },
     ids::{BEFORE_ALL_SEQS, FileId, ThreadId},
     sql_with_seqs,
@@ -596,25 +596,59 @@ pub struct FoundPassage {
     pub created_at: Timestamp,
 }
 
-/// Condition for files `f` that the person `$4` can see, with the channel `$5` whose readers can see them too: those who can read a
+/// Condition for files `f` that the person `$2` can see, with the channel `$3` whose readers can see them too: those who can read a
 /// file's message `m` or a vector store with the file, or its uploader. Access is checked against the tables, not against the index.
-/// `$among` selects the IDs in the list `$11`, and `$fresh` is true for a vector store `v` that has not expired at the time `$12`.
+/// `$among` selects the IDs in the list `$7`, and `$fresh` is true for a vector store `v` that has not expired at the time `$8`.
+/// `bound` binds the parameters.
 macro_rules! is_visible_file {
     ($among:literal, $fresh:literal) => {
         concat!(
             "((f.message_id is not null and m.deleted_at is null and m.state <> 'streaming' and ",
-            is_shared_channel!("m.channel_id", "$4", "$5"),
-            ") or (f.message_id is null and f.created_by = $4 and $5 is null) \
+            is_shared_channel!("m.channel_id", "$2", "$3"),
+            ") or (f.message_id is null and f.created_by = $2 and $3 is null) \
              or exists (select 1 from vector_store_files vf join vector_stores v on v.id = vf.store_id where vf.file_id = f.id and ",
-            is_readable_store!("$4", "$5"),
+            is_readable_store!("$2", "$3"),
             " and ",
             $fresh,
-            ")) and (f.id = $6 or $6 is null) and (m.channel_id = $7 or $7 is null) \
-             and (exists (select 1 from vector_store_files sf where sf.file_id = f.id and sf.store_id = $10) or $10 is null) and ($11 is null or f.id in (",
+            ")) and (f.id = $4 or $4 is null) and (m.channel_id = $5 or $5 is null) \
+             and (exists (select 1 from vector_store_files sf where sf.file_id = f.id and sf.store_id = $6) or $6 is null) and ($7 is null or f.id in (",
             $among,
             ")) "
         )
     };
+}
+
+/// `is_visible_file!` on `SQLite`.
+macro_rules! is_visible_file_on_sqlite {
+    () => {
+        is_visible_file!(
+            "select unhex(value) from json_each($7)",
+            "(v.expires_after_days is null or julianday(v.last_active_at) + v.expires_after_days > julianday($8))"
+        )
+    };
+}
+
+/// `is_visible_file!` on `PostgreSQL`.
+macro_rules! is_visible_file_on_postgres {
+    () => {
+        is_visible_file!(
+            "select cast(e.value as uuid) from jsonb_array_elements_text($7) e (value)",
+            "(v.expires_after_days is null or v.last_active_at + v.expires_after_days * interval '1 day' > $8)"
+        )
+    };
+}
+
+/// Binds `$1` to `$9`: the scope, the time, and the limit.
+fn bound<'c>(q: Query<'c>, scope: &PassageScope<'_>, limit: i64) -> Query<'c> {
+    q.bind(scope.workspace)
+        .bind(scope.user)
+        .bind(scope.shared_in)
+        .bind(scope.file)
+        .bind(scope.channel)
+        .bind(scope.store)
+        .bind(scope.files.cloned())
+        .bind(now())
+        .bind(limit)
 }
 
 macro_rules! sqlite_passages_sql {
@@ -622,11 +656,8 @@ macro_rules! sqlite_passages_sql {
         concat!(
             "select p.no, f.id as file_id, f.created_at from search_passages x cross join passages p join passage_sets s on s.id = p.set_id \
              join files f on f.id = s.file_id left join messages m on m.id = f.message_id \
-             where x.words match $2 and x.rowid > $3 and x.rowid < $8 and p.workspace_id = $1 and p.no = (x.rowid & 1099511627775) and ",
-            is_visible_file!(
-                "select unhex(value) from json_each($11)",
-                "(v.expires_after_days is null or julianday(v.last_active_at) + v.expires_after_days > julianday($12))"
-            ),
+             where x.words match $10 and x.rowid > $11 and x.rowid < $12 and p.workspace_id = $1 and p.no = (x.rowid & 1099511627775) and ",
+            is_visible_file_on_sqlite!(),
             "order by x.rowid ",
             $order,
             " limit $9"
@@ -640,11 +671,8 @@ macro_rules! postgres_passages_sql {
             "select p.no, f.id as file_id, f.created_at from search_passages x join passages p on p.workspace_id = x.workspace_id \
              and p.no = x.no join passage_sets s on s.id = p.set_id \
              join files f on f.id = s.file_id left join messages m on m.id = f.message_id \
-             where x.workspace_id = $1 and x.words @@ cast($2 as tsquery) and x.no > $3 and x.no < $8 and ",
-            is_visible_file!(
-                "select cast(e.value as uuid) from jsonb_array_elements_text($11) e (value)",
-                "(v.expires_after_days is null or v.last_active_at + v.expires_after_days * interval '1 day' > $12)"
-            ),
+             where x.workspace_id = $1 and x.words @@ cast($10 as tsquery) and x.no > $11 and x.no < $12 and ",
+            is_visible_file_on_postgres!(),
             "order by x.no ",
             $order,
             " limit $9"
@@ -672,20 +700,40 @@ pub async fn find_passages(
         (Engine::Postgres, Order::Newest) => c.q(postgres_passages_sql!("desc")).planned_anew(),
         (Engine::Postgres, Order::Oldest) => c.q(postgres_passages_sql!("asc")).planned_anew(),
     };
-    q.bind(scope.workspace)
+    bound(q, scope, limit)
         .bind(words)
         .bind(range.above)
-        .bind(scope.user)
-        .bind(scope.shared_in)
-        .bind(scope.file)
-        .bind(scope.channel)
         .bind(range.below)
-        .bind(limit)
-        .bind(scope.store)
-        .bind(scope.files.cloned())
-        .bind(now())
         .all()
         .await
+}
+
+/// Maximum number of files that are searched by meaning.
+const SETS_MAX: i64 = 1_000_000;
+
+macro_rules! visible_sets_sql {
+    ($is_visible:expr) => {
+        concat!(
+            "select s.id from passage_sets s join files f on f.id = s.file_id left join messages m on m.id = f.message_id \
+             where s.workspace_id = $1 and ",
+            $is_visible,
+            "order by s.id limit $9"
+        )
+    };
+}
+
+/// Sets of passages of the files that the person can currently see.
+pub async fn list_visible_sets(
+    c: &mut Conn,
+    scope: &PassageScope<'_>,
+) -> Result<Vec<(Uuid,)>, DbError> {
+    let q = match c.engine() {
+        Engine::Sqlite => c.q(visible_sets_sql!(is_visible_file_on_sqlite!())),
+        Engine::Postgres => c
+            .q(visible_sets_sql!(is_visible_file_on_postgres!()))
+            .planned_anew(),
+    };
+    bound(q, scope, SETS_MAX).all().await
 }
 
 /// A conversation whose older messages are searched.

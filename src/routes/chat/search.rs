@@ -29,6 +29,7 @@ use crate::{
     db::Conn,
     http::{ApiError, ErrorCode, extract::Query, page::Limit},
     ids::{ChannelId, FileId, ThreadId},
+    meaning::VectorAnswer,
     server::State,
 };
 
@@ -101,13 +102,14 @@ async fn search(
     member: WorkspaceCaller,
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<SearchAnswer>, ApiError> {
+    let asked = ask(&state, &member, &query).await?;
     let read = state.db.scan(member.share()).await?.run(move |c| {
         async move {
             let actor = member.enter(c).await?;
             actor.require(Scope::ChatRead)?;
             let limit = Limit::or(query.limit, HITS_PAGE);
             if query.kind == Some(find::Kind::File) {
-                let page = find_files(c, &member.caller, &actor, &query, limit).await?;
+                let page = find_files(c, &member.caller, &actor, &query, limit, &asked).await?;
                 return Ok(SearchAnswer::Passages(page));
             }
             let others = [
@@ -125,6 +127,33 @@ async fn search(
         .boxed()
     });
     Ok(Json(read.await?))
+}
+
+/// Requests the vector of the question, for the first page of files by relevance. Quoted and excluded words are searched by words alone.
+async fn ask(
+    state: &State,
+    member: &WorkspaceCaller,
+    query: &SearchQuery,
+) -> Result<VectorAnswer, ApiError> {
+    let is_ranked = query.match_mode == Some(find::MatchMode::Any)
+        || query.order == Some(find::SearchOrder::Relevance);
+    if query.kind != Some(find::Kind::File) || !is_ranked || query.cursor.is_some() {
+        return Ok(VectorAnswer::Unused);
+    }
+    let text = query.q.as_deref();
+    // An invalid question is rejected later.
+    let Ok(question) = find::parse_question(text) else {
+        return Ok(VectorAnswer::Unused);
+    };
+    let has_quotes = text.is_some_and(|text| text.contains(['"', '“', '”', '„']));
+    if has_quotes || !question.without.is_empty() {
+        return Ok(VectorAnswer::Unused);
+    }
+    let mut c = state.db.read().await?;
+    member.enter(&mut c).await?.require(Scope::ChatRead)?;
+    drop(c);
+    let (workspace, user) = (member.workspace, member.caller.user);
+    Ok(state.meaning.ask(workspace, user, &question.text).await)
 }
 
 /// Name of the first parameter that the client sent.
@@ -168,6 +197,7 @@ async fn find_files(
     actor: &Actor<'_>,
     query: &SearchQuery,
     limit: i64,
+    asked: &VectorAnswer,
 ) -> Result<PassagePage, ApiError> {
     let other = [
         ("group", query.group.is_some()),
@@ -233,6 +263,7 @@ async fn find_files(
     let start = PassageStart {
         cursor: query.cursor.as_deref(),
         limit,
+        asked,
     };
     Ok(passages::find::find(c, actor, &search, filter, order, start).await?)
 }

@@ -11,10 +11,13 @@ mod search;
 pub mod skills;
 mod threads;
 
+use std::sync::Arc;
+
 use futures::{FutureExt, future::BoxFuture};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::options::Options;
+pub use self::passages::MEANING_ONLY;
 use super::{
     function::ToolFunction,
     output::ToolOutput,
@@ -25,6 +28,7 @@ use crate::{
     agents::profiles::{ActionName, Tool, ToolKind},
     db::{Db, DbError, Share},
     files::Blobs,
+    meaning::{Meaning, VectorAnswer},
     model::FunctionTool,
     text_enum::text_enum,
     tool_fault::{ToolErrorCode, ToolFault},
@@ -47,6 +51,7 @@ text_enum! {
 pub struct BuiltIns {
     pub db: Db,
     pub blobs: Blobs,
+    pub meaning: Arc<Meaning>,
 }
 
 impl BuiltIn {
@@ -170,6 +175,7 @@ impl BuiltIns {
         let Ok(function) = call.function.name().parse::<BuiltIn>() else {
             return Err(ToolFault::of(ToolErrorCode::NoSuchFunction).into());
         };
+        let asked = self.ask(function, task, &call.arguments).await;
         let share = Share {
             person: task.requester.0,
             workspace: task.workspace.0,
@@ -192,7 +198,7 @@ impl BuiltIns {
                 outcomes::items(&mut c, task, &rights, &options, arguments).await
             }
             BuiltIn::SearchFiles => {
-                passages::search(&mut c, task, &rights, &options, arguments).await
+                passages::search(&mut c, task, &rights, &options, arguments, &asked).await
             }
             BuiltIn::ReadFile => {
                 let file = files::find(&mut c, task, &rights, &options, arguments).await?;
@@ -200,6 +206,26 @@ impl BuiltIns {
                 drop(c);
                 files::read(&self.blobs, &file).await
             }
+        }
+    }
+}
+
+impl BuiltIns {
+    /// Requests the vector of a query for files, before a connection to the database is held.
+    async fn ask(
+        &self,
+        function: BuiltIn,
+        task: &ToolTask,
+        arguments: &Map<String, Value>,
+    ) -> VectorAnswer {
+        let query = arguments.get("query").and_then(Value::as_str);
+        let query = query.filter(|query| query.chars().count() <= passages::QUERY_CHARS_MAX);
+        match query.filter(|_| function == BuiltIn::SearchFiles) {
+            Some(query) => {
+                let (workspace, user) = (task.workspace, task.requester);
+                self.meaning.ask(workspace, user, query).await
+            }
+            None => VectorAnswer::Unused,
         }
     }
 }

@@ -6,12 +6,13 @@ use super::{files, options::Options, places, search::quoted};
 use crate::{
     agents::derived::SourceId,
     chat::search::passages::{
-        self,
-        find::{FileReader, FoundText, PassageFilter},
+        self, FoundBy,
+        find::{FileReader, FoundText, PassageFilter, PassageQuestion},
     },
     collections::{self, StoreRef},
     db::Conn,
     ids::ChannelId,
+    meaning::VectorAnswer,
     tasks::actions::{ActionSource, TaintKind},
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
@@ -23,7 +24,9 @@ use crate::{
 };
 
 /// Maximum length of a query in characters.
-const QUERY_CHARS_MAX: usize = 500;
+pub(super) const QUERY_CHARS_MAX: usize = 500;
+/// Note for the model about a hit whose words are not those of the query.
+pub const MEANING_ONLY: &str = " (found by meaning only)";
 /// Maximum number of hits of which those in permitted channels are selected.
 const FOUND_MAX: usize = 100;
 
@@ -35,6 +38,7 @@ pub(super) async fn search(
     rights: &Rights,
     options: &Options,
     arguments: &Map<String, Value>,
+    asked: &VectorAnswer,
 ) -> Result<ToolOutput, CallError> {
     let arguments = Arguments::of(
         arguments,
@@ -83,7 +87,11 @@ pub(super) async fn search(
     } else {
         FOUND_MAX
     };
-    let mut found = passages::find::find_any(c, reader, filter, query, count).await?;
+    let question = PassageQuestion {
+        text: query,
+        vector: asked.vector(),
+    };
+    let mut found = passages::find::find_any(c, reader, filter, question, count).await?;
     found.retain(|passage| {
         let is_permitted = match passage.channel {
             Some(channel) => options.permit(channel),
@@ -131,7 +139,11 @@ fn show(found: &[FoundText]) -> ToolOutput {
             output.own(", ");
             output.data(one_line(heading));
         }
-        output.own(format!(" (part {}):\n", passage.part));
+        output.own(format!(" (part {})", passage.part));
+        if passage.found_by == FoundBy::Meaning {
+            output.own(MEANING_ONLY);
+        }
+        output.own(":\n");
         let header = passage.header.as_deref().unwrap_or_default();
         let text = format!("{header}\n{}", passage.text);
         output.data(quoted(text.trim_start()));

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::near::{self, FoundBy, Hit, PassageRanking};
 use crate::{
     auth::Actor,
     chat::{
@@ -26,12 +27,12 @@ use crate::{
     },
     http::page::ListObject,
     ids::{ChannelId, FileId, MessageId, UserId, VectorStoreId, WorkspaceId},
+    meaning::{QuestionVector, VectorAnswer},
     text_enum::constant,
     time::Timestamp,
 };
 
 constant! { pub PassageObject = "passage" }
-constant! { pub FoundByWords = "words" }
 
 /// Maximum length of the text of a hit in characters.
 const TEXT_CHARS_MAX: usize = 400;
@@ -68,7 +69,7 @@ pub struct Passage {
     /// About 240 characters around the first match, escaped for HTML, with matches in `<mark>`.
     pub highlight: String,
     #[schema(inline)]
-    pub found_by: FoundByWords,
+    pub found_by: FoundBy,
     /// The message to which the file is attached; null for an upload of the caller that is not attached.
     pub message_id: Option<MessageId>,
     pub channel_id: Option<ChannelId>,
@@ -87,6 +88,10 @@ pub struct PassagePage {
     /// Pass it as `cursor` to get the next page.
     #[schema(required)]
     pub next_cursor: Option<String>,
+    /// Present with `order=relevance` or `match=any` on the first page, if a model for search by meaning is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, inline)]
+    pub ranking: Option<PassageRanking>,
     /// Present while the index is being rebuilt after an upgrade or a restore.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -116,14 +121,31 @@ pub struct FoundText {
     pub is_trusted: bool,
     /// Share of the score of the best hit.
     pub score: f64,
+    pub found_by: FoundBy,
+}
+
+/// A question to find passages for.
+#[derive(Clone, Copy)]
+pub struct PassageQuestion<'a> {
+    pub text: &'a str,
+    /// Without it, words alone are searched.
+    pub vector: Option<&'a QuestionVector>,
+}
+
+impl<'a> From<&'a str> for PassageQuestion<'a> {
+    fn from(text: &'a str) -> Self {
+        Self { text, vector: None }
+    }
 }
 
 /// Start and length of a page of passages.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct PassageStart<'a> {
     /// `next_cursor` of the previous page.
     pub cursor: Option<&'a str>,
     pub limit: i64,
+    /// Vector of the question, for the first page of an order by relevance.
+    pub asked: &'a VectorAnswer,
 }
 
 /// Filters of a search of passages.
@@ -181,7 +203,7 @@ fn condition(filter: PassageFilter) -> Match {
     }
 }
 
-/// Finds the passages with any of the words of a text, best first.
+/// Finds the passages with any of the words of a question, and those that are near to it by meaning, best first.
 ///
 /// # Errors
 /// Only database errors.
@@ -189,10 +211,10 @@ pub async fn find_any(
     c: &mut Conn,
     reader: FileReader,
     filter: PassageFilter,
-    text: &str,
+    question: PassageQuestion<'_>,
     limit: usize,
 ) -> Result<Vec<FoundText>, DbError> {
-    find_in(c, &reader.scope(filter), filter, text, limit).await
+    find_in(c, &reader.scope(filter), filter, question, limit).await
 }
 
 /// Like `find_any`, among these files only.
@@ -204,7 +226,7 @@ pub async fn find_any_among(
     reader: FileReader,
     filter: PassageFilter,
     files: &[FileId],
-    text: &str,
+    question: PassageQuestion<'_>,
     limit: usize,
 ) -> Result<Vec<FoundText>, DbError> {
     let files = hexadecimal_ids(files.iter().map(|file| file.0));
@@ -212,18 +234,26 @@ pub async fn find_any_among(
         files: Some(&files),
         ..reader.scope(filter)
     };
-    find_in(c, &scope, filter, text, limit).await
+    find_in(c, &scope, filter, question, limit).await
 }
 
 async fn find_in(
     c: &mut Conn,
     scope: &PassageScope<'_>,
     filter: PassageFilter,
-    text: &str,
+    question: PassageQuestion<'_>,
     limit: usize,
 ) -> Result<Vec<FoundText>, DbError> {
+    let PassageQuestion { text, vector } = question;
     let ranking = any::rank_passages(c, scope, &condition(filter), text, now()).await?;
-    let best: Vec<(i64, f64)> = ranking.scores().take(limit).collect();
+    let best = match vector {
+        Some(vector) => {
+            let words: Vec<(i64, f64)> = ranking.scores().collect();
+            let found = near::find(c, scope, vector).await?;
+            near::merge(&words, &found, limit, limit)
+        }
+        None => near::by_words(ranking.scores().take(limit)),
+    };
     load(c, WorkspaceId(scope.workspace), &best).await
 }
 
@@ -249,7 +279,7 @@ struct Row {
 
 impl Row {
     /// The passage in the text of its part; `None` if the text has changed since it was cut.
-    fn found(self, part: &str, score: f64) -> Option<FoundText> {
+    fn found(self, part: &str, hit: Hit) -> Option<FoundText> {
         let from = usize::try_from(self.from_byte).ok()?;
         let to = usize::try_from(self.to_byte).ok()?;
         let text = part.get(from..to)?;
@@ -276,7 +306,8 @@ impl Row {
             created_by: self.created_by,
             created_at: self.created_at,
             is_trusted: self.is_trusted,
-            score,
+            score: hit.score,
+            found_by: hit.found_by,
         })
     }
 }
@@ -285,13 +316,13 @@ impl Row {
 async fn load(
     c: &mut Conn,
     workspace: WorkspaceId,
-    numbers: &[(i64, f64)],
+    hits: &[Hit],
 ) -> Result<Vec<FoundText>, DbError> {
-    let best = numbers
+    let best = hits
         .first()
-        .map_or(1.0, |(_, score)| score.max(f64::MIN_POSITIVE));
-    let mut rows: Vec<(usize, Row)> = Vec::with_capacity(numbers.len());
-    for (at, (no, _)) in numbers.iter().enumerate() {
+        .map_or(1.0, |hit| hit.score.max(f64::MIN_POSITIVE));
+    let mut rows: Vec<(Hit, usize, Row)> = Vec::with_capacity(hits.len());
+    for (at, hit) in hits.iter().enumerate() {
         let row: Option<Row> = c
             .q(concat!(
                 "select p.no, p.part, p.from_byte, p.to_byte, f.id as file_id, f.name, f.content_type, f.created_by, f.created_at, \
@@ -302,15 +333,19 @@ async fn load(
                  where p.workspace_id = $1 and p.no = $2"
             ))
             .bind(workspace)
-            .bind(*no)
+            .bind(hit.no)
             .opt()
             .await?;
-        rows.extend(row.map(|row| (at, row)));
+        let hit = Hit {
+            score: hit.score / best,
+            ..*hit
+        };
+        rows.extend(row.map(|row| (hit, at, row)));
     }
-    rows.sort_by_key(|(_, row)| (row.file_id, row.part));
+    rows.sort_by_key(|(_, _, row)| (row.file_id, row.part));
     let mut found: Vec<(usize, FoundText)> = Vec::with_capacity(rows.len());
     let mut read: Option<((FileId, i64), String)> = None;
-    for (at, row) in rows {
+    for (hit, at, row) in rows {
         let of = (row.file_id, row.part);
         if read.as_ref().is_none_or(|(known, _)| *known != of) {
             // The text before is dropped first.
@@ -324,8 +359,7 @@ async fn load(
             read = text.map(|(text,)| (of, text));
         }
         let text = read.as_ref().map_or("", |(_, text)| text.as_str());
-        let score = numbers.get(at).map_or(0.0, |(_, score)| score / best);
-        found.extend(row.found(text, score).map(|found| (at, found)));
+        found.extend(row.found(text, hit).map(|found| (at, found)));
     }
     found.sort_by_key(|(at, _)| *at);
     Ok(found.into_iter().map(|(_, found)| found).collect())
@@ -336,7 +370,7 @@ fn passage(found: FoundText, filter: PassageFilter, phrases: &[Phrase], query: &
         object: PassageObject,
         highlight: highlight::excerpt(&found.text, phrases),
         text: highlight::passage(&found.text, query, TEXT_CHARS_MAX),
-        found_by: FoundByWords,
+        found_by: found.found_by,
         file: PassageFile {
             id: found.file,
             name: found.name,
@@ -353,7 +387,8 @@ fn passage(found: FoundText, filter: PassageFilter, phrases: &[Phrase], query: &
     }
 }
 
-/// Returns a page of the passages that `actor` can see. `order` is that of `find::order_of`.
+/// Returns a page of the passages that `actor` can see. `order` is that of `find::order_of`. A vector of the question adds passages to the
+/// first page of an order by relevance; the pages after it continue with those that words find.
 ///
 /// # Errors
 /// `Invalid` for a cursor of another list or order.
@@ -365,7 +400,11 @@ pub async fn find(
     order: Option<SearchOrder>,
     start: PassageStart<'_>,
 ) -> Result<PassagePage, ChatError> {
-    let PassageStart { cursor, limit } = start;
+    let PassageStart {
+        cursor,
+        limit,
+        asked,
+    } = start;
     let mut what = condition(filter);
     if !search.is_any {
         what.all.extend(search.question.with.iter().cloned());
@@ -391,7 +430,7 @@ pub async fn find(
         )
     };
     let scope = FileReader::from(actor).scope(filter);
-    let (numbers, next_cursor) = match order.unwrap_or(SearchOrder::Newest) {
+    let (hits, next_cursor) = match order.unwrap_or(SearchOrder::Newest) {
         SearchOrder::Relevance => {
             let [below, skip] = match cursor {
                 Some(cursor) => cursor::read(RANKED, cursor).ok_or_else(foreign)?,
@@ -400,9 +439,20 @@ pub async fn find(
             let scope = PassageScope { below, ..scope };
             let (ranked, head) = ranked(c, &scope, &what, search).await?;
             let first = usize::try_from(skip).unwrap_or(usize::MAX);
-            let has_more = ranked.len() > first.saturating_add(shown);
-            let next = has_more.then(|| cursor::write(RANKED, &[head, skip + limit]));
-            (ranked.into_iter().skip(first).take(shown).collect(), next)
+            let rest = ranked.get(first..).unwrap_or_default();
+            let hits = match asked.vector().filter(|_| cursor.is_none()) {
+                Some(vector) => {
+                    let found = near::find(c, &scope, vector).await?;
+                    // The pages after this one have all other hits of words.
+                    near::merge(rest, &found, shown, rest.len())
+                }
+                None => near::by_words(rest.iter().take(shown).copied()),
+            };
+            let of_words = hits.iter().filter(|hit| hit.found_by != FoundBy::Meaning);
+            let taken = of_words.count();
+            let after = skip.saturating_add(i64::try_from(taken).unwrap_or(limit));
+            let next = (rest.len() > taken).then(|| cursor::write(RANKED, &[head, after]));
+            (hits, next)
         }
         order @ (SearchOrder::Newest | SearchOrder::Oldest) => {
             let is_newest = order == SearchOrder::Newest;
@@ -426,17 +476,19 @@ pub async fn find(
             };
             let found = store::find_passages(c, &scope, &what, limit + 1).await?;
             let has_more = found.len() > shown;
-            let numbers: Vec<(i64, f64)> = found
-                .into_iter()
-                .take(shown)
-                .map(|found| (found.no, 1.0))
-                .collect();
-            let last = numbers.last().filter(|_| has_more);
-            let next = last.map(|(no, _)| cursor::write(kind, &[*no]));
-            (numbers, next)
+            let found = found.into_iter().take(shown);
+            let hits = near::by_words(found.map(|found| (found.no, 1.0)));
+            let last = hits.last().filter(|_| has_more);
+            let next = last.map(|hit| cursor::write(kind, &[hit.no]));
+            (hits, next)
         }
     };
-    let found = load(c, actor.workspace, &numbers).await?.into_iter();
+    let ranking = match asked {
+        VectorAnswer::Unused => None,
+        VectorAnswer::Words => Some(PassageRanking::Words),
+        VectorAnswer::Vector(_) => Some(PassageRanking::Both),
+    };
+    let found = load(c, actor.workspace, &hits).await?.into_iter();
     let text = &search.question.text;
     Ok(PassagePage {
         object: ListObject,
@@ -445,6 +497,7 @@ pub async fn find(
             .collect(),
         has_more: next_cursor.is_some(),
         next_cursor,
+        ranking,
         index: rebuild::find_state(c).await?,
     })
 }
@@ -463,8 +516,8 @@ async fn ranked(
     }
     let found = store::find_passages(c, scope, what, RANKED_MAX).await?;
     let head = found.first().map_or(0, |found| found.no + 1);
-    let numbers: Vec<(i64, f64)> = found.iter().map(|found| (found.no, 1.0)).collect();
-    let texts = load(c, WorkspaceId(scope.workspace), &numbers).await?;
+    let hits = near::by_words(found.iter().map(|found| (found.no, 1.0)));
+    let texts = load(c, WorkspaceId(scope.workspace), &hits).await?;
     let scored = texts.iter().map(|found| {
         let candidate = Candidate {
             text: &found.text,
