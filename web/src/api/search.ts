@@ -24,7 +24,7 @@ export class SearchApi {
     // Without `kind=file`, the hits are messages.
     return take(http.GET('/v1/search', { params: { query } })) as Promise<SearchPage>;
   }
-  /** Passages of files, newest first. */
+  /** Passages of files, newest first by default. */
   files(query: Query & { q: string }): Promise<S['PassagePage']> {
     const { http, take } = this.#transport;
     const params = { query: { ...query, kind: 'file' as const } };
