@@ -99,8 +99,7 @@ pub(super) async fn search(
         };
         is_permitted && passage.score >= options.score_share
     });
-    found.truncate(limit);
-    Ok(show(&found))
+    Ok(show(&passages::find::shorten(found, limit)))
 }
 
 /// Formats hits, separated by blank lines:

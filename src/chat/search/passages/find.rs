@@ -257,6 +257,16 @@ async fn find_in(
     load(c, WorkspaceId(scope.workspace), &best).await
 }
 
+/// Shortens a list from which hits were removed to `limit` hits: a quarter of the places stays with hits that only meaning found.
+pub fn shorten(found: Vec<FoundText>, limit: usize) -> Vec<FoundText> {
+    let is_meant = |hit: &FoundText| hit.found_by == FoundBy::Meaning;
+    let (meant, mut kept): (Vec<FoundText>, Vec<FoundText>) = found.into_iter().partition(is_meant);
+    kept.truncate(limit - (limit / near::SHARE).min(meant.len()));
+    kept.extend(meant);
+    kept.truncate(limit);
+    kept
+}
+
 /// The row of a passage with its file and its part, but without the text.
 #[derive(sqlx::FromRow)]
 struct Row {

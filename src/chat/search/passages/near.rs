@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// One in this many places goes to passages that words did not find.
-const SHARE: usize = 4;
+pub(super) const SHARE: usize = 4;
 
 text_enum! {
     /// How a passage was found.
