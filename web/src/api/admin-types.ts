@@ -37,6 +37,8 @@ export type ModelTest = S['ModelTest'];
 export type ModelConnection = S['ModelConnection'];
 export type ModelForm = S['ModelForm'];
 export type LocalServer = S['LocalServer'];
+export type EmbeddingConnection = S['EmbeddingConnection'];
+export type EmbeddingForm = S['EmbeddingForm'];
 /** A server process that uses the database, as admins of the oldest workspace see it. */
 export type ListedNode = S['Node'];
 export type ListedNodes = S['NodeList'];

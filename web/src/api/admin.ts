@@ -5,6 +5,8 @@ import type {
   BudgetForm,
   Budgets,
   DefaultModel,
+  EmbeddingConnection,
+  EmbeddingForm,
   ErasureProgress,
   InviteForm,
   KeyForm,
@@ -187,6 +189,20 @@ export class AdminApi {
   removeModel(id: string, version: number): Promise<void> {
     const params = { path: { id }, header: ifMatch(version) };
     return this.#take(this.#http.DELETE('/v1/workspaces/{id}/model', { params }));
+  }
+  /** Model for search by meaning. */
+  embeddings(id: string): Promise<EmbeddingConnection> {
+    return this.#take(this.#http.GET('/v1/workspaces/{id}/embeddings', at({ id })));
+  }
+  /** Requests a vector, which takes up to 30 seconds, then stores the settings. */
+  putEmbeddings(id: string, version: number, body: EmbeddingForm): Promise<EmbeddingConnection> {
+    const params = { path: { id }, header: ifMatch(version) };
+    const init = { params, body, fetch: this.#transport.untimed };
+    return this.#take(this.#http.PUT('/v1/workspaces/{id}/embeddings', init));
+  }
+  removeEmbeddings(id: string, version: number): Promise<void> {
+    const params = { path: { id }, header: ifMatch(version) };
+    return this.#take(this.#http.DELETE('/v1/workspaces/{id}/embeddings', { params }));
   }
   /** Model servers found on the usual ports of the server's machine. */
   async localModels(id: string): Promise<LocalServer[]> {
