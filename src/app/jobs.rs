@@ -20,7 +20,7 @@ use crate::{
     hooks,
     ids::WorkspaceId,
     imports::{ImportErrors, ImportTurns, Importer},
-    inbox, mail, memory,
+    inbox, mail, meaning, memory,
     outgoing::{self, Collector, Round},
     personal, push,
     realtime::{ACTIVITY_EVERY, PRESENCE_EVERY, log},
@@ -643,6 +643,7 @@ async fn remove_old(state: &State) {
         schedules::delete_old_slots(db, retention).await,
     );
     note("runs", runs::remove_expired(db, retention).await);
+    note("vectors", meaning::delete_orphans(db).await);
     note("client IDs", post::forget_client_ids(db).await);
     note("threads of webhooks", hooks::delete_old_threads(db).await);
     note("addresses for files", slack::delete_old_uploads(db).await);

@@ -654,6 +654,14 @@ impl Conn {
         }
     }
 
+    /// Checks whether the current thread is the connection's own, which may block. False on `PostgreSQL`.
+    pub fn is_on_own_thread(&self) -> bool {
+        match &self.backend {
+            Backend::Lite(c) => c.is_here(),
+            Backend::Pg(_) => false,
+        }
+    }
+
     /// Returns the connection to a `SQLite` file; `None` on `PostgreSQL`. Must be called on a thread that may block.
     pub(super) fn as_lite(&mut self) -> Option<&mut SqliteConnection> {
         match &mut self.backend {

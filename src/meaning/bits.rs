@@ -55,6 +55,13 @@ pub(super) fn signs_of(vector: &[u8]) -> Vec<u64> {
 }
 
 impl Bits {
+    /// Number of passages.
+    pub(super) fn len(&self) -> usize {
+        let full = self.blocks.len().saturating_sub(1) * BLOCK;
+        let last = self.blocks.last().map_or(0, |block| block.places.len());
+        full + last
+    }
+
     pub(super) fn add(&mut self, place: Place, vector: &[u8]) {
         let is_full = |block: &Arc<Block>| block.places.len() >= BLOCK;
         if self.blocks.last().is_none_or(is_full) {
@@ -171,6 +178,8 @@ mod tests {
         let allowed = HashSet::from([Uuid::nil()]);
         let found = |bits: &Bits| bits.nearest(&signs_of(&vector(129)), &allowed, 100);
         assert_eq!(found(&bits).len(), found(&before).len());
+        assert_eq!((bits.len(), before.len()), (BLOCK + 131, BLOCK + 130));
+        assert_eq!(Bits::default().len(), 0);
         assert!(numbers(found(&bits)).contains(&-1));
         assert!(!numbers(found(&before)).contains(&-1));
         assert_eq!(passage_bytes(768), 24 + 96);

@@ -13,6 +13,8 @@ text_enum! {
         Filling = "filling",
         /// All passages have vectors.
         Ready = "ready",
+        /// All passages have vectors, but the memory for them (`OPENVIBE_EMBEDDING_MEMORY`) is too small: files are searched by words.
+        NoMemory = "no_memory",
         /// The server failed, or a budget is used up; the rest waits until `retry_at`.
         Waiting = "waiting",
     }

@@ -23,17 +23,19 @@ use crate::{
     tasks::calls::{NewCall, Purpose},
 };
 
-/// Maximum number of texts of a call, and of their estimated tokens.
-const TEXTS_MAX: usize = 64;
+/// Maximum number of texts of a call, and of their estimated tokens. Some servers, such as TEI, accept 32 texts by default.
+const TEXTS_MAX: usize = 32;
 const TOKENS_MAX: u64 = 32_000;
 /// Maximum number of passages that are looked at for a call.
 const PASSAGES_AT_ONCE: i64 = 500;
 /// Maximum number of workspaces whose servers are asked at a time.
 const WORKSPACES_AT_ONCE: usize = 4;
-/// Time limit of a call.
-const CALL_WITHIN: Duration = Duration::from_mins(1);
-/// Texts that are too long for the model are sent again with this part of their characters.
-const SHORTENED: [usize; 3] = [1, 2, 4];
+/// Time limit of the calls for a batch.
+const CALLS_WITHIN: Duration = Duration::from_mins(1);
+/// Time for which a server is asked in a turn, so that the others do not wait for a slow one.
+const TURN: Duration = Duration::from_secs(20);
+/// A text that is too long for the model is sent again with its first half, and at last with this part of its characters.
+const PART_MIN: usize = 32;
 /// Interval between counts of the passages that wait.
 const COUNTED_EVERY: Duration = Duration::from_secs(10);
 /// Waits after failures; the last one is repeated.
@@ -57,11 +59,29 @@ struct PassageRow {
 }
 
 /// Texts for one call.
+#[derive(Default)]
 struct Batch {
-    /// Number of the last passage that is covered.
-    last: i64,
-    hashes: Vec<String>,
-    texts: Vec<String>,
+    /// Passages that are done after the call: their numbers, and the hashes of their texts.
+    covered: Vec<(i64, String)>,
+    texts: Vec<NewText>,
+}
+
+/// A text that has no vector yet.
+struct NewText {
+    hash: String,
+    text: String,
+    /// Number of covered passages before its own.
+    before: usize,
+}
+
+impl Batch {
+    /// Leaves all texts but the first ones to later calls.
+    fn truncate(&mut self, count: usize) {
+        if let Some(next) = self.texts.get(count) {
+            self.covered.truncate(next.before);
+        }
+        self.texts.truncate(count);
+    }
 }
 
 /// Vectors of a batch, or the reason why it waits.
@@ -93,7 +113,7 @@ impl Meaning {
         let has_more = has_begun || !due.is_empty() || unused.is_some();
         let mut fills = Vec::with_capacity(due.len());
         for row in &due {
-            fills.push(self.fill(row));
+            fills.push(self.fill_for_turn(row));
         }
         for done in futures::future::join_all(fills).await {
             done?;
@@ -156,28 +176,46 @@ impl Meaning {
         Ok(has_found)
     }
 
+    /// Requests vectors for a model until there are no more, or until its turn is over.
+    async fn fill_for_turn(&self, row: &ModelRow) -> Result<(), DbError> {
+        let began = Instant::now();
+        let mut row = row.clone();
+        loop {
+            self.fill(&row).await?;
+            let mut c = self.db.read().await?;
+            let next = ModelRow::find(&mut c, row.id).await?;
+            let next = next.filter(|next| next.is_current && next.retry_at.is_none());
+            let Some(next) = next else {
+                return Ok(());
+            };
+            let is_done = next.is_serving && next.is_full(&mut c).await?;
+            if is_done || began.elapsed() > TURN {
+                return Ok(());
+            }
+            row = next;
+        }
+    }
+
     /// Requests the next vectors for a model, or lets it serve if there are none.
     async fn fill(&self, row: &ModelRow) -> Result<(), DbError> {
-        let Some(batch) = self.next_batch(row).await? else {
-            return self.store(row, None).await;
-        };
+        let mut batch = self.next_batch(row).await?;
         if batch.texts.is_empty() {
-            return self.store(row, Some((batch, None))).await;
+            return self.store(row, batch, None).await;
         }
-        match self.request(row, &batch.texts).await? {
+        match self.request(row, &mut batch).await? {
             Filled::Vectors(embedded) => {
                 let size = i64::try_from(embedded.dimensions()).unwrap_or(i64::MAX);
                 if row.dimensions.is_some_and(|known| known != size) {
                     return self.begin_other_size(row, size).await;
                 }
-                self.store(row, Some((batch, Some(embedded)))).await
+                self.store(row, batch, Some(embedded)).await
             }
             Filled::Failed(error) => self.wait(row, error).await,
         }
     }
 
-    /// Texts of the next passages without vectors; `None` if there are no more passages.
-    async fn next_batch(&self, row: &ModelRow) -> Result<Option<Batch>, DbError> {
+    /// Texts of the next passages without vectors.
+    async fn next_batch(&self, row: &ModelRow) -> Result<Batch, DbError> {
         let mut c = self.db.read().await?;
         let passages: Vec<PassageRow> = c
             .q("select p.no, p.text_hash, p.part, p.from_byte, p.to_byte, f.hash, \
@@ -190,22 +228,14 @@ impl Meaning {
             .bind(PASSAGES_AT_ONCE)
             .all()
             .await?;
-        let Some(last) = passages.last().map(|passage| passage.no) else {
-            return Ok(None);
-        };
-        let mut batch = Batch {
-            last,
-            hashes: Vec::new(),
-            texts: Vec::new(),
-        };
+        let mut batch = Batch::default();
         let mut known = HashSet::new();
         let mut tokens = 0;
         // The text of a part, which can have several MiB, is read once.
         let mut read: Option<((String, i64), Option<DocumentPart>)> = None;
-        let mut before = row.done_no;
         for passage in passages {
             let file = passage.hash.filter(|_| !passage.has_vector);
-            if let Some(file) = file.filter(|_| known.insert(passage.text_hash.clone())) {
+            if let Some(file) = file.filter(|_| !known.contains(&passage.text_hash)) {
                 let of = (file, passage.part);
                 if read.as_ref().is_none_or(|(place, _)| *place != of) {
                     drop(read.take());
@@ -222,20 +252,24 @@ impl Meaning {
                     if batch.texts.len() == TEXTS_MAX
                         || (!batch.texts.is_empty() && tokens > TOKENS_MAX)
                     {
-                        batch.last = before;
                         break;
                     }
-                    batch.texts.push(text);
-                    batch.hashes.push(passage.text_hash);
+                    known.insert(passage.text_hash.clone());
+                    batch.texts.push(NewText {
+                        hash: passage.text_hash.clone(),
+                        text,
+                        before: batch.covered.len(),
+                    });
                 }
             }
-            before = passage.no;
+            batch.covered.push((passage.no, passage.text_hash));
         }
-        Ok(Some(batch))
+        Ok(batch)
     }
 
-    /// Requests vectors. Texts that are too long for the model are shortened.
-    async fn request(&self, row: &ModelRow, texts: &[String]) -> Result<Filled, DbError> {
+    /// Requests the vectors of a batch. If the server accepts fewer texts, the others are left to later calls; a single text that is too
+    /// long for the model is shortened.
+    async fn request(&self, row: &ModelRow, batch: &mut Batch) -> Result<Filled, DbError> {
         let Some(provider) = self.provider_of(row).await? else {
             return Ok(Filled::Failed("no server is connected".to_owned()));
         };
@@ -245,11 +279,13 @@ impl Meaning {
         let Some(user) = admin else {
             return Ok(Filled::Failed("the workspace has no admin".to_owned()));
         };
-        let mut failure = String::new();
-        for part in SHORTENED {
+        let until = tokio::time::Instant::now() + CALLS_WITHIN;
+        let mut part = 1;
+        loop {
+            let texts = batch.texts.iter();
             let request = EmbedRequest {
                 model: row.model.clone(),
-                texts: texts.iter().map(|text| beginning(text, part)).collect(),
+                texts: texts.map(|text| beginning(&text.text, part)).collect(),
             };
             let call = NewCall {
                 workspace: row.workspace_id,
@@ -265,39 +301,39 @@ impl Meaning {
                 Ok(call) => call,
                 Err(over) => return Ok(Filled::Failed(over.to_string())),
             };
-            let embedded = tokio::time::timeout(CALL_WITHIN, call.embed(request)).await;
+            let embedded = tokio::time::timeout_at(until, call.embed(request)).await;
             if embedded.is_err() {
                 call.fail();
             }
             call.end().await?;
-            failure = match embedded {
+            match embedded {
                 Ok(Ok(embedded)) => return Ok(Filled::Vectors(embedded)),
-                Ok(Err(ModelError::ContextTooLarge)) => ModelError::ContextTooLarge.to_string(),
+                Ok(Err(ModelError::ContextTooLarge)) if batch.texts.len() > 1 => {
+                    batch.truncate(batch.texts.len().div_ceil(4));
+                }
+                Ok(Err(ModelError::ContextTooLarge)) if part < PART_MIN => part *= 2,
                 Ok(Err(error)) => return Ok(Filled::Failed(error.to_string())),
                 Err(_) => return Ok(Filled::Failed("no response in time".to_owned())),
-            };
+            }
         }
-        Ok(Filled::Failed(failure))
     }
 
     /// Stores the vectors of a batch and the progress. At 100 %, the model begins to serve.
     async fn store(
         &self,
         row: &ModelRow,
-        done: Option<(Batch, Option<Embedded>)>,
+        batch: Batch,
+        embedded: Option<Embedded>,
     ) -> Result<(), DbError> {
         let row = row.clone();
-        let (last, vectors, dimensions) = match done {
-            None => (row.done_no, Vec::new(), None),
-            Some((batch, None)) => (batch.last, Vec::new(), None),
-            Some((batch, Some(embedded))) => {
-                let dimensions = i64::try_from(embedded.dimensions()).ok();
-                let vectors = embedded.vectors.iter().map(|of| vector::to_bytes(of));
-                let vectors: Vec<(String, Vec<u8>)> =
-                    batch.hashes.into_iter().zip(vectors).collect();
-                (batch.last, vectors, dimensions)
-            }
-        };
+        let Batch { covered, texts } = batch;
+        let dimensions = embedded.as_ref().map(Embedded::dimensions);
+        let dimensions = dimensions.and_then(|count| i64::try_from(count).ok());
+        let vectors = embedded.into_iter().flat_map(|of| of.vectors);
+        let hashes = texts.into_iter().map(|text| text.hash);
+        let vectors: Vec<(String, Vec<u8>)> = hashes
+            .zip(vectors.map(|of| vector::to_bytes(&of)))
+            .collect();
         self.db
             .write(row.workspace_id.0, async move |c: &mut Conn| {
                 let Some(now) = ModelRow::find(c, row.id)
@@ -307,13 +343,25 @@ impl Meaning {
                     return Ok(());
                 };
                 if let Some(dimensions) = dimensions {
+                    if now.dimensions.is_some_and(|known| known != dimensions) {
+                        return Ok(());
+                    }
                     now.set_dimensions(c, dimensions).await?;
                 }
                 for (hash, vector) in &vectors {
                     now.put_vector(c, hash, vector).await?;
                 }
-                // Numbers that were looked at may have been used again in the meantime.
-                let is_same = now.rewinds == row.rewinds;
+                let last = covered.last().map_or(row.done_no, |(no, _)| *no);
+                let present: Vec<(i64, String)> = c
+                    .q("select no, text_hash from passages where workspace_id = $1 and no > $2 and no <= $3 order by no limit $4")
+                    .bind(row.workspace_id)
+                    .bind(row.done_no)
+                    .bind(last)
+                    .bind(PASSAGES_AT_ONCE)
+                    .all()
+                    .await?;
+                // If passages were removed in the meantime, others may have got their numbers, so they are looked at again.
+                let is_same = now.done_no == row.done_no && present == covered;
                 let next = ModelRow {
                     done_no: if is_same { last } else { now.done_no },
                     failures: 0,
@@ -351,6 +399,7 @@ impl Meaning {
         let other = ModelRow {
             dimensions: Some(size),
             version: row.version,
+            failures: row.failures,
             ..new_row(
                 row.workspace_id,
                 row.base_url.clone(),
@@ -449,6 +498,25 @@ mod tests {
             .collect();
         assert_eq!(minutes, [1, 5, 25, 25]);
         assert_eq!(row.error.as_deref(), Some("gone"));
+    }
+
+    #[test]
+    fn a_shorter_batch_covers_the_passages_before_its_next_text() {
+        let text = |before| NewText {
+            hash: String::new(),
+            text: String::new(),
+            before,
+        };
+        let mut batch = Batch {
+            covered: (1..=20).map(|no| (no, String::new())).collect(),
+            texts: vec![text(3), text(7), text(12)],
+        };
+        batch.truncate(3);
+        assert_eq!(batch.covered.len(), 20);
+        batch.truncate(2);
+        assert_eq!((batch.covered.len(), batch.texts.len()), (12, 2));
+        batch.truncate(1);
+        assert_eq!((batch.covered.len(), batch.texts.len()), (7, 1));
     }
 
     #[test]

@@ -19,6 +19,8 @@ const GAUGE: &str = "openvibe_embedding_memory_bytes";
 const IDLE_MAX: Duration = Duration::from_mins(10);
 /// Number of vectors that are read at a time.
 const ROWS_AT_ONCE: usize = 2_000;
+/// Signs of removed passages remain until they are more than those of the others, and more than this number.
+const REMOVED_MAX: usize = 4_096;
 
 /// Signs of all models that this process searches.
 pub(super) struct Memory {
@@ -90,19 +92,35 @@ impl Memory {
             return Ok(Some(loaded.bits.clone()));
         }
         let mut c = db.read().await?;
-        let passages: i64 = c
-            .q("select count(*) from passages where workspace_id = $1 and no <= $2")
+        let counts: (i64, i64) = c
+            .q("select count(*), count(case when no > $2 then 1 end) from passages where workspace_id = $1 and no <= $3")
             .bind(row.workspace_id)
+            .bind(loaded.upto)
             .bind(row.done_no)
-            .value()
+            .one()
             .await?;
-        let bytes = u64::try_from(passages)
-            .unwrap_or(0)
-            .saturating_mul(passage_bytes(dimensions) as u64);
-        if !self.reserve(row, bytes) {
+        drop(c);
+        let [all, added] = [counts.0, counts.1].map(|count| usize::try_from(count).unwrap_or(0));
+        let kept = all.saturating_sub(added);
+        let is_stale = loaded.bits.len().saturating_sub(kept) > kept.max(REMOVED_MAX);
+        if is_stale {
+            *loaded = Loaded {
+                rewinds: row.rewinds,
+                ..Loaded::default()
+            };
+        }
+        let passages = if is_stale {
+            all
+        } else {
+            loaded.bits.len() + added
+        };
+        if !self.reserve(row, bytes_of(passages, dimensions)) {
+            *loaded = Loaded::default();
             return Ok(None);
         }
         while loaded.upto < row.done_no {
+            // Other reads take turns with those of many vectors.
+            let mut c = db.read().await?;
             let rows: Vec<VectorRow> = c
                 .q("select p.no, p.set_id, e.vector from passages p join embeddings e on e.model_id = $2 and e.text_hash = p.text_hash \
                     where p.workspace_id = $1 and p.no > $3 and p.no <= $4 order by p.no limit $5")
@@ -129,16 +147,24 @@ impl Memory {
         Ok(Some(loaded.bits.clone()))
     }
 
+    /// Checks whether the signs of this number of passages fit beside those of other models.
+    pub(super) fn fits(&self, row: &ModelRow, passages: i64) -> bool {
+        let count = usize::try_from(passages).unwrap_or(0);
+        let dimensions = row.dimensions.and_then(|count| usize::try_from(count).ok());
+        dimensions.is_none_or(|dimensions| {
+            let bytes = bytes_of(count, dimensions);
+            others(&self.models(), row.id).saturating_add(bytes) <= self.bytes_max
+        })
+    }
+
     /// Reserves memory for all signs of a model. Returns false if they do not fit beside those of others.
     fn reserve(&self, row: &ModelRow, bytes: u64) -> bool {
         let mut models = self.models();
-        let others = models.iter().filter(|(id, _)| **id != row.id);
-        let others: u64 = others.map(|(_, entry)| entry.bytes).sum();
-        let fits = others.saturating_add(bytes) <= self.bytes_max;
+        let fits = others(&models, row.id).saturating_add(bytes) <= self.bytes_max;
         if let Some(entry) = models.get_mut(&row.id) {
-            if fits {
-                entry.bytes = bytes;
-            } else if !std::mem::replace(&mut entry.is_reported, true) {
+            entry.bytes = if fits { bytes } else { 0 };
+            let was_reported = std::mem::replace(&mut entry.is_reported, !fits);
+            if !fits && !was_reported {
                 tracing::warn!(
                     workspace.id = %row.workspace_id,
                     bytes,
@@ -156,6 +182,17 @@ impl Memory {
         models.retain(|_, entry| entry.used.elapsed() < IDLE_MAX);
         report(&models);
     }
+}
+
+/// Memory for the signs of passages in bytes.
+fn bytes_of(passages: usize, dimensions: usize) -> u64 {
+    passages.saturating_mul(passage_bytes(dimensions)) as u64
+}
+
+/// Memory for all models but one.
+fn others(models: &HashMap<Uuid, Entry>, model: Uuid) -> u64 {
+    let others = models.iter().filter(|(id, _)| **id != model);
+    others.map(|(_, entry)| entry.bytes).sum()
 }
 
 #[expect(

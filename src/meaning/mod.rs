@@ -25,5 +25,5 @@ pub use clients::{Meaning, Setup};
 pub use connection::{EmbeddingConnection, EmbeddingForm, EmbeddingStatus};
 pub use error::MeaningError;
 pub use question::{QuestionVector, VectorAnswer};
-pub use rows::note_removed;
+pub use rows::{delete_orphans, note_removed};
 pub use text::{passage_text, text_hash};

@@ -2,7 +2,6 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use super::{
@@ -21,9 +20,11 @@ use crate::{
 
 /// Number of passages whose bytes are read to rank them.
 const PICKED: usize = 500;
+/// Maximum length of a question in characters, which is that of a passage. The rest is left out.
+const QUESTION_CHARS_MAX: usize = 1_200;
 
 /// Result of asking for the vector of a question.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub enum VectorAnswer {
     /// No model is named.
     #[default]
@@ -45,7 +46,7 @@ impl VectorAnswer {
 }
 
 /// The vector of a question, with the signs of all passages.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct QuestionVector {
     model: Uuid,
     values: Arc<[f32]>,
@@ -79,7 +80,7 @@ impl Meaning {
                 tokio::join!(self.request_one(&row, user, question), self.bits(&row));
             Some((values?, bits?))
         };
-        let found = tokio::time::timeout(self.wait, found).await;
+        let found = tokio::time::timeout(self.wait, Box::pin(found)).await;
         let Some((values, bits)) = found.ok().flatten() else {
             return VectorAnswer::Words;
         };
@@ -92,6 +93,18 @@ impl Meaning {
             values: values.into(),
             bits,
         })
+    }
+
+    /// Checks whether a model is named for a workspace.
+    ///
+    /// # Errors
+    /// Only database errors.
+    pub async fn is_used(&self, workspace: WorkspaceId) -> Result<bool, DbError> {
+        if self.is_quiet {
+            return Ok(false);
+        }
+        let mut c = self.db.read().await?;
+        Ok(self.find_current(&mut c, workspace).await?.is_some())
     }
 
     async fn find_serving(&self, workspace: WorkspaceId) -> Result<Serving, DbError> {
@@ -110,7 +123,7 @@ impl Meaning {
             };
             let request = EmbedRequest {
                 model: row.model.clone(),
-                texts: vec![question.to_owned()],
+                texts: vec![question.chars().take(QUESTION_CHARS_MAX).collect()],
             };
             let call = NewCall {
                 workspace: row.workspace_id,
@@ -182,11 +195,10 @@ impl QuestionVector {
             let question = signs(values.iter().map(|value| *value > 0.0));
             bits.nearest(&question, &sets, PICKED)
         };
-        let picked = if Handle::try_current().is_ok() {
-            blocking((), pick).await.unwrap_or_default()
-        } else {
-            // Long reads on SQLite have a thread of their own.
+        let picked = if c.is_on_own_thread() {
             pick()
+        } else {
+            blocking((), pick).await.unwrap_or_default()
         };
         // The number of a passage that was removed can belong to one of another file by now.
         let places: HashSet<(i64, Uuid)> = picked.iter().map(|of| (of.no, of.set)).collect();

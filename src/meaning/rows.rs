@@ -1,11 +1,13 @@
 //! Rows of models, of their progress, and of vectors.
 
+use std::time::Duration;
+
 use reqwest::Url;
 use uuid::Uuid;
 
 use crate::{
     auth::Role,
-    db::{Conn, DbError, Json, dialect::search as store, now},
+    db::{Conn, Db, DbError, Json, dialect::search as store, now},
     ids::{UserId, WorkspaceId},
     secrets, sql_with_texts,
     time::Timestamp,
@@ -13,6 +15,8 @@ use crate::{
 
 /// Maximum number of vectors that a transaction deletes.
 const DELETED_AT_ONCE: i64 = 1_000;
+/// Time without new passages after which vectors without passages are deleted.
+const ORPHANED_AFTER: Duration = Duration::from_hours(24);
 
 /// A model whose vectors a workspace has, or gets.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
@@ -357,6 +361,39 @@ pub(super) async fn delete_unused(c: &mut Conn, model: Uuid) -> Result<(), DbErr
             .await?;
     }
     Ok(())
+}
+
+macro_rules! orphans_sql {
+    ($columns:literal, $rest:literal) => {
+        concat!(
+            "select ",
+            $columns,
+            " from embeddings e join embedding_models m on m.id = e.model_id join embedding_progress g on g.model_id = m.id \
+             where g.updated_at < $1 and not exists \
+             (select 1 from passages p where p.workspace_id = m.workspace_id and p.text_hash = e.text_hash)",
+            $rest
+        )
+    };
+}
+
+/// Deletes vectors whose passages did not return after a restore, because another version of the extractor has cut their files differently.
+///
+/// # Errors
+/// Only database errors.
+pub async fn delete_orphans(db: &Db) -> Result<bool, DbError> {
+    db.delete_expired(
+        now() - ORPHANED_AFTER,
+        concat!("select exists (", orphans_sql!("1", ""), ")"),
+        concat!(
+            "delete from embeddings where (model_id, text_hash) in (",
+            orphans_sql!(
+                "e.model_id, e.text_hash",
+                " order by e.model_id, e.text_hash limit $2"
+            ),
+            ")"
+        ),
+    )
+    .await
 }
 
 /// Deletes the vectors of texts of removed passages, unless other passages have the same text. Passages that get the numbers of removed

@@ -93,15 +93,21 @@ impl Meaning {
             (None, Some(row)) => (row.base_url.clone(), Some(row.model.clone())),
             (None, None) => (None, None),
         };
-        let newest = ModelRow::count_all(c, member.workspace).await?;
+        let all = ModelRow::count_all(c, member.workspace).await?;
         let pending = match &row {
             Some(row) => row.count_pending(c).await?,
-            None => newest,
+            None => all,
         };
         let status = match &row {
             _ if source == ModelSource::None => EmbeddingStatus::Off,
             Some(row) if row.retry_at.is_some() => EmbeddingStatus::Waiting,
-            Some(row) if row.is_serving && pending == 0 => EmbeddingStatus::Ready,
+            Some(row) if row.is_serving && pending == 0 => {
+                if self.memory.fits(row, all) {
+                    EmbeddingStatus::Ready
+                } else {
+                    EmbeddingStatus::NoMemory
+                }
+            }
             None if pending == 0 => EmbeddingStatus::Ready,
             _ => EmbeddingStatus::Filling,
         };
@@ -115,7 +121,7 @@ impl Meaning {
             retry_at: row.as_ref().and_then(|row| row.retry_at),
             dimensions: row.as_ref().and_then(|row| row.dimensions),
             pending,
-            done: newest - pending,
+            done: all.saturating_sub(pending),
             version,
         })
     }

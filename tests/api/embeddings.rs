@@ -254,7 +254,7 @@ async fn a_failed_test_stores_nothing() {
             "base_url",
         ),
         (
-            Answer::stream().json().raw(&" ".repeat((16 << 20) + 1)),
+            Answer::stream().json().raw(&" ".repeat((512 << 10) + 1)),
             "unreachable",
             "base_url",
         ),
@@ -427,7 +427,7 @@ async fn vectors_are_requested_in_batches_and_only_once() {
     let sizes = requests
         .iter()
         .map(|request| list(&request.body, "/input").len());
-    assert!(sizes.max().unwrap() <= 64);
+    assert!(sizes.max().unwrap() <= 32);
     let texts = own.embedded();
     let count = texts.len();
     let mut different = texts.clone();
@@ -440,6 +440,47 @@ async fn vectors_are_requested_in_batches_and_only_once() {
     ada.upload("b.md", b"The dog barks.").await;
     filled(&ada, i64::try_from(count).unwrap() + 1).await;
     assert_eq!(own.embedded().len(), count + 1);
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_fewer_texts_gets_fewer() {
+    let t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    let mut words = String::new();
+    for n in 0..40 {
+        write!(words, "Paragraph {n} {}\n\n", "word ".repeat(210)).unwrap();
+    }
+    t.ada.upload("long.txt", words.as_bytes()).await;
+    let all = reached(&t.ada, "all passages", |shown| {
+        number(shown, "/pending") >= 40
+    })
+    .await;
+    let vector = r#"{"data": [{"embedding": [1, 0]}]}"#;
+    let too_many = r#"{"message": "batch size 32 > maximum allowed batch size 8"}"#;
+    own.script(
+        "embedder",
+        [
+            Answer::stream().json().raw(vector),
+            Answer::status(413, too_many),
+        ],
+    );
+    put(&t.ada, form(&own)).await.is(200);
+    filled(&t.ada, number(&all, "/pending")).await;
+    let requests = own.asked("embedder", 4).await;
+    let sizes = requests
+        .iter()
+        .map(|request| list(&request.body, "/input").len());
+    assert_eq!(sizes.take(3).collect::<Vec<usize>>(), [1, 32, 8]);
+    // Those that were refused are sent again, and no others.
+    let mut texts = own.embedded();
+    let sent = texts.len();
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(sent - texts.len(), 32);
+    assert_eq!(
+        t.app.place.count("embeddings").await,
+        i64::try_from(texts.len()).unwrap()
+    );
 }
 
 #[tokio::test]
@@ -474,6 +515,112 @@ async fn vectors_leave_with_their_file() {
     filled(&t.ada, 2).await;
     assert_eq!(own.embedded().len(), 3);
     assert_eq!(t.app.place.count("embeddings").await, 2);
+}
+
+#[tokio::test]
+async fn a_passage_that_gets_a_free_number_during_a_call_gets_a_vector() {
+    let t = unlimited(&[("UPLOAD_ORPHAN_AFTER", "20s")]).await;
+    let own = ModelServer::start().await;
+    let indexed = async |count: i64| {
+        let wait = async {
+            while t.app.place.count("passages").await != count {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        within("the passages of the files", wait).await;
+    };
+    post_file(&t, &t.ada, "a.md", "The dog barks.").await;
+    indexed(1).await;
+    let message = post_file(&t, &t.ada, "b.md", "The cat sleeps.").await;
+    indexed(2).await;
+    let gate = Gate::new();
+    let one = r#"{"data": [{"embedding": [1, 0]}]}"#;
+    let two = r#"{"data": [{"embedding": [1, 0]}, {"embedding": [1, 0]}]}"#;
+    own.script(
+        "embedder",
+        [
+            Answer::stream().json().raw(one),
+            Answer::stream().json().raw(two).held(&gate),
+        ],
+    );
+    put(&t.ada, form(&own)).await.is(200);
+    gate.reached().await;
+    t.ada.delete(&format!("/v1/messages/{message}")).await.ok();
+    indexed(1).await;
+    post_file(&t, &t.ada, "c.md", "The bird sings.").await;
+    indexed(2).await;
+    gate.open();
+    let asked = async {
+        while !own.embedded().contains(&"The bird sings.".to_owned()) {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    within("the vector of the new passage", asked).await;
+    filled(&t.ada, 2).await;
+    assert_eq!(t.app.place.count("embeddings").await, 2);
+}
+
+#[tokio::test]
+async fn vectors_without_passages_are_removed_after_a_day() {
+    let mut t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    put(&t.ada, form(&own)).await.is(200);
+    t.ada.upload("a.md", b"The cat sleeps.").await;
+    filled(&t.ada, 1).await;
+    t.app.stop().await;
+    let orphan = "insert into embeddings (model_id, text_hash, vector) select model_id, 'gone', vector from embeddings";
+    t.app.place.run(&[orphan]).await;
+    t.app.restart(&[]).await;
+    let ada = t.ada.at(&t.app.base);
+    ada.upload("b.md", b"The dog barks.").await;
+    filled(&ada, 2).await;
+    assert_eq!(t.app.place.count("embeddings").await, 3, "it may return");
+    t.app.stop().await;
+    let earlier = "update embedding_progress set updated_at = '2020-01-01 00:00:00+00:00'";
+    t.app.place.run(&[earlier]).await;
+    t.app.restart(&[]).await;
+    let gone = async {
+        while t.app.place.count("embeddings").await > 2 {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    within("the vector without a passage to be removed", gone).await;
+    filled(&t.ada.at(&t.app.base), 2).await;
+    assert_eq!(own.embedded().len(), 2);
+}
+
+#[tokio::test]
+async fn files_that_an_earlier_version_indexed_get_vectors() {
+    let mut t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    put(&t.ada, form(&own)).await.is(200);
+    t.ada.upload("a.md", b"The cat sleeps.").await;
+    t.ada.upload("b.md", b"The dog barks.").await;
+    filled(&t.ada, 2).await;
+    t.app.stop().await;
+    let as_earlier = [
+        "delete from embeddings",
+        "update passages set text_hash = ''",
+    ];
+    t.app.place.run(&as_earlier).await;
+    t.app.restart(&[]).await;
+    let returned = async {
+        while t.app.place.count("embeddings").await < 2 {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    within("the vectors of both files", returned).await;
+    let ada = t.ada.at(&t.app.base);
+    filled(&ada, 2).await;
+    assert_eq!(own.embedded().len(), 4);
+    // Each passage is in the index once.
+    for table in ["passages", "search_passages"] {
+        assert_eq!(t.app.place.count(table).await, 2, "{table}");
+    }
+    let found = ada.get("/v1/search?kind=file&q=barks").await.ok();
+    let names = list(&found, "/data").into_iter();
+    let names = names.map(|hit| text(&hit, "/file/name"));
+    assert_eq!(names.filter(|name| name == "b.md").count(), 1);
 }
 
 /// Vectors of three subjects: trains, cats, and everything else.
@@ -585,10 +732,23 @@ async fn words_alone_are_searched_if_there_is_too_little_memory() {
     t.ada.upload("One.md", b"The locomotive.").await;
     filled(&t.ada, 1).await;
     assert_eq!(search(&t.ada, "q=railway").await["ranking"], "both");
-    t.ada.upload("Two.md", b"The feline.").await;
-    filled(&t.ada, 2).await;
-    let page = search(&t.ada, "q=railway").await;
-    assert_eq!((&page["ranking"], shown(&page).len()), (&json!("words"), 0));
+    let two = post_file(&t, &t.ada, "Two.md", "The feline.").await;
+    let no_memory = async || {
+        reached(&t.ada, "too many vectors", |shown| {
+            shown["status"] == "no_memory" && shown["done"] == 2
+        })
+        .await
+    };
+    no_memory().await;
+    for _ in 0..2 {
+        let page = search(&t.ada, "q=railway").await;
+        assert_eq!((&page["ranking"], shown(&page).len()), (&json!("words"), 0));
+    }
+    no_memory().await;
+    // Once they fit again, they are used again.
+    t.ada.delete(&format!("/v1/messages/{two}")).await.ok();
+    filled(&t.ada, 1).await;
+    assert_eq!(search(&t.ada, "q=railway").await["ranking"], "both");
 }
 
 #[tokio::test]

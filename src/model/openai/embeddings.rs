@@ -15,8 +15,9 @@ use crate::model::{
     embedded::{EmbedRequest, Embedded},
 };
 
-/// Maximum size of a response.
+/// Maximum size of a response, and of its share for each text.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
+const TEXT_ANSWER_BYTES_MAX: usize = 512 << 10;
 /// Maximum number of values of a vector.
 const DIMENSIONS_MAX: usize = 8_192;
 
@@ -47,8 +48,9 @@ impl Server {
         };
         let quotes = self.quotes(response.remote_addr(), true);
         if response.status().is_success() {
-            let body = read(response, &quotes).await?;
-            return parse(&body, request.texts.len());
+            let texts = request.texts.len();
+            let body = read(response, &quotes, texts).await?;
+            return parse(&body, texts);
         }
         let refusal = Refusal::read(response).await;
         Err(match refusal.error(&quotes) {
@@ -64,7 +66,12 @@ impl Server {
     }
 }
 
-async fn read(mut response: Response, quotes: &Quotes) -> Result<Vec<u8>, ModelError> {
+async fn read(
+    mut response: Response,
+    quotes: &Quotes,
+    texts: usize,
+) -> Result<Vec<u8>, ModelError> {
+    let bytes_max = ANSWER_BYTES_MAX.min(texts.saturating_mul(TEXT_ANSWER_BYTES_MAX));
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
@@ -72,8 +79,8 @@ async fn read(mut response: Response, quotes: &Quotes) -> Result<Vec<u8>, ModelE
             Ok(None) => return Ok(body),
             Err(error) => return Err(ModelError::Broken(quotes.cause(error))),
         }
-        if body.len() > ANSWER_BYTES_MAX {
-            return Err(broken("the response has more than 16 MiB"));
+        if body.len() > bytes_max {
+            return Err(broken("the response is too large"));
         }
     }
 }

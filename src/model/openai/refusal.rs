@@ -187,7 +187,7 @@ impl ProviderErrorBody {
     }
 
     pub(super) fn is_about_context(&self) -> bool {
-        const WORDS: [&str; 17] = [
+        const WORDS: [&str; 18] = [
             "context_length",
             "context length",
             "context window",
@@ -205,6 +205,8 @@ impl ProviderErrorBody {
             "maximum model length",
             "maximum number of tokens allowed",
             "exceed context",
+            // llama.cpp, about a text for a vector.
+            "too large to process",
         ];
         let message = self.message.to_lowercase();
         WORDS

@@ -190,7 +190,7 @@ impl AccessFixture {
             "select count(*) from imports where state in ('reading', 'running', 'undoing')",
             "select count(*) from exports where state = 'running'",
             "select count(*) from embedding_models m left join embedding_progress p on p.model_id = m.id \
-             where p.retry_at is null and (m.is_serving <> m.is_current or exists \
+             where p.retry_at is null and (m.is_serving = FALSE or m.is_current = FALSE or exists \
              (select 1 from passages x where x.workspace_id = m.workspace_id and x.no > coalesce(p.done_no, 0)))",
         ]
         .map(str::to_owned);

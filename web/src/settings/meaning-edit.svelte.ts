@@ -13,6 +13,8 @@ export const meaningText = (of: EmbeddingConnection): string => {
       return 'Files are searched by words alone.';
     case 'waiting':
       return `${plural(of.pending, 'passage')} wait: ${of.error ?? ''}`;
+    case 'no_memory':
+      return 'OPENVIBE_EMBEDDING_MEMORY is too small: files are searched by words alone.';
     case 'filling':
       return `${plural(of.done, 'passage')} of ${of.done + of.pending} can be found by meaning.`;
     default:

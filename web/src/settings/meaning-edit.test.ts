@@ -36,6 +36,7 @@ test('the state is a sentence', () => {
   expect(meaningText(stored({ status: 'filling', done: 1, pending: 3 }))).toBe(
     '1 passage of 4 can be found by meaning.',
   );
+  expect(meaningText(stored({ status: 'no_memory' }))).toContain('searched by words alone');
   expect(meaningText(stored())).toBe('12 passages can be found by meaning.');
 });
 test('an empty address means the model server, and an empty key keeps the stored one', async () => {
