@@ -10,6 +10,7 @@ use openvibe::{
     agents::profiles,
     db::{DatabaseUrl, Db},
     ids::{TaskId, ThreadId},
+    meaning::VectorAnswer,
     replies::context,
     tasks::queue,
 };
@@ -148,7 +149,7 @@ async fn contexts(
             let agent = profiles::get_resolved(&mut c, target.agent, target.agent_version).await?;
             let started = Instant::now();
             for _ in 0..READS {
-                context::load(&mut c, &task, &agent, COMPACTION)
+                context::load(&mut c, &task, &agent, COMPACTION, VectorAnswer::Unused)
                     .await?
                     .context("the task has no context")?;
             }

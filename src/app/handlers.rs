@@ -6,6 +6,7 @@ use crate::{
     config::Config,
     files::{Blobs, pictures::PictureReader},
     forks::{collaborator::Collaborator, resolver::Resolver},
+    meaning::Meaning,
     providers::{PerWorkspace, Providers},
     realtime::Hub,
     replies::{
@@ -36,6 +37,7 @@ pub(super) struct HandlerParts<'a> {
     pub(super) calls: &'a CallLog,
     pub(super) keyring: &'a Arc<Keyring>,
     pub(super) tools: &'a Toolbox,
+    pub(super) meaning: &'a Arc<Meaning>,
 }
 
 impl HandlerParts<'_> {
@@ -92,6 +94,7 @@ impl HandlerParts<'_> {
         let replies = ReplyHandler {
             db: self.calls.db.clone(),
             compactor: self.compactor(),
+            meaning: Arc::clone(self.meaning),
             hub: Arc::clone(self.hub),
             provider: self.providers.fallback(),
             queue: Arc::clone(self.queue),

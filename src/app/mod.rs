@@ -72,6 +72,7 @@ fn worker(state: &State, draining: CancellationToken) -> Worker {
         calls: &state.calls,
         keyring: &state.keyring,
         tools: &state.tools,
+        meaning: &state.meaning,
     };
     Worker {
         id: state.nodes.node.id.0,

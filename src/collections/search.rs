@@ -22,6 +22,7 @@ use crate::{
 const NOTED_EVERY: Duration = Duration::from_hours(1);
 
 /// A search: a question, and conditions.
+#[derive(Debug)]
 pub struct StoreSearch<'a> {
     pub question: PassageQuestion<'a>,
     pub filters: Option<&'a serde_json::Value>,

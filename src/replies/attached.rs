@@ -7,8 +7,8 @@ use futures::StreamExt;
 use super::prompt::TextFile;
 use crate::{
     chat::search::passages::{
-        self,
-        find::{FileReader, PassageFilter},
+        self, FoundBy,
+        find::{FileReader, PassageFilter, PassageQuestion},
     },
     db::{Conn, Db, DbError},
     files::{
@@ -17,6 +17,7 @@ use crate::{
     },
     ids::MessageId,
     storage::Blob,
+    tools::builtin::MEANING_ONLY,
 };
 
 /// Maximum total size in bytes of the files in one prompt.
@@ -45,6 +46,21 @@ enum Readable {
     Bytes { blob: Blob, size_bytes: u64 },
     /// Text of a document: all of it, or its beginning and a note about the rest.
     Document { text: String, note: Option<String> },
+}
+
+/// Checks whether passages may be selected from files, because they may not fit as a whole.
+pub fn may_be_cut(files: &[Attachment]) -> bool {
+    let read = files
+        .iter()
+        .filter(|file| !file.content_type.starts_with("image/"));
+    let mut size_bytes = 0;
+    for file in read {
+        if !file.is_text() {
+            return true;
+        }
+        size_bytes += file.size_bytes;
+    }
+    size_bytes > TEXT_BYTES_MAX
 }
 
 /// Selects files that fit into `TEXT_BYTES_MAX` together, in the order of the attachments. Of a document that does not fit, only the
@@ -86,7 +102,7 @@ pub async fn readable(
 #[derive(Debug, Clone, Copy)]
 pub struct FileQuestion<'a> {
     pub reader: FileReader,
-    pub question: &'a str,
+    pub question: PassageQuestion<'a>,
 }
 
 /// The text of a document, or its first part, the passages that match the question, and a note; `None` if there is no room even for
@@ -121,14 +137,17 @@ async fn document_text(
         file: Some(file.id),
         ..PassageFilter::default()
     };
-    let found =
-        passages::find::find_any(c, of.reader, filter, of.question.into(), PASSAGES_MAX).await?;
+    let found = passages::find::find_any(c, of.reader, filter, of.question, PASSAGES_MAX).await?;
     let mut count = 0;
     for passage in found
         .iter()
         .filter(|passage| passage.part != first.n || is_cut)
     {
-        let next = format!("\n\n[{}]\n{}", passage.label, passage.text);
+        let note = match passage.found_by {
+            FoundBy::Meaning => MEANING_ONLY,
+            FoundBy::Words | FoundBy::Both => "",
+        };
+        let next = format!("\n\n[{}]{note}\n{}", passage.label, passage.text);
         if text.len() + next.len() > room_bytes {
             break;
         }

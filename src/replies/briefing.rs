@@ -8,7 +8,10 @@ use crate::{
         files::{self, NOTES_TOKENS_MAX},
         profiles::Resolved,
     },
-    chat::search::shared::{NO_CHANNEL, Readers},
+    chat::search::{
+        passages::find::PassageQuestion,
+        shared::{NO_CHANNEL, Readers},
+    },
     db::{Conn, DbError},
     ids::{ApiKeyId, BEFORE_ALL_SEQS, MessageId, ThreadId, UserId, WorkspaceId},
     memory::{
@@ -40,7 +43,7 @@ pub struct ApiCall<'a> {
     pub api_key: Option<ApiKeyId>,
     pub agent: &'a Resolved,
     /// The last message of the request.
-    pub question: &'a str,
+    pub question: PassageQuestion<'a>,
 }
 
 /// The blocks.
@@ -118,7 +121,7 @@ impl Briefing {
             conversation: Conversation::Thread(thread),
             trigger: MessageId(NO_CHANNEL.0),
             trigger_seq: BEFORE_ALL_SEQS,
-            question: of.question,
+            question: of.question.text,
             summary: &HashSet::new(),
             window_start: None,
         };

@@ -16,12 +16,18 @@ use crate::{
         collaboration::{Turn, find_collaboration},
         forks::ForkContext,
         messages::{AuthorKind, MessageMetadata},
-        search::{any::OldMatch, highlight, passages::find::FileReader, shared::Readers},
+        search::{
+            any::OldMatch,
+            highlight,
+            passages::find::{FileReader, PassageQuestion},
+            shared::Readers,
+        },
         variants::{VariantBase, find_base},
     },
     db::{Conn, DbError, Json, now},
     files::Attachment,
-    ids::{AgentId, ApiKeyId, ForkId, MessageId, RunId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ApiKeyId, ChannelId, ForkId, MessageId, RunId, ThreadId, UserId, WorkspaceId},
+    meaning::VectorAnswer,
     memory::{
         self,
         recall::{Recall, Recalled, RecalledEntry},
@@ -121,6 +127,9 @@ struct Trigger {
     attachments: Json<Vec<Attachment>>,
     metadata: Json<MessageMetadata>,
     is_by_requester: bool,
+    /// Vector of the content.
+    #[sqlx(skip)]
+    asked: VectorAnswer,
 }
 
 /// Author of a prompt that replaces the trigger message.
@@ -150,6 +159,7 @@ impl Trigger {
                 api_key_id: queue::key_of(c, task.id).await?,
                 ..MessageMetadata::default()
             }),
+            asked: VectorAnswer::Unused,
         })
     }
 
@@ -165,7 +175,13 @@ impl Trigger {
                 api_key_id: api_key,
                 ..MessageMetadata::default()
             }),
+            asked: VectorAnswer::Unused,
         }
+    }
+
+    /// The question for which passages of files are found.
+    fn question(&self) -> PassageQuestion<'_> {
+        PassageQuestion::of(&self.content, &self.asked)
     }
 
     /// Returns the text if the requester wrote it in a browser; an empty text otherwise.
@@ -219,14 +235,55 @@ async fn asked_turn(
     }))
 }
 
-/// Loads the context of a task. Returns `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
+/// The question for which passages of files are found in the context of a task; `None` if the context can have none.
+pub async fn question_of(
+    c: &mut Conn,
+    task: &Task,
+    agent: &Resolved,
+    channel: ChannelId,
+) -> Result<Option<String>, DbError> {
+    let is_delegated = task.kind == TaskKind::Delegate;
+    let reads_brief = || DelegateOptions::of(task).context == BriefContext::Brief;
+    if is_delegated && (task.run_id.is_some() || reads_brief()) {
+        return Ok(None);
+    }
+    let trigger: Option<(String, Json<Vec<Attachment>>)> = match task.trigger_message_id {
+        Some(trigger) => {
+            c.q("select content, attachments from messages where id = $1 and deleted_at is null")
+                .bind(trigger)
+                .opt()
+                .await?
+        }
+        None => None,
+    };
+    let files = trigger.as_ref().map(|(_, files)| files.0.as_slice());
+    let has_documents = !is_delegated && attached::may_be_cut(files.unwrap_or_default());
+    if !has_documents
+        && knowledge::attached_stores(c, agent, channel)
+            .await?
+            .is_empty()
+    {
+        return Ok(None);
+    }
+    if task.run_id.is_some() {
+        let brief = briefs::find_brief(c, task.id).await?;
+        return Ok(brief.map(|stored| stored.brief.message));
+    }
+    let content = trigger.map(|(content, _)| content);
+    let content = content.filter(|_| task.input.0.chain.is_none());
+    Ok(Some(content.unwrap_or_else(|| task.input.0.prompt.clone())))
+}
+
+/// Loads the context of a task, with the vector of its question. Returns `None` if the trigger message is missing or deleted. `c` must be a
+/// snapshot of the database.
 pub async fn load(
     c: &mut Conn,
     task: &Task,
     agent: &Resolved,
     settings: CompactionSettings,
+    asked: VectorAnswer,
 ) -> Result<Option<Loaded>, DbError> {
-    let Some(mut loaded) = load_by_kind(c, task, agent, settings).await? else {
+    let Some(mut loaded) = load_by_kind(c, task, agent, settings, asked).await? else {
         return Ok(None);
     };
     // A brief, or an earlier attempt, can have given handles to passages, which keep them.
@@ -244,14 +301,15 @@ async fn load_by_kind(
     task: &Task,
     agent: &Resolved,
     settings: CompactionSettings,
+    asked: VectorAnswer,
 ) -> Result<Option<Loaded>, DbError> {
     if task.kind == TaskKind::Schedule {
-        return load_scheduled(c, task, agent, settings).await;
+        return load_scheduled(c, task, agent, settings, asked).await;
     }
     if let Some(run) = task.run_id {
-        return load_step(c, task, run, agent, settings).await;
+        return load_step(c, task, run, agent, settings, asked).await;
     }
-    let trigger = match task.trigger_message_id {
+    let trigger: Option<Trigger> = match task.trigger_message_id {
         Some(trigger) => c
             .q("select id, seq, content, attachments, metadata, author_type = 'human' and coalesce(author_id = $2, FALSE) as is_by_requester \
                 from messages where id = $1 and deleted_at is null")
@@ -269,6 +327,7 @@ async fn load_by_kind(
     let Some(mut trigger) = trigger else {
         return Ok(None);
     };
+    trigger.asked = asked;
     let target = task.queued_target();
     let mut order = Order {
         turn: asked_turn(c, task, &target).await?,
@@ -305,6 +364,7 @@ async fn load_scheduled(
     task: &Task,
     agent: &Resolved,
     settings: CompactionSettings,
+    asked: VectorAnswer,
 ) -> Result<Option<Loaded>, DbError> {
     let Some((scheduled, target)) = Scheduled::of(task).zip(task.target()) else {
         return Ok(None);
@@ -319,7 +379,10 @@ async fn load_scheduled(
     } else {
         (task.input.0.prompt.clone(), PromptWriter::Requester)
     };
-    let trigger = Trigger::of_prompt(c, task, content, writer).await?;
+    let trigger = Trigger {
+        asked,
+        ..Trigger::of_prompt(c, task, content, writer).await?
+    };
     let place = ReplyPlace {
         workspace: task.workspace_id,
         target,
@@ -389,6 +452,7 @@ async fn load_step(
     run: RunId,
     agent: &Resolved,
     settings: CompactionSettings,
+    asked: VectorAnswer,
 ) -> Result<Option<Loaded>, DbError> {
     let brief = briefs::find_brief(c, task.id).await?;
     let name = run::workflow_name(c, run).await?;
@@ -396,7 +460,10 @@ async fn load_step(
         return Ok(None);
     };
     let message = brief.message.clone();
-    let trigger = Trigger::of_prompt(c, task, message, PromptWriter::Other).await?;
+    let trigger = Trigger {
+        asked,
+        ..Trigger::of_prompt(c, task, message, PromptWriter::Other).await?
+    };
     let place = ReplyPlace {
         workspace: task.workspace_id,
         target: task.queued_target(),
@@ -699,7 +766,7 @@ impl Surroundings {
             workspace: workspace::load(c, &place).await?,
             about: about_of(about, of.requester),
             notes,
-            knowledge: knowledge::find(c, agent, &readers, &trigger.content).await?,
+            knowledge: knowledge::find(c, agent, &readers, trigger.question()).await?,
             adapting,
             skills: skills.authored,
             reasons,
@@ -795,7 +862,7 @@ async fn load_before(
             user: of.requester,
             shared_in: None,
         },
-        question: &trigger.content,
+        question: trigger.question(),
     };
     let readable = attached::readable(c, &asked, &trigger.attachments.0).await?;
     let left_out = sent.older();

@@ -7,12 +7,16 @@ use crate::{
     chat::{
         channels,
         search::{
-            passages::find::{FileReader, FoundText, find_any},
+            passages::{
+                FoundBy,
+                find::{FileReader, FoundText, PassageQuestion, find_any, shorten},
+            },
             shared::{self, Readers},
         },
     },
     collections::{self, StoreRef},
     db::{Conn, DbError},
+    ids::ChannelId,
     tools::output::PassagePlace,
 };
 
@@ -21,16 +25,14 @@ const PASSAGES_MAX: usize = 6;
 /// Minimum share of the score of the best passage of the same store.
 const SCORE_SHARE_MIN: f64 = 0.5;
 
-/// Finds the passages of the attached stores that match a question, best first, with numbers from 1. Stores that not all readers of the
-/// answer can read are left out.
-pub(super) async fn find(
+/// Stores that are attached to an agent or to a channel.
+pub(super) async fn attached_stores(
     c: &mut Conn,
     agent: &Resolved,
-    readers: &Readers,
-    question: &str,
-) -> Result<Vec<KnowledgePassage>, DbError> {
+    channel: ChannelId,
+) -> Result<Vec<StoreRef>, DbError> {
     let names = agent.profile.vector_stores();
-    let of_channel = channels::list_stores(c, readers.channel).await?;
+    let of_channel = channels::list_stores(c, channel).await?;
     let of_channel = of_channel.iter().map(String::as_str);
     let mut stores: Vec<StoreRef> = Vec::new();
     for named in names
@@ -42,7 +44,19 @@ pub(super) async fn find(
             stores.push(named);
         }
     }
-    if stores.is_empty() || question.trim().is_empty() {
+    Ok(stores)
+}
+
+/// Finds the passages of the attached stores that match a question, best first, with numbers from 1; those that were found by meaning only
+/// come last. Stores that not all readers of the answer can read are left out.
+pub(super) async fn find(
+    c: &mut Conn,
+    agent: &Resolved,
+    readers: &Readers,
+    question: PassageQuestion<'_>,
+) -> Result<Vec<KnowledgePassage>, DbError> {
+    let stores = attached_stores(c, agent, readers.channel).await?;
+    if stores.is_empty() || question.text.trim().is_empty() {
         return Ok(Vec::new());
     }
     let Some(is_alone) = shared::is_alone(c, readers).await? else {
@@ -58,18 +72,18 @@ pub(super) async fn find(
         let Some(files) = collections::find_for(c, reader, named).await? else {
             continue;
         };
-        let found = find_any(c, reader, files.filter(), question.into(), PASSAGES_MAX).await?;
+        let found = find_any(c, reader, files.filter(), question, PASSAGES_MAX).await?;
         for passage in found {
             let place = |of: &FoundText| (of.file, of.part, of.from);
             let is_known = best.iter().any(|known| place(known) == place(&passage));
-            if passage.score >= SCORE_SHARE_MIN && !is_known {
+            let is_good = passage.found_by == FoundBy::Meaning || passage.score >= SCORE_SHARE_MIN;
+            if is_good && !is_known {
                 best.push(passage);
             }
         }
     }
     best.sort_by(|a, b| b.score.total_cmp(&a.score));
-    best.truncate(PASSAGES_MAX);
-    let numbered = (1..).zip(best);
+    let numbered = (1..).zip(shorten(best, PASSAGES_MAX));
     Ok(numbered
         .map(|(number, found)| KnowledgePassage::of(number, found))
         .collect())
@@ -94,6 +108,7 @@ impl KnowledgePassage {
             name: found.name,
             label: found.label,
             text,
+            by_meaning: found.found_by == FoundBy::Meaning,
             is_trusted: found.is_trusted,
         }
     }

@@ -36,7 +36,7 @@ use crate::{
         actions::{ActionSource, TaintKind},
     },
     time::Timestamp,
-    tools::output::PassagePlace,
+    tools::{builtin::MEANING_ONLY, output::PassagePlace},
 };
 
 /// Maximum number of messages in a prompt before the trigger message.
@@ -364,6 +364,8 @@ pub struct KnowledgePassage {
     /// Name of the part, such as `page 12`.
     pub label: String,
     pub text: String,
+    /// True if it was found by meaning only.
+    pub by_meaning: bool,
     /// True if admins trust the vector store, so that the text does not taint the task.
     pub is_trusted: bool,
 }
@@ -375,7 +377,9 @@ impl KnowledgePassage {
         if self.label != self.name {
             place = format!("{place}, {}", file_name(&self.label));
         }
-        format!("({place})\n{}", escape_lines(self.text.trim_end()))
+        let note = if self.by_meaning { MEANING_ONLY } else { "" };
+        let text = escape_lines(self.text.trim_end());
+        format!("({place}){note}\n{text}")
     }
 }
 

@@ -94,7 +94,7 @@ async fn read_files(
     };
     let of = FileQuestion {
         reader,
-        question: &row.content,
+        question: row.content.as_str().into(),
     };
     let mut c = db.read().await?;
     let readable: Vec<ReadableFile> = attached::readable(&mut c, &of, &row.attachments.0).await?;

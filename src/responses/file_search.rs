@@ -279,10 +279,7 @@ impl FileSearch {
         for (&text, asked) in queries.iter().zip(asked) {
             for named in &self.stores {
                 let search = StoreSearch {
-                    question: PassageQuestion {
-                        text,
-                        vector: asked.vector(),
-                    },
+                    question: PassageQuestion::of(text, asked),
                     filters: self.filters.as_ref(),
                     limit: self.limit,
                     score_min: self.score_min,

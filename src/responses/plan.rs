@@ -26,8 +26,10 @@ use crate::{
         profiles::{self, tools::ToolKind},
     },
     auth::{Actor, Caller, Scope, WorkspaceCaller, quota},
+    chat::search::passages::find::PassageQuestion,
     db::{Conn, DbError, now},
     ids::{AgentId, ResponseId, WorkspaceId},
+    meaning::VectorAnswer,
     model::{ChatRequest, PictureUse, RequiredFormat, ToolChoice, VendorMembers, estimate_tokens},
     replies::briefing::{ApiCall, Briefing},
     responses::form::{RESULTS, Truncation, output_tokens},
@@ -619,13 +621,19 @@ impl ResponsesService {
         // The built-in responder replies without the prompt.
         if can_read && !is_offline {
             let question = conversation.last_question();
+            let near = if asked.resolved.profile.vector_stores().is_empty() {
+                VectorAnswer::Unused
+            } else {
+                let (workspace, user) = (member.workspace, caller.user);
+                self.meaning.ask(workspace, user, &question).await
+            };
             let call = ApiCall {
                 workspace: member.workspace,
                 requester: caller.user,
                 name: &caller.name,
                 api_key: caller.key(),
                 agent: &asked.resolved,
-                question: &question,
+                question: PassageQuestion::of(&question, &near),
             };
             let mut c = self.db.scan(member.share()).await?;
             briefing = Briefing::load(&mut c, &call, &window).await?;

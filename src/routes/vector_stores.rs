@@ -449,10 +449,7 @@ async fn search_store(
     let mut c = state.db.scan(member.share()).await?;
     let actor = enter(&mut c, &member).await?;
     let search = StoreSearch {
-        question: PassageQuestion {
-            text: &query,
-            vector: asked.vector(),
-        },
+        question: PassageQuestion::of(&query, &asked),
         filters: form.filters.as_ref(),
         limit: usize::try_from(limit).unwrap_or(1),
         score_min,

@@ -6,11 +6,13 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    documents::POLL,
+    documents::{POLL, read},
     support::{
-        Answer, Gate, ModelServer, Person, Reply, Team, id, list, number, team_with, text, within,
+        Answer, Gate, ModelServer, Person, Reply, Team, id, is_shared_engine, list, number,
+        team_with, text, within,
     },
     tools_loop::reader,
+    vector_stores::made,
 };
 
 const KEY: &str = "sk-heron-77ab";
@@ -816,6 +818,123 @@ async fn meaning_finds_only_passages_that_the_searcher_can_read() {
     // A deleted message takes its file along at once.
     t.ada.delete(&format!("/v1/messages/{open}")).await.ok();
     assert_eq!(names(&t.bo, "q=railway").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn prompts_have_passages_that_are_found_by_meaning() {
+    let (t, own) = with_subjects(&[]).await;
+    let board = t.ada.private_channel("board", &[]).await;
+    let rules = json!({"handle": "rules"});
+    let texts = ["The locomotive leaves at nine.", "The feline sleeps."];
+    made(&t.ada, rules, &texts).await;
+    let bonus = json!({"handle": "bonus", "channel_id": board});
+    made(&t.ada, bonus, &["The locomotive costs 9000."]).await;
+    filled(&t.ada, 3).await;
+    let tool = json!({"type": "file_search", "vector_store_ids": ["vs_rules", "vs_bonus"]});
+    reader(&t.ada, "sage", json!({"tools": [tool]})).await;
+    reader(&t.ada, "poet", json!({})).await;
+    let asked = |texts: &[String]| texts.iter().filter(|text| text.contains("railway")).count();
+    t.model().script("sage", [Answer::text("At nine.")]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@sage is there a railway today?").await;
+    t.ada.completed(&task).await;
+    let prompt = t.model().asked("sage", 1).await[0].body.to_string();
+    let place = "(rules0.md) (found by meaning only)\\nThe locomotive leaves at nine.";
+    assert!(prompt.contains(place), "{prompt}");
+    assert!(!prompt.contains("9000"), "{prompt}");
+    assert_eq!(asked(&own.embedded()), 1);
+    // An agent without files does not ask for the vector of its question.
+    t.model().script("poet", [Answer::text("Yes.")]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@poet is there a railway?").await;
+    t.ada.completed(&task).await;
+    assert_eq!(asked(&own.embedded()), 1);
+}
+
+#[tokio::test]
+async fn a_long_file_is_read_where_its_meaning_is_near_to_the_question() {
+    let (t, _own) = with_subjects(&[]).await;
+    let filler = "Taxes are due in May.\n\n".repeat(2_000);
+    let words = format!("{filler}The locomotive leaves at nine.");
+    let file = t.ada.upload("Long.txt", words.as_bytes()).await;
+    read(&t.ada, &file).await;
+    reached(&t.ada, "all vectors", |shown| {
+        shown["status"] == "ready" && number(shown, "/done") > 30
+    })
+    .await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let form = json!({"content": "@vibe is there a railway today?", "attachments": [id(&file)]});
+    let path = format!("/v1/threads/{thread}/messages");
+    let posted = t.ada.post(&path, form).await.is(201);
+    t.ada.completed(&text(&posted, "/tasks/0/id")).await;
+    let prompt = t.model().asked_once("vibe").await.all();
+    assert!(prompt.contains("] (found by meaning only)"), "{prompt}");
+    assert!(
+        prompt.contains("The locomotive leaves at nine."),
+        "{prompt}"
+    );
+}
+
+#[tokio::test]
+async fn programs_get_passages_that_are_found_by_meaning() {
+    let (t, _own) = with_subjects(&[]).await;
+    let texts = ["The locomotive leaves at nine."];
+    made(&t.ada, json!({"handle": "rules"}), &texts).await;
+    filled(&t.ada, 1).await;
+    let (program, _) = t.bo.make_key(&["agents:use", "chat:read"]).await;
+    let call = ("file_search", json!({"queries": ["railway"]}));
+    let answers = [Answer::calls("", &[call]), Answer::text("At nine.")];
+    t.model().script("sage", answers);
+    let tool = json!({"type": "file_search", "vector_store_ids": ["vs_rules"]});
+    let body = json!({"model": "tiny", "instructions": "You are Sage.", "input": "When does it leave?", "tools": [tool]});
+    program.post("/v1/responses", body).await.is(200);
+    let results = t.model().asked("sage", 2).await[1].results();
+    assert!(
+        results[0].contains("(found by meaning only):\n> The locomotive leaves at nine."),
+        "{results:?}"
+    );
+}
+
+#[tokio::test]
+async fn each_node_searches_what_another_one_has_stored() {
+    if !is_shared_engine() {
+        return;
+    }
+    let (t, own) = with_subjects(&[("NODE_NAME", "one")]).await;
+    let second = t.app.beside("two", &[]).await;
+    t.app.knows_peers().await;
+    second.knows_peers().await;
+    let there = t.ada.at(&second.base);
+    let post = async |who: &Person, name: &str, words: &str| post_file(&t, who, name, words).await;
+    post(&t.ada, "One.md", "The locomotive leaves at nine.").await;
+    filled(&there, 1).await;
+    for who in [&t.ada, &there] {
+        assert_eq!(shown(&search(who, "q=railway").await), ["One.md meaning"]);
+    }
+    // A passage that gets the number of a removed one.
+    let two = post(&there, "Two.md", "The railway is closed.").await;
+    filled(&t.ada, 2).await;
+    for who in [&t.ada, &there] {
+        assert_eq!(shown(&search(who, "q=locomotive").await).len(), 2);
+    }
+    t.ada.delete(&format!("/v1/messages/{two}")).await.ok();
+    filled(&there, 1).await;
+    post(&t.ada, "Three.md", "A feline sleeps.").await;
+    filled(&there, 2).await;
+    for who in [&t.ada, &there] {
+        let hits = shown(&search(who, "q=tomcat").await);
+        assert_eq!(hits, ["Three.md meaning", "One.md meaning"]);
+    }
+    // Another model, named on the other node.
+    let other = ModelServer::start().await;
+    other.embed_by(by_subject);
+    put(&there, form(&other)).await.is(200);
+    filled(&t.ada, 2).await;
+    let before = own.embedded().len();
+    for who in [&t.ada, &there] {
+        assert_eq!(search(who, "q=railway").await["ranking"], "both");
+    }
+    assert_eq!(own.embedded().len(), before);
 }
 
 #[tokio::test]

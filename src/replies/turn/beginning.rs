@@ -7,13 +7,14 @@ use crate::{
     auth::quota,
     chat::{access, collaboration::Turn},
     db::{Conn, DbError},
+    meaning::VectorAnswer,
     replies::{
         compaction::profile::CompactionSettings,
         context::{self, Loaded},
         offline::{self, Offline},
     },
     schedules,
-    tasks::{Lease, Task, TaskKind, queue, slow::SlowTurn},
+    tasks::{Lease, Task, TaskKind, TaskTarget, queue, slow::SlowTurn},
 };
 
 use super::handler::ReplyHandler;
@@ -37,6 +38,7 @@ impl Beginning {
         lease: Lease,
         offline: Option<&SlowTurn>,
         settings: CompactionSettings,
+        asked: VectorAnswer,
     ) -> Result<Self, DbError> {
         let target = lease.target;
         let agent = profiles::get_resolved(c, target.agent, target.agent_version).await?;
@@ -52,7 +54,7 @@ impl Beginning {
         if !beginning.can_go_on {
             return Ok(beginning);
         }
-        let loaded = context::load(c, &task, &beginning.agent, settings).await?;
+        let loaded = context::load(c, &task, &beginning.agent, settings, asked).await?;
         beginning.offline = match (&loaded, offline) {
             (Some(loaded), Some(turn)) => Some(offline::prepare(c, turn, &task, loaded).await?),
             _ => None,
@@ -100,10 +102,36 @@ impl ReplyHandler {
             let turn = SlowTurn::take(task.requested_by).await;
             let mut c = self.db.snapshot().await?;
             // The built-in responder also waits for blocking threads, which `Conn::run` does not allow.
-            return Beginning::read(&mut c, task, lease, Some(&turn), settings).await;
+            let turn = Some(&turn);
+            return Beginning::read(&mut c, task, lease, turn, settings, VectorAnswer::Unused)
+                .await;
         }
+        let asked = self.ask(&task, lease.target).await?;
         let c = self.db.snapshot().await?;
-        c.run(move |c| Beginning::read(c, task, lease, None, settings).boxed())
+        c.run(move |c| Beginning::read(c, task, lease, None, settings, asked).boxed())
             .await
+    }
+
+    /// Requests the vector of a task's question, if passages of files can be in its context.
+    pub(super) async fn ask(
+        &self,
+        task: &Task,
+        target: TaskTarget,
+    ) -> Result<VectorAnswer, DbError> {
+        let workspace = task.workspace_id;
+        if !self.meaning.is_used(workspace).await? {
+            return Ok(VectorAnswer::Unused);
+        }
+        let mut c = self.db.read().await?;
+        let agent = profiles::get_resolved(&mut c, target.agent, target.agent_version).await?;
+        let question = context::question_of(&mut c, task, &agent, target.channel).await?;
+        drop(c);
+        Ok(match question {
+            Some(question) => {
+                let user = task.requested_by;
+                self.meaning.ask(workspace, user, &question).await
+            }
+            None => VectorAnswer::Unused,
+        })
     }
 }

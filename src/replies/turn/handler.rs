@@ -7,6 +7,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     db::Db,
     files::{Blobs, pictures::PictureReader},
+    meaning::Meaning,
     model::Provider,
     realtime::Hub,
     replies::{compaction::pass::Compactor, retry::RetryPolicy},
@@ -20,6 +21,8 @@ pub struct ReplyHandler {
     pub hub: Arc<Hub>,
     pub provider: Arc<dyn Provider>,
     pub compactor: Compactor,
+    /// Search by meaning, for passages of files.
+    pub meaning: Arc<Meaning>,
     /// Bytes of attached files.
     pub blobs: Blobs,
     /// Scales the pictures of messages.

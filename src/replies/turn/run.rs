@@ -171,10 +171,10 @@ impl LoadedReply<'_> {
         };
         let settings = compactor.settings;
         let (task, agent) = (self.task.clone(), self.agent.clone());
-        let read =
-            self.handler.db.snapshot().await?.run(move |c| {
-                async move { context::load(c, &task, &agent, settings).await }.boxed()
-            });
+        let asked = self.handler.ask(&task, self.lease.target).await?;
+        let read = self.handler.db.snapshot().await?.run(move |c| {
+            async move { context::load(c, &task, &agent, settings, asked).await }.boxed()
+        });
         let again = read.await?;
         // If the trigger message has been deleted in the meantime, the task has been canceled.
         let files = std::mem::take(&mut self.loaded.context.ask.files);

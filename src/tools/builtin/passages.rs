@@ -87,10 +87,7 @@ pub(super) async fn search(
     } else {
         FOUND_MAX
     };
-    let question = PassageQuestion {
-        text: query,
-        vector: asked.vector(),
-    };
+    let question = PassageQuestion::of(query, asked);
     let mut found = passages::find::find_any(c, reader, filter, question, count).await?;
     found.retain(|passage| {
         let is_permitted = match passage.channel {

@@ -125,11 +125,21 @@ pub struct FoundText {
 }
 
 /// A question to find passages for.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct PassageQuestion<'a> {
     pub text: &'a str,
     /// Without it, words alone are searched.
     pub vector: Option<&'a QuestionVector>,
+}
+
+impl<'a> PassageQuestion<'a> {
+    /// A question with its vector, if there is one.
+    pub fn of(text: &'a str, asked: &'a VectorAnswer) -> Self {
+        Self {
+            text,
+            vector: asked.vector(),
+        }
+    }
 }
 
 impl<'a> From<&'a str> for PassageQuestion<'a> {
@@ -139,7 +149,7 @@ impl<'a> From<&'a str> for PassageQuestion<'a> {
 }
 
 /// Start and length of a page of passages.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct PassageStart<'a> {
     /// `next_cursor` of the previous page.
     pub cursor: Option<&'a str>,
