@@ -25,10 +25,26 @@ fn bad(text: String) -> ToolFault {
     ToolFault::new(ToolErrorCode::BadArguments, text)
 }
 
+/// Checks whether a value contains a NUL character, which `PostgreSQL` does not accept in texts.
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(all) => all.iter().any(holds_nul),
+        Value::Object(all) => all
+            .iter()
+            .any(|(name, value)| name.contains('\0') || holds_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 impl<'a> Arguments<'a> {
     /// # Errors
-    /// `bad_arguments` for a name that is not in `names`.
+    /// `bad_arguments` for a name that is not in `names`, and for a value with a NUL character.
     pub fn of(arguments: &'a Map<String, Value>, names: &[&str]) -> Result<Self, ToolFault> {
+        if let Some((name, _)) = arguments.iter().find(|(_, value)| holds_nul(value)) {
+            let name = name.replace('\0', "");
+            return Err(bad(format!("`{name}` contains a NUL character")));
+        }
         match arguments
             .keys()
             .find(|name| !names.contains(&name.as_str()))
@@ -184,5 +200,15 @@ mod tests {
         );
         let other = map(&json!({"x": 1}));
         assert!(Arguments::of(&other, &["a"]).is_err());
+    }
+
+    #[test]
+    fn nul_characters_are_refused() {
+        for value in [json!("a\0b"), json!(["a", "\0"]), json!({"b": {"\0": 1}})] {
+            let given = map(&json!({"a": value}));
+            let fault = Arguments::of(&given, &["a"]).err();
+            let text = fault.map(|fault| fault.message);
+            assert_eq!(text.as_deref(), Some("`a` contains a NUL character"));
+        }
     }
 }
