@@ -139,7 +139,7 @@ pub async fn forget_notes(
         return Ok(());
     };
     c.q("update actions set note = null where note = $3 \
-         and (task_id = $2 or task_id in (select task_id from task_steers where message_id = $1))")
+         and task_id in (select $2 union select task_id from task_steers where message_id = $1)")
         .bind(message)
         .bind(steered)
         .bind(note)
