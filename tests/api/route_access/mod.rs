@@ -161,24 +161,47 @@ async fn prepared(w: &AccessFixture, row: &Row, who: TestCaller) -> Call {
     }
 }
 
+/// Builds a row's calls that must not have an effect. Keys share one, unless it has a sender of its own.
+async fn prepared_all(
+    w: &AccessFixture,
+    row: &Row,
+    callers: impl IntoIterator<Item = TestCaller>,
+) -> Vec<(TestCaller, Call)> {
+    let mut calls = Vec::new();
+    let mut of_keys: Option<Call> = None;
+    for who in callers {
+        let is_key = matches!(who, TestCaller::Key(_));
+        let shared = of_keys
+            .clone()
+            .filter(|call| is_key && call.sender.is_none());
+        let call = match shared {
+            Some(call) => call,
+            None => prepared(w, row, who).await,
+        };
+        if is_key {
+            of_keys = Some(call.clone());
+        }
+        calls.push((who, call));
+    }
+    calls
+}
+
 /// Sends a row's call as every caller and returns the deviations from the row.
 async fn check_row(w: &AccessFixture, document: &Value, row: &Row) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut seen = row.cells.clone();
     let allowed = |cell: &Cell| *cell == Cell::Ok;
-    let mut refused = Vec::new();
-    for (i, who) in COLUMNS.iter().enumerate() {
-        if matches!(row.cells[i], Cell::Refused(_)) {
-            refused.push((i, w.caller(*who), prepared(w, row, *who).await));
-        }
-    }
+    let callers = COLUMNS.iter().zip(&row.cells);
+    let refused = callers.filter(|(_, cell)| matches!(cell, Cell::Refused(_)));
+    let refused = prepared_all(w, row, refused.map(|(who, _)| *who)).await;
     w.settle().await;
     let before = w.app.place.row_counts().await;
-    for (i, caller, call) in &refused {
-        let (status, text) = send(call, caller).await;
-        if cell_of(status) != row.cells[*i] {
-            seen[*i] = cell_of(status);
-            wrong.push(format!("  {:?}: {status} {text}", COLUMNS[*i]));
+    for (who, call) in &refused {
+        let i = COLUMNS.iter().position(|column| column == who).unwrap();
+        let (status, text) = send(call, &w.caller(*who)).await;
+        if cell_of(status) != row.cells[i] {
+            seen[i] = cell_of(status);
+            wrong.push(format!("  {who:?}: {status} {text}"));
         }
     }
     let after = w.app.place.row_counts().await;
@@ -412,28 +435,21 @@ async fn check_hidden(w: &AccessFixture, things: &Things, whose: &str, rows: &[R
             let Some(other) = things.get(kind) else {
                 continue;
             };
-            let callers: Vec<(TestCaller, Cell)> = COLUMNS
-                .iter()
-                .copied()
-                .zip(row.cells.iter().copied())
-                .filter(|(who, cell)| {
-                    !matches!(who, TestCaller::Nobody | TestCaller::Foreign) && *cell == Cell::Ok
-                })
-                .collect();
-            let mut calls = Vec::new();
-            for (who, _) in &callers {
-                let mut call = prepared(w, row, *who).await;
-                call.path = readdressed(row, &call, part, other);
-                calls.push((who, call));
+            let callers = COLUMNS.iter().zip(&row.cells).filter(|(who, cell)| {
+                !matches!(who, TestCaller::Nobody | TestCaller::Foreign) && **cell == Cell::Ok
+            });
+            let mut calls = prepared_all(w, row, callers.map(|(who, _)| *who)).await;
+            for (_, call) in &mut calls {
+                call.path = readdressed(row, call, part, other);
             }
             w.settle().await;
             let before = w.app.place.row_counts().await;
             for (who, call) in &calls {
-                let (status, text) = send(call, &w.caller(**who)).await;
+                let (status, text) = send(call, &w.caller(*who)).await;
                 let mut absent = call.clone();
                 let nothings = nothings_id(other);
                 absent.path = call.path.replace(other, &nothings);
-                let absent = send(&absent, &w.caller(**who)).await.1;
+                let absent = send(&absent, &w.caller(*who)).await.1;
                 if status != 404 || absent.replace(&nothings, other) != text {
                     let name = row.name();
                     wrong.push(format!(
