@@ -6198,6 +6198,37 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/workspaces/{id}/embeddings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the model for search by meaning in the text of files
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        get: operations["get_embeddings"];
+        /**
+         * Name the model for search by meaning: request a vector, then store the settings
+         * @description The passages of all files get vectors in the background. Until all of them have one, search uses the former model, or words alone. If
+         *     the request fails, the response is 422 with the cause.
+         *
+         *     **Access:** admins; keys need `workspace:admin`.
+         */
+        put: operations["put_embeddings"];
+        post?: never;
+        /**
+         * Remove the model for search by meaning, its key, and its vectors
+         * @description **Access:** admins; keys need `workspace:admin`.
+         */
+        delete: operations["delete_embeddings"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/workspaces/{id}/files": {
         parameters: {
             query?: never;
@@ -7021,7 +7052,7 @@ export interface components {
          *     `provider.links_sent`: An admin sent links to people who can sign in only with a provider.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "skill.created" | "skill.updated" | "skill.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "export.created" | "export.deleted" | "emoji.deleted" | "vector_store.created" | "vector_store.updated" | "vector_store.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.links_sent" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
+        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "embeddings.changed" | "embeddings.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "skill.created" | "skill.updated" | "skill.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "export.created" | "export.deleted" | "emoji.deleted" | "vector_store.created" | "vector_store.updated" | "vector_store.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.links_sent" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -8729,6 +8760,68 @@ export interface components {
          * @enum {string}
          */
         EmailTrust: "claim" | "issuer";
+        /** @description The model for search by meaning in a workspace. */
+        EmbeddingConnection: {
+            /** @description Base URL; null for the model server of the workspace, or if no model is named. */
+            base_url: string | null;
+            /** @description Null if no model is named. */
+            model: string | null;
+            /** @description True if an API key is stored. The key itself is never returned. */
+            key_set: boolean;
+            /** @description Origin of the settings. Settings from the environment apply to all workspaces and cannot be changed here. */
+            source: components["schemas"]["ModelSource"];
+            status: components["schemas"]["EmbeddingStatus"];
+            /** @description The last failure, if passages wait because of it. */
+            error: string | null;
+            retry_at: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description Number of values of a vector; null until the first vectors arrive.
+             */
+            dimensions: number | null;
+            /**
+             * Format: int64
+             * @description Number of passages of files that have no vector yet.
+             */
+            pending: number;
+            /**
+             * Format: int64
+             * @description Number of passages of files that have a vector.
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description Version for `If-Match`; 0 before the first change.
+             */
+            version: number;
+        };
+        /** @description Names the model for search by meaning in a workspace. */
+        EmbeddingForm: {
+            /**
+             * @description `http` or `https` URL, usually ending in `/v1`, of any server with the route `/embeddings`; by default, the model server of the
+             *     workspace.
+             */
+            base_url?: string | null;
+            /** @description Name of the model, at most 200 characters. */
+            model: string;
+            /** @description API key, at most 8 KiB, for `base_url`. If omitted, the stored key is kept, unless the server changes; null removes it. */
+            api_key?: string | null;
+        };
+        /**
+         * @description State of search by meaning.
+         *
+         *     `off`: No model is named: files are searched by words.
+         *
+         *     `filling`: Passages get vectors.
+         *
+         *     `ready`: All passages have vectors.
+         *
+         *     `no_memory`: All passages have vectors, but the memory for them (`OPENVIBE_EMBEDDING_MEMORY`) is too small: files are searched by words.
+         *
+         *     `waiting`: The server failed, or a budget is used up; the rest waits until `retry_at`.
+         * @enum {string}
+         */
+        EmbeddingStatus: "off" | "filling" | "ready" | "no_memory" | "waiting";
         /** @description An event as it is stored and sent. */
         EmojiEvent: {
             /** @enum {string} */
@@ -12585,8 +12678,13 @@ export interface components {
             text: string;
             /** @description About 240 characters around the first match, escaped for HTML, with matches in `<mark>`. */
             highlight: string;
-            /** @enum {string} */
-            found_by: "words";
+            /**
+             * @description How a passage was found.
+             *
+             *     `meaning`: Only by meaning.
+             * @enum {string}
+             */
+            found_by: "words" | "meaning" | "both";
             message_id: components["schemas"]["MessageId"] | null;
             channel_id: components["schemas"]["ChannelId"] | null;
             vector_store_id: components["schemas"]["VectorStoreId"] | null;
@@ -12606,6 +12704,7 @@ export interface components {
             has_more: boolean;
             /** @description Pass it as `cursor` to get the next page. */
             next_cursor: string | null;
+            ranking?: ("words" | "both") & Record<string, unknown>;
             /** @description Present while the index is being rebuilt after an upgrade or a restore. */
             index?: components["schemas"]["SearchIndex"];
         };
@@ -44757,6 +44856,145 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_embeddings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "base_url": null,
+                     *       "dimensions": null,
+                     *       "done": 0,
+                     *       "error": null,
+                     *       "key_set": false,
+                     *       "model": null,
+                     *       "pending": 0,
+                     *       "retry_at": null,
+                     *       "source": "environment",
+                     *       "status": "off",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmbeddingConnection"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    put_embeddings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "base_url": "http://127.0.0.1:11434/v1",
+                 *       "model": "nomic-embed-text"
+                 *     }
+                 */
+                "application/json": components["schemas"]["EmbeddingForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "base_url": null,
+                     *       "dimensions": null,
+                     *       "done": 0,
+                     *       "error": null,
+                     *       "key_set": false,
+                     *       "model": null,
+                     *       "pending": 0,
+                     *       "retry_at": null,
+                     *       "source": "environment",
+                     *       "status": "off",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmbeddingConnection"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_embeddings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a workspace: `ws_` and 26 base-32 characters */
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
