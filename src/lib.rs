@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli ─► app ─► router ─► socket ─► routes ─► doctor ─► upkeep ─► server ─► nodes ─► exports, personal, runs ─► forks, responses ─► replies
-//!     ─► imports, outgoing, schedules ─► slack, tools ─► collections, hooks, memory, push ─► chat ─► workflows ─► agents
+//!     ─► imports, outgoing, schedules ─► slack, tools ─► collections, hooks, memory, push ─► chat ─► workflows ─► agents, meaning
 //!     ─► files, openapi, providers, registry ─► auth ─► http, tasks ─► inbox ─► realtime, backup, config ─► mail ─► secrets ─► db
 //!     ─► mcp, web ─► storage, telemetry, tool_fault ─► model, outbound, ids, time
 //! ```
