@@ -1,6 +1,6 @@
 // Runs the browser tests, two files at a time. If only a few files fail, they are run again, one after another,
 // as in scripts/cargo-test.sh: the suite passes if they pass this time, and its last lines name them. If OPENVIBE_TEST_SAMPLE
-// is set, it chooses a third of the files; the others are left out.
+// is set, it chooses the order of the files, and those that have not begun after ten minutes are left out.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
@@ -9,6 +9,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const AGAIN_MAX = 3;
+const SAMPLE_MS = 10 * 60_000;
+const GROUP_FILES = 8;
 
 const tests = fileURLToPath(new URL('..', import.meta.url));
 const reporter = fileURLToPath(new URL('failed-files.mjs', import.meta.url));
@@ -35,15 +37,27 @@ function run(files, concurrency) {
 
 const given = process.argv.slice(2);
 const all = readdirSync(tests).filter((name) => name.endsWith('.test.mjs'));
-const sample = process.env.OPENVIBE_TEST_SAMPLE;
-const hash = (text) => createHash('sha256').update(text).digest()[0];
-const isChosen = (name) => !sample || hash(sample + name) % 3 === 0;
-const chosen = all.sort().filter(isChosen);
-const files = given.length > 0 ? given : chosen.map((name) => join(tests, name));
-const first = run(files, 2);
-if (!first.passed) {
-  if (first.failed.length === 0 || first.failed.length > AGAIN_MAX) process.exit(1);
-  console.error(`Running ${first.failed.length} failed files again, one after another ...`);
-  if (!run(first.failed, 1).passed) process.exit(1);
-  console.error(`UNSTEADY: failed beside other files, and passed alone: ${first.failed.join(', ')}`);
+const sample = given.length === 0 && process.env.OPENVIBE_TEST_SAMPLE;
+const hash = (name) =>
+  createHash('sha256')
+    .update(sample + name)
+    .digest('hex');
+const ordered = sample ? all.sort((a, b) => (hash(a) < hash(b) ? -1 : 1)) : all.sort();
+const files = given.length > 0 ? given : ordered.map((name) => join(tests, name));
+const groupFiles = sample ? GROUP_FILES : files.length;
+const started = performance.now();
+const failed = [];
+while (files.length > 0 && (!sample || performance.now() - started < SAMPLE_MS)) {
+  const group = run(files.splice(0, groupFiles), 2);
+  // A run that failed without a failed file has no results.
+  if (!group.passed && group.failed.length === 0) process.exit(1);
+  failed.push(...group.failed);
+}
+if (files.length > 0)
+  console.error(`Left out ${files.length} of ${all.length} files, because of OPENVIBE_TEST_SAMPLE.`);
+if (failed.length > 0) {
+  if (failed.length > AGAIN_MAX) process.exit(1);
+  console.error(`Running ${failed.length} failed files again, one after another ...`);
+  if (!run(failed, 1).passed) process.exit(1);
+  console.error(`UNSTEADY: failed beside other files, and passed alone: ${failed.join(', ')}`);
 }
