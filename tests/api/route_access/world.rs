@@ -181,22 +181,23 @@ impl AccessFixture {
         Double { person, asks }
     }
 
-    /// Waits until no agent is running, so that later changes come from a call.
+    /// Waits until no agent is running, and until no job has anything left to do, so that later changes come from a call.
     pub async fn settle(&self) {
-        let open = [
+        const OPEN: [&str; 7] = [
             "select count(*) from erasures where finished_at is null",
             "select count(*) from thread_removals",
             "select count(*) from member_merges",
             "select count(*) from imports where state in ('reading', 'running', 'undoing')",
             "select count(*) from exports where state = 'running'",
+            // The result of the first look at a web page is announced.
+            "select count(*) from vector_store_urls where refreshed_at is null and failure is null",
+            // The conditions of `list_due` and `find_unused` in `src/meaning/rows.rs`.
             "select count(*) from embedding_models m left join embedding_progress p on p.model_id = m.id \
-             where p.retry_at is null and (m.is_serving = FALSE or m.is_current = FALSE or exists \
-             (select 1 from passages x where x.workspace_id = m.workspace_id and x.no > coalesce(p.done_no, 0)))",
-        ]
-        .map(str::to_owned);
-        while self.app.place.tasks_under_way().await > 0
-            || self.app.place.numbers(&open).await != [0; 6]
-        {
+             where (m.is_current = TRUE and p.retry_at is null and (m.is_serving = FALSE or exists \
+             (select 1 from passages x where x.workspace_id = m.workspace_id and x.no > coalesce(p.done_no, 0)))) \
+             or (m.is_current = FALSE and m.is_serving = FALSE)",
+        ];
+        while self.app.place.under_way(&OPEN).await > 0 {
             pause().await;
         }
     }

@@ -272,14 +272,29 @@ impl TestDatabase {
             .await[0]
     }
 
-    /// Number of tasks that are running, or queued but not parked.
+    /// Number of tasks that are running, or queued but not parked, and of changes of files and vector stores that a job still has to make.
     pub async fn tasks_under_way(&self) -> i64 {
+        self.under_way(&[]).await
+    }
+
+    /// Sum of `tasks_under_way` and of these counts. All are taken at the same time, because finished work can cause other work.
+    pub async fn under_way(&self, further: &[&str]) -> i64 {
         // A parked task waits for a person.
         let tasks = "select count(*) from tasks where status = 'running' or (status = 'queued' and not parked)";
         let documents = "select count(*) from documents where state = 'waiting'";
         let passages =
             "select count(*) from passage_sets where is_complete = FALSE or file_id is null";
-        let counts = [tasks, documents, passages].map(str::to_owned);
+        // Files that are about to replace others, because their texts are in the index.
+        let versions = "select count(*) from vector_store_versions r join files f on f.id = r.file_id \
+                        join documents d on d.hash = f.hash join passage_sets s on s.file_id = f.id \
+                        where r.replaced_at is null and s.is_complete and d.state in ('ready', 'partial')";
+        let stores = "select count(*) from vector_stores where deleted_at is not null";
+        let own = [tasks, documents, passages, versions, stores];
+        let counts: Vec<String> = own
+            .iter()
+            .chain(further)
+            .map(|sql| (*sql).to_owned())
+            .collect();
         self.numbers(&counts).await.into_iter().sum()
     }
 
