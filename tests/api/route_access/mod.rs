@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 pub use self::world::{AccessFixture, SETTINGS};
 use self::{
-    recipes::{Call, recipe},
+    recipes::{Call, depends_on_caller, recipe},
     table::{COLUMNS, Cell, IdField, Row, TestCaller, access_of, id_fields, operations, rows},
     world::Things,
 };
@@ -161,26 +161,24 @@ async fn prepared(w: &AccessFixture, row: &Row, who: TestCaller) -> Call {
     }
 }
 
-/// Builds a row's calls that must not have an effect. Keys share one, unless it has a sender of its own.
+/// Builds a row's calls that must not have an effect. Callers share one, unless it has a sender of its own; if the calls depend on the
+/// caller, only keys do.
 async fn prepared_all(
     w: &AccessFixture,
     row: &Row,
     callers: impl IntoIterator<Item = TestCaller>,
 ) -> Vec<(TestCaller, Call)> {
-    let mut calls = Vec::new();
-    let mut of_keys: Option<Call> = None;
+    let is_key = |who: TestCaller| matches!(who, TestCaller::Key(_));
+    let is_same = !depends_on_caller(row);
+    let mut calls: Vec<(TestCaller, Call)> = Vec::new();
     for who in callers {
-        let is_key = matches!(who, TestCaller::Key(_));
-        let shared = of_keys
-            .clone()
-            .filter(|call| is_key && call.sender.is_none());
+        let shared = calls
+            .iter()
+            .find(|(of, call)| call.sender.is_none() && (is_same || (is_key(*of) && is_key(who))));
         let call = match shared {
-            Some(call) => call,
+            Some((_, call)) => call.clone(),
             None => prepared(w, row, who).await,
         };
-        if is_key {
-            of_keys = Some(call.clone());
-        }
         calls.push((who, call));
     }
     calls
@@ -219,12 +217,25 @@ async fn check_row(w: &AccessFixture, document: &Value, row: &Row) -> Vec<String
         ));
     }
     let documented = &operation(document, &row.route)["responses"];
+    // A call that only reads serves all callers.
+    let is_for_all = !row.changes() && !depends_on_caller(row);
+    let mut of_all = refused
+        .iter()
+        .map(|(_, call)| call)
+        .find(|call| is_for_all && call.sender.is_none())
+        .cloned();
     for (i, who) in COLUMNS
         .iter()
         .enumerate()
         .filter(|(i, _)| allowed(&row.cells[*i]))
     {
-        let call = prepared(w, row, *who).await;
+        let call = match &of_all {
+            Some(call) => call.clone(),
+            None => prepared(w, row, *who).await,
+        };
+        if is_for_all && call.sender.is_none() {
+            of_all = Some(call.clone());
+        }
         let recorded = w.app.place.count("audit_log").await;
         let (status, text) = send(&call, &w.caller(*who)).await;
         if *who == TestCaller::Admin

@@ -221,7 +221,22 @@ async fn exports_ended(w: &AccessFixture) {
     .await;
 }
 
-/// Returns a row's request, with objects created by `by`, which is the caller if the variant starts with `own`, and otherwise Olu.
+/// Checks whether the objects of a row's request depend on the caller, so that callers cannot share it. A request with a sender of its own
+/// is never shared.
+pub fn depends_on_caller(row: &Row) -> bool {
+    let routes = [
+        "POST /v1/invites/{id}/accept",
+        "PUT /v1/channels/{id}/level",
+        "POST /v1/channels/{id}/leave",
+        "DELETE /v1/channels/{id}/members/{user_id}",
+        "DELETE /v1/members/me/files/USER.md",
+        "POST /v1/agents/{id}/reflect",
+    ];
+    row.is_own() || routes.contains(&row.route.as_str())
+}
+
+/// Returns a row's request, with objects created by `by`, which is the caller if the variant starts with `own`, and otherwise Olu. If it
+/// depends on `who` in another way than by its sender, `depends_on_caller` must list it.
 pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) -> Call {
     let n = w.next();
     let (path, general) = (row.path(), w.general.as_str());
