@@ -1277,17 +1277,21 @@ async fn made_agent(w: &AccessFixture, n: u64) -> String {
 /// An agent that has replied in a public channel.
 async fn replied(w: &AccessFixture, n: u64) -> String {
     let made = made_agent(w, n).await;
+    let mut socket = w.ada.socket().await;
     let started = w.ada.start(&w.general, &format!("@agent-{n} hi")).await;
-    w.ada.completed(&text(&started, "/tasks/0/id")).await;
+    let ended = socket.ended(&text(&started, "/tasks/0/id")).await;
+    assert_eq!(ended["status"], "completed", "{ended}");
     made
 }
 
 /// A replay that this person started.
 async fn replayed(w: &AccessFixture, n: u64, by: &Person) -> String {
     let path = format!("/v1/agents/{}/replays", replied(w, n).await);
+    let mut socket = by.socket().await;
     let queued = by.post(&path, json!({"draft": {}})).await.is(202);
     let task = text(&queued, "/task/id");
-    by.completed(&task).await;
+    let ended = socket.ended(&task).await;
+    assert_eq!(ended["status"], "completed", "{ended}");
     task
 }
 

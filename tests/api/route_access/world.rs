@@ -11,7 +11,6 @@ use tokio::sync::OnceCell;
 use super::recipes::{posted_file, remembered};
 use super::table::{COLUMNS, TestCaller};
 use crate::{
-    approvals::{is_parked, waiting},
     factors::{self, Authenticator},
     support::{
         Answer, McpServer, Person, TestApp, TestDatabase, function, id, list, pause, sign_up, text,
@@ -245,8 +244,10 @@ impl AccessFixture {
         // An earlier retry must receive the default response, not the one that is scripted here.
         self.settle().await;
         self.app.model.script("grump", [Answer::status(400, "{}")]);
+        let mut socket = by.socket().await;
         let task = by.ask(&thread, "@grump hi").await;
-        by.failed(&task).await;
+        let ended = socket.ended(&task).await;
+        assert_eq!(ended["status"], "failed", "{ended}");
         task
     }
 }
@@ -304,8 +305,11 @@ pub async fn compactable(by: &Person, channel: &str) -> String {
 pub async fn compaction(by: &Person, channel: &str) -> String {
     let thread = compactable(by, channel).await;
     let path = format!("/v1/threads/{thread}/compactions");
+    // The log of the fixture becomes too long to be read for each object.
+    let mut socket = by.socket().await;
     let queued = by.post(&path, json!({})).await.is(202);
-    let done = by.completed(&text(&queued, "/task/id")).await;
+    let done = socket.ended(&text(&queued, "/task/id")).await;
+    assert_eq!(done["status"], "completed", "{done}");
     text(&done, "/output/compaction_ids/0")
 }
 
@@ -327,10 +331,23 @@ async fn waiting_action(app: &TestApp, by: &Person, channel: &str) -> String {
     let thread = by.thread(channel, "Root").await;
     let search = ("search_messages", json!({"query": "hello"}));
     app.model.script("clerk", [Answer::calls("", &[search])]);
+    let mut socket = by.socket().await;
     let task = by.ask(&thread, "@clerk find it").await;
-    let action = waiting(by, &task).await;
-    is_parked(by, &task).await;
-    id(&action)
+    let requested = socket
+        .until("an action to wait", |event| {
+            let action = &event["data"]["action"];
+            event["type"] == "action.requested"
+                && action["task_id"] == task.as_str()
+                && action["state"] == "waiting"
+        })
+        .await;
+    socket
+        .until("a task to be parked", |event| {
+            event["data"]["task"]["id"] == task.as_str()
+                && event["data"]["task"]["wait_reason"] == "approval"
+        })
+        .await;
+    text(&requested, "/data/action/id")
 }
 
 /// Creates a permission that this person gives; the reply for which it was given has ended.
@@ -339,8 +356,10 @@ async fn grant(app: &TestApp, by: &Person, channel: &str) -> String {
     let path = format!("/v1/actions/{action}");
     let shown = by.get(&path).await.ok();
     let form = json!({"arguments_hash": shown["arguments_hash"], "for": "hour"});
+    let mut socket = by.socket().await;
     by.post(&format!("{path}/approve"), form).await.is(200);
-    by.completed(&text(&shown, "/task_id")).await;
+    let ended = socket.ended(&text(&shown, "/task_id")).await;
+    assert_eq!(ended["status"], "completed", "{ended}");
     let own = by.get("/v1/waiting").await.ok();
     id(list(&own, "/grants").last().unwrap())
 }

@@ -613,16 +613,10 @@ impl Person {
         socket.until(what, wanted).await
     }
 
-    /// Waits until a task has ended and returns it.
+    /// Waits until a task has ended and returns it. Reads the whole log, unlike `Socket::ended` on a socket from before the task.
     pub async fn ended(&self, task: &str) -> Value {
-        let event = self
-            .event_where(&format!("task {task} to end"), |event| {
-                let status = event["data"]["task"]["status"].as_str().unwrap_or_default();
-                event["data"]["task"]["id"] == task
-                    && matches!(status, "completed" | "failed" | "cancelled")
-            })
-            .await;
-        event["data"]["task"].clone()
+        let mut socket = Socket::open(self, json!({"since": 0})).await;
+        socket.ended(task).await
     }
 
     /// Waits until a task has completed and returns it.

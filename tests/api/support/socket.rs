@@ -197,6 +197,18 @@ impl Socket {
         within(what, search).await
     }
 
+    /// Waits for the event that a task has ended; returns the task.
+    pub async fn ended(&mut self, task: &str) -> Value {
+        let event = self
+            .until(&format!("task {task} to end"), |event| {
+                let status = event["data"]["task"]["status"].as_str().unwrap_or_default();
+                event["data"]["task"]["id"] == task
+                    && matches!(status, "completed" | "failed" | "cancelled")
+            })
+            .await;
+        event["data"]["task"].clone()
+    }
+
     /// Returns all frames up to and including the first one for which `last` returns `true`.
     pub async fn through(&mut self, what: &str, last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
