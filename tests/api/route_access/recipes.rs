@@ -22,7 +22,7 @@ use crate::{
     emoji, exports,
     factors::{self, Authenticator},
     imports,
-    support::{MULTIPART, PASSWORD, Person, id, list, multipart, sign_up, text, within},
+    support::{MULTIPART, PASSWORD, Person, id, list, multipart, pause, sign_up, text, within},
 };
 
 /// A request that is ready to be sent.
@@ -195,6 +195,7 @@ async fn imports_ended(w: &AccessFixture) {
             {
                 return imports;
             }
+            pause().await;
         }
     })
     .await;
@@ -215,7 +216,7 @@ async fn exports_ended(w: &AccessFixture) {
     let running = ["select count(*) from exports where state = 'running'".to_owned()];
     within("the exports to end", async {
         while w.app.place.numbers(&running).await[0] > 0 {
-            crate::support::pause().await;
+            pause().await;
         }
     })
     .await;
@@ -265,7 +266,9 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
         ("POST /v1/server/backups" | "POST /v1/server/drill", _) => {
             // Only one run is possible at a time.
             within("the run to end", async {
-                while w.ada.get("/v1/server").await.ok()["backups"]["running"] == true {}
+                while w.ada.get("/v1/server").await.ok()["backups"]["running"] == true {
+                    pause().await;
+                }
             })
             .await;
             Call::act(path)
