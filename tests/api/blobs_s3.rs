@@ -9,8 +9,8 @@ use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::support::{
-    MULTIPART, ModelServer, Person, Reply, S3, Team, TestDatabase, TestProcess, command, id,
-    multipart, refusal, team_with, text, within,
+    MULTIPART, ModelServer, Person, Reply, S3, Team, TestApp, TestDatabase, TestProcess, command,
+    id, multipart, refusal, team_of, team_with, text, within,
 };
 
 const KIB: usize = 1024;
@@ -303,7 +303,13 @@ async fn an_unreachable_s3_fails_uploads_and_downloads_with_503_and_stores_nothi
 #[tokio::test]
 async fn uploads_move_to_s3_and_back_while_they_are_used() {
     let s3 = S3::new().await;
-    let mut t = team_with(&s3.credentials()).await;
+    let app = TestApp::bounded(&s3.credentials(), |bounds| {
+        // The download below rests until the move has ended, which can take longer than a client may read nothing.
+        bounds.deadlines.stalled_within = Duration::from_hours(1);
+        bounds.deadlines.sent_within = Duration::from_hours(1);
+    })
+    .await;
+    let mut t = team_of(app).await;
     let place = t.app.place.clone();
     let local = local_store(&place);
     let mut contents: Vec<String> = (0..6)

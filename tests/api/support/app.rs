@@ -249,7 +249,11 @@ pub async fn team() -> Team {
 }
 
 pub async fn team_with(settings: &[(&str, &str)]) -> Team {
-    let app = TestApp::with(settings).await;
+    team_of(TestApp::with(settings).await).await
+}
+
+/// Creates the first workspace of a server.
+pub async fn team_of(app: TestApp) -> Team {
     let ada = app.founder("Ada").await;
     let bo = app.join(&ada, "Bo", "member").await;
     let general = id(&ada.channel("general").await);

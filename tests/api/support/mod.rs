@@ -25,7 +25,7 @@ mod socket;
 
 use std::{str::FromStr, time::Duration};
 
-pub use app::{Team, TestApp, team, team_with};
+pub use app::{Team, TestApp, team, team_of, team_with};
 pub use authority::{OrderRefusal, RefusingAuthority};
 pub use cluster::Cluster;
 pub use database::TestDatabase;
