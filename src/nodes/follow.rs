@@ -10,6 +10,7 @@ use crate::{
     db::{self, DbError},
     ids::WorkspaceId,
     realtime::{
+        BusMessage,
         hub::Behind,
         log::{self, Continuation, PageMax},
     },
@@ -74,6 +75,13 @@ async fn open(links: &Links, rooms: &[WorkspaceId]) -> Result<(), DbError> {
     drop(c);
     links.hub.replace_elsewhere(people, rooms);
     links.hub.open_at(heads);
+    // This node has ignored the deltas so far, and the next ones of these replies can be minutes away.
+    for workspace in rooms {
+        links.bus.send(BusMessage::Want {
+            workspace: *workspace,
+            task: None,
+        });
+    }
     Ok(())
 }
 

@@ -35,7 +35,9 @@ pub enum BusMessage {
     /// Request for the text of a reply from its beginning.
     Want {
         workspace: WorkspaceId,
-        task: TaskId,
+        /// `None` for all replies that are being streamed in the workspace.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<TaskId>,
     },
     Typing {
         workspace: WorkspaceId,
@@ -69,13 +71,13 @@ impl BusMessage {
     pub fn workspace(&self) -> Option<WorkspaceId> {
         match self {
             Self::Log { workspace, .. }
-            | Self::Want { workspace, .. }
             | Self::Typing { workspace, .. }
             | Self::User { workspace, .. }
             | Self::Presence { workspace, .. } => Some(*workspace),
             Self::Delta(delta) => Some(delta.workspace),
             // The node that runs a task may have no sockets in the workspace, so all nodes receive these messages.
             Self::Stop { .. }
+            | Self::Want { .. }
             | Self::Steer { .. }
             | Self::Wake
             | Self::Revoke

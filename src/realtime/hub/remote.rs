@@ -266,7 +266,7 @@ impl Hub {
                 self.reached(*workspace, *last, after);
             }
             BusMessage::Delta(delta) => self.receive_delta(delta),
-            BusMessage::Want { workspace, task } => self.resend_stream(*workspace, *task),
+            BusMessage::Want { workspace, task } => self.resend_streams(*workspace, *task),
             BusMessage::Typing {
                 workspace,
                 conversation,
@@ -333,23 +333,26 @@ impl Hub {
                     wanted.insert(now);
                     self.relay(|| BusMessage::Want {
                         workspace: delta.workspace,
-                        task: delta.task,
+                        task: Some(delta.task),
                     });
                 }
             }
         }
     }
 
-    /// Sends the other nodes the text of a reply that this node is writing, from its beginning to the last delta.
-    fn resend_stream(&self, workspace: WorkspaceId, task: TaskId) {
-        let delta = self.with_room(workspace, |room| {
-            let stream = room.streams.get(&task)?;
-            (!stream.is_elsewhere() && stream.sent.bytes > 0)
-                .then(|| stream.remote_delta(workspace, task, TextPosition::default()))
+    /// Sends the other nodes the text of a reply that this node is writing, or of all such replies of a workspace, from its beginning
+    /// to the last delta.
+    fn resend_streams(&self, workspace: WorkspaceId, wanted: Option<TaskId>) {
+        // Under the lock of the room, so that the next delta follows the text.
+        self.with_room(workspace, |room| {
+            for (task, stream) in &room.streams {
+                let is_wanted = wanted.is_none_or(|wanted| wanted == *task);
+                if is_wanted && !stream.is_elsewhere() && stream.sent.bytes > 0 {
+                    let whole = TextPosition::default();
+                    self.relay(|| BusMessage::Delta(stream.remote_delta(workspace, *task, whole)));
+                }
+            }
         });
-        if let Some(delta) = delta.flatten() {
-            self.relay(|| BusMessage::Delta(delta));
-        }
     }
 
     fn set_elsewhere(&self, workspace: WorkspaceId, user: UserId, node: NodeId, is_there: bool) {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Answer, Gate, NatsServer, Person, SECRET_KEY, Socket, TestApp, id, is_shared_engine, list,
-    number, text, units, visitor, within,
+    number, pause, text, units, visitor, within,
 };
 
 /// Two nodes, with a person on each.
@@ -352,12 +352,7 @@ async fn a_scope_holds_on_the_other_node_over_nats() {
     }
 }
 
-#[tokio::test]
-async fn a_node_that_learns_of_a_reply_late_gets_its_whole_text() {
-    if !is_shared_engine() {
-        return;
-    }
-    let p = Pair::over_notify().await;
+async fn a_node_learns_of_a_reply_late(p: Pair) {
     let (first, second) = (Gate::new(), Gate::new());
     p.first.model.script(
         "vibe",
@@ -377,7 +372,16 @@ async fn a_node_that_learns_of_a_reply_late_gets_its_whole_text() {
             e["data"]["message"]["state"] == "streaming"
         })
         .await;
-    for base in [&p.first.base, &p.second.base] {
+    let until_online = async |is_online: bool| {
+        within("the presence of Ada", async {
+            while (p.first.place.count("presence").await > 0) != is_online {
+                pause().await;
+            }
+        })
+        .await;
+    };
+    // The last socket of a workspace makes a node forget the replies of others. No further delta reminds it of this one.
+    for base in [&p.first.base, &p.second.base, &p.second.base] {
         let mut socket = p.ada.at(base).socket().await;
         socket.subscribe(&thread).await;
         first.open();
@@ -387,8 +391,25 @@ async fn a_node_that_learns_of_a_reply_late_gets_its_whole_text() {
             assert_eq!(number(&delta, "/offset"), units(&text), "{delta}");
             text.push_str(delta["text"].as_str().unwrap());
         }
+        until_online(true).await;
+        drop(socket);
+        until_online(false).await;
     }
     second.open();
+}
+
+#[tokio::test]
+async fn a_node_that_learns_of_a_reply_late_gets_its_whole_text() {
+    if is_shared_engine() {
+        a_node_learns_of_a_reply_late(Pair::over_notify().await).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_learns_of_a_reply_late_gets_its_whole_text_over_nats() {
+    if is_shared_engine() {
+        a_node_learns_of_a_reply_late(Pair::over_nats().await).await;
+    }
 }
 
 #[tokio::test]
