@@ -105,6 +105,12 @@ async fn run(place: &TestDatabase, model: &ModelServer, arguments: &[&str]) -> O
         .unwrap()
 }
 
+/// Ends a server, whose jobs change rows at any time: they store their positions, and announce that a file was read.
+async fn end(server: TestProcess) {
+    server.terminate();
+    assert!(server.exited().await.success());
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -126,6 +132,12 @@ impl Filled {
 
     async fn stop(&mut self) {
         self.server.take().unwrap().kill().await;
+    }
+
+    /// Ends the server with all its work, for tests that compare its rows with those of a backup.
+    async fn end(&mut self) {
+        self.place.settled().await;
+        end(self.server.take().unwrap()).await;
     }
 
     async fn restore_to(&self, place: &TestDatabase, file: &Path) -> Output {
@@ -263,6 +275,7 @@ async fn a_restored_server_has_every_row_and_continues() {
     let mut socket = f.ada.socket().await;
     socket.settle().await;
     let (cursor, epoch) = (socket.cursor, socket.epoch());
+    f.end().await;
     let file = f.back_up().await;
     let original = rows_of(&f.place).await;
     let other = TestDatabase::new().await;
@@ -281,7 +294,6 @@ async fn a_restored_server_has_every_row_and_continues() {
         }
     }
     assert!(original["messages"].len() > 5 && original["files"].len() == 3);
-    f.stop().await;
     let server = TestProcess::start(&other, &f.model, &OFF).await;
     // Sessions are kept; the epoch changes.
     let ada = f.ada.at(&server.base);
@@ -450,6 +462,7 @@ async fn a_backup_moves_data_between_engines() {
         // Without PostgreSQL, only one engine is available.
         return;
     }
+    f.end().await;
     let file = f.back_up().await;
     let original = values_of(&f.place).await;
     let server = TestDatabase::new().await;
@@ -459,18 +472,16 @@ async fn a_backup_moves_data_between_engines() {
     let stores = "select distinct store from blobs";
     assert_eq!(f.place.texts(stores).await, ["file"]);
     assert_eq!(server.texts(stores).await, ["db"]);
-    f.stop().await;
     let process = TestProcess::start(&server, &f.model, &OFF).await;
     let ada = f.ada.at(&process.base);
     let served = ada.get(&text(&f.file, "/url")).await;
     assert_eq!((served.status, served.text.len()), (200, 1_800_000));
     ada.tell(&f.thread, "On the other engine").await;
-    // The file is read in the background, which the backup must not precede.
-    server.settled().await;
+    // The restored files are read again in the background, some seconds after the start.
+    end(process).await;
     let file = server.dir.join("back.ovb");
     let arguments = ["backup", file.to_str().unwrap()];
     assert!(run(&server, &f.model, &arguments).await.status.success());
-    process.kill().await;
     let changed = values_of(&server).await;
     let back = TestDatabase::on_disk();
     let output = f.restore_to(&back, &file).await;
@@ -608,10 +619,11 @@ fn entries_of_another() -> Vec<u8> {
 async fn a_database_that_contains_data_is_not_overwritten() {
     let mut f = filled().await;
     let file = f.back_up().await;
-    let before = rows_of(&f.place).await;
     let refused = complaint(&f.restore_to(&f.place, &file).await);
     assert!(refused.contains("in use"), "{refused}");
-    f.stop().await;
+    f.end().await;
+    let file = f.back_up().await;
+    let before = rows_of(&f.place).await;
     let refused = complaint(&f.restore_to(&f.place, &file).await);
     assert!(refused.contains("empty"), "{refused}");
     assert_eq!(rows_of(&f.place).await, before);
@@ -627,7 +639,7 @@ async fn a_database_that_contains_data_is_not_overwritten() {
 
 #[tokio::test]
 async fn an_existing_file_is_replaced_only_on_request() {
-    let f = filled().await;
+    let mut f = filled().await;
     let file = f.place.dir.join("kept.ovb");
     std::fs::write(&file, "precious").unwrap();
     let name = file.to_str().unwrap();
@@ -638,6 +650,7 @@ async fn an_existing_file_is_replaced_only_on_request() {
     assert!(said(&output).starts_with("backed up "), "{output:?}");
     assert!(!f.place.dir.join("kept.ovb.tmp").exists());
     // The same backup can be written to standard output.
+    f.end().await;
     let output = run(&f.place, &f.model, &["backup", "-"]).await;
     let piped = f.place.dir.join("piped.ovb");
     std::fs::write(&piped, &output.stdout).unwrap();
