@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::Url;
 use uuid::Uuid;
 
 use super::{memory::Memory, rows::ModelRow};
@@ -14,6 +13,7 @@ use crate::{
     db::{Conn, Db, DbError},
     ids::WorkspaceId,
     model::{Connection, EmbeddingServer, ErrorTexts, Provider, SetupError},
+    outbound::Url,
     providers::Providers,
     secrets::{self, Keyring},
     tasks::calls::CallLog,

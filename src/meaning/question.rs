@@ -63,7 +63,8 @@ struct PickedRow {
 impl Meaning {
     /// Requests the vector of a question, for at most 300 ms. The call counts toward the budgets of the person, who must be a member.
     pub async fn ask(&self, workspace: WorkspaceId, user: UserId, question: &str) -> VectorAnswer {
-        if self.is_quiet || question.trim().is_empty() {
+        let question = question.trim();
+        if self.is_quiet || question.is_empty() {
             return VectorAnswer::Unused;
         }
         let row = match self.find_serving(workspace).await {

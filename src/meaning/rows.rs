@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use reqwest::Url;
 use uuid::Uuid;
 
 use crate::{
     auth::Role,
     db::{Conn, Db, DbError, Json, dialect::search as store, now},
     ids::{UserId, WorkspaceId},
+    outbound::Url,
     secrets, sql_with_texts,
     time::Timestamp,
 };

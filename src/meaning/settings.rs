@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use reqwest::Url;
 use uuid::Uuid;
 
 use super::{
@@ -15,6 +14,7 @@ use crate::{
     auth::{self, Scope, WorkspaceCaller},
     db::{Conn, DbError},
     model::{CollectError, EmbedRequest, Embedded, Provider},
+    outbound::Url,
     providers::{
         KeyChange, MODEL_CHARS_MAX, ModelSource, ProviderError, Providers, parse_base_url,
         parse_text, status_of,
