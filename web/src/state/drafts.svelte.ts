@@ -40,6 +40,8 @@ export class Drafts {
   readonly #others = new SvelteMap<string, string>();
   /** Focused composers, whose text another window does not replace. */
   #held = new Map<string, () => boolean>();
+  /** Keys of texts that were written in this window. */
+  #own = new Set<string>();
   #store: KeyValueStore;
   #prefix: string;
   /** Writes that the browser rejected; retried with the next change. */
@@ -87,6 +89,7 @@ export class Drafts {
   #put(key: string, draft: StoredDraft | null): void {
     if (draft) this.#map.set(key, draft);
     else this.#map.delete(key);
+    this.#own.add(key);
     this.#unsaved.add(key);
     this.flush();
   }
@@ -154,13 +157,14 @@ export class Drafts {
     const draft = readJson(this.#store, stored, isDraft);
     if (this.#keeps(key, draft?.text ?? null)) return;
     this.#others.delete(key);
+    this.#own.delete(key);
     if (draft) this.#map.set(key, draft);
     else this.#map.delete(key);
   }
   /** Keeps the text of a focused composer, beside the text of another window; null if it was sent or deleted there. */
   #keeps(key: string, text: string | null): boolean {
     const own = this.get(key);
-    if (!own || own === text || !this.#held.get(key)?.()) return false;
+    if (!own || own === text || !this.#own.has(key) || !this.#held.get(key)?.()) return false;
     if (text !== null) {
       this.#others.set(key, text);
       return true;
