@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 
 const AGAIN_MAX = 3;
 const SAMPLE_MS = 10 * 60_000;
-const GROUP_FILES = 8;
+const GROUP_FILES = 4;
 
 const tests = fileURLToPath(new URL('..', import.meta.url));
 const reporter = fileURLToPath(new URL('failed-files.mjs', import.meta.url));
