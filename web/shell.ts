@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { Plugin } from 'vite';
+import { fileURLToPath } from 'node:url';
+import { build, type Plugin } from 'vite';
 
 /** Files of `public/` that the start page asks for. */
 const PUBLIC = ['theme.js', 'favicon.svg'];
@@ -9,26 +10,43 @@ const LATIN = /-latin-wght-/;
 
 interface Part {
   type: string;
-  code?: string;
   source?: string | Uint8Array;
   imports?: string[];
   dynamicImports?: string[];
   viteMetadata?: { importedCss: Set<string>; importedAssets: Set<string> };
 }
 
-/** Puts the list of the client's files, and a version made of them, into the service worker. */
+/** Code of the service worker, as one file: browsers do not run it if it imports what it shares with the client. */
+const workerCode = async (): Promise<string> => {
+  const built = await build({
+    configFile: false,
+    publicDir: false,
+    logLevel: 'error',
+    build: {
+      write: false,
+      target: 'es2022',
+      rolldownOptions: {
+        input: fileURLToPath(new URL('src/offline/worker.ts', import.meta.url)),
+        output: { format: 'iife' },
+      },
+    },
+  });
+  if (!('output' in built)) throw new Error('the service worker was not built');
+  return built.output[0].code;
+};
+
+/** Adds the service worker, which begins with the list of the client's files and a version made of them. */
 export const shellList = (): Plugin => ({
   name: 'openvibe-shell',
   apply: 'build',
   enforce: 'post',
   generateBundle: {
     order: 'post',
-    handler(_, bundle) {
+    async handler(_, bundle) {
       const parts = bundle as unknown as Record<string, Part>;
-      const worker = parts['sw.js'];
       const page = parts['index.html'];
       const entry = /src="\/(assets\/[^"]+\.js)"/.exec(String(page?.source))?.[1];
-      if (!worker?.code || !page || !entry) throw new Error('the service worker or the page was not built');
+      if (!page || !entry) throw new Error('the page was not built');
       const files = new Set<string>();
       const add = (name: string) => {
         const part = parts[name];
@@ -48,7 +66,8 @@ export const shellList = (): Plugin => ({
         version: hash.digest('hex').slice(0, 16),
         paths: ['/', ...PUBLIC.map((name) => `/${name}`), ...sorted.map((name) => `/${name}`)],
       };
-      worker.code = `const SHELL = ${JSON.stringify(shell)};\n${worker.code}`;
+      const source = `const SHELL = ${JSON.stringify(shell)};\n${await workerCode()}`;
+      this.emitFile({ type: 'asset', fileName: 'sw.js', source });
     },
   },
 });

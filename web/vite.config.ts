@@ -10,13 +10,13 @@ export default defineConfig({
     target: 'es2022',
     outDir: process.env.OPENVIBE_WEB_OUT ?? 'dist',
     emptyOutDir: true,
-    // The client, the API reference at /docs, and the service worker, which has to be at the root.
+    // The client, and the API reference at /docs.
     rolldownOptions: {
-      input: { index: 'index.html', docs: 'docs.html', sw: 'src/offline/worker.ts' },
+      input: { index: 'index.html', docs: 'docs.html' },
       // Few files before the first rows, because small ones compress badly: Svelte (also for /docs), the shell with its lists, and,
       // in a thread, Markdown and messages. A module belongs to the first group that needs it.
       output: {
-        entryFileNames: ({ name }) => (name === 'sw' ? 'sw.js' : 'assets/[name]-[hash].js'),
+        entryFileNames: 'assets/[name]-[hash].js',
         codeSplitting: {
           groups: [
             {
