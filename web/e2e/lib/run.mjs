@@ -11,6 +11,8 @@ import { fileURLToPath } from 'node:url';
 const AGAIN_MAX = 3;
 const SAMPLE_MS = 10 * 60_000;
 const GROUP_FILES = 4;
+/** A page that waits for something without a limit must not hold the suite. */
+const TEST_MS_MAX = 10 * 60_000;
 
 const tests = fileURLToPath(new URL('..', import.meta.url));
 const reporter = fileURLToPath(new URL('failed-files.mjs', import.meta.url));
@@ -23,6 +25,7 @@ function run(files, concurrency) {
     process.execPath,
     [
       '--test',
+      `--test-timeout=${TEST_MS_MAX}`,
       `--test-concurrency=${concurrency}`,
       '--test-reporter=spec',
       '--test-reporter-destination=stdout',
