@@ -1,0 +1,386 @@
+//! Frames between the server and a runner: JSON objects `{type, session, n, …}`, numbered in both directions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Version of this protocol.
+pub const PROTOCOL: u32 = 1;
+/// Maximum size of a frame.
+pub const FRAME_BYTES_MAX: usize = 256 << 10;
+/// Maximum size of one text in a frame, which leaves room for escapes.
+pub(crate) const TEXT_BYTES_MAX: usize = 32 << 10;
+
+/// A command of the server. Unknown fields are ignored, so that a newer server can add some.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Command {
+    Open {
+        repository: String,
+        number: u64,
+        engine: String,
+        /// Whether the new copy starts with the session's last patch, which the runner then reads from the server.
+        #[serde(default)]
+        patch: bool,
+    },
+    Prompt {
+        task: String,
+        /// Key of the turn, for the server's model and tools.
+        key: String,
+        /// What is new for the agent.
+        text: String,
+        /// Instructions, conversation, and trigger: for an agent that has no session to continue.
+        #[serde(default)]
+        full: Option<String>,
+    },
+    Steer {
+        task: String,
+        text: String,
+    },
+    Answer {
+        ask: String,
+        /// ID of an option, or the object of a form; null declines.
+        value: Value,
+    },
+    Cancel {
+        task: String,
+    },
+    Push {
+        action: String,
+        tree: String,
+        parent: String,
+        branch: String,
+        title: String,
+        body: String,
+        /// Time of the commit, RFC 3339 in UTC.
+        at: String,
+    },
+    Close,
+    Forget {
+        /// Task whose log goes; null: all of them, and the patch.
+        #[serde(default)]
+        task: Option<String>,
+    },
+    /// A command of a newer server: not executed.
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepState {
+    Running,
+    Done,
+    Failed,
+}
+
+/// One thing that the agent did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Number in the turn, from 0; a later step with this number replaces it.
+    pub step: usize,
+    pub title: String,
+    /// Kind of the Agent Client Protocol, such as `edit` or `execute`.
+    pub kind: String,
+    pub state: StepState,
+    pub ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanEntry {
+    pub content: String,
+    pub status: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskOption {
+    pub id: String,
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskKind {
+    /// A question with a form (`schema`).
+    Question,
+    /// A permission with options.
+    Permission,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    Complete,
+    /// A limit of the agent ended the turn.
+    Truncated,
+    Canceled,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileStatus {
+    Added,
+    Modified,
+    Deleted,
+    Renamed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedFile {
+    pub path: String,
+    pub old_path: Option<String>,
+    pub status: FileStatus,
+    pub additions: u64,
+    pub deletions: u64,
+    pub binary: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckState {
+    Passed,
+    Failed,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    pub state: CheckState,
+    pub ms: u64,
+}
+
+/// Code of a failed task or push.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCode {
+    SandboxFailed,
+    AgentFailed,
+    Refused,
+    Timeout,
+    WorkerLost,
+    /// The tree or its parent is not what this session reported last.
+    DiffChanged,
+    PushFailed,
+}
+
+/// Changes after a turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Null if the changes are larger than 20 MiB: `too_large`.
+    pub tree: Option<String>,
+    pub too_large: bool,
+    /// At most 300.
+    pub files: Vec<ChangedFile>,
+    pub file_count: u64,
+    pub additions: u64,
+    pub deletions: u64,
+    pub notes: Vec<String>,
+}
+
+/// An event of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    Opened {
+        commit: String,
+    },
+    Text {
+        task: String,
+        text: String,
+    },
+    Step {
+        task: String,
+        steps: Vec<Step>,
+    },
+    Plan {
+        task: String,
+        entries: Vec<PlanEntry>,
+    },
+    Usage {
+        task: String,
+        reported_cost_usd: f64,
+    },
+    Ask {
+        task: String,
+        ask: String,
+        kind: AskKind,
+        title: String,
+        options: Vec<AskOption>,
+        schema: Option<Value>,
+    },
+    Done {
+        task: String,
+        stop: StopReason,
+        #[serde(flatten)]
+        changes: Changes,
+        check: Check,
+        /// Numbers of `steer` commands that the agent did not read.
+        unread_steers: Vec<u64>,
+    },
+    Failed {
+        task: Option<String>,
+        action: Option<String>,
+        code: FailureCode,
+        message: String,
+    },
+    /// `note` is set if the pull request could not be opened.
+    Pushed {
+        action: String,
+        commit: String,
+        url: Option<String>,
+        note: Option<String>,
+    },
+}
+
+/// A frame with its number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Numbered<T> {
+    pub session: String,
+    pub n: u64,
+    #[serde(flatten)]
+    pub body: T,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfferedRepository {
+    pub name: String,
+    pub base: String,
+    pub can_push: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfferedEngine {
+    pub name: String,
+    /// Host of the provider, through which the agent can reach the web.
+    pub to: Option<String>,
+}
+
+/// Frames of a connection, which are not kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Control {
+    Hello {
+        protocol: u32,
+        version: String,
+        repositories: Vec<OfferedRepository>,
+        engines: Vec<OfferedEngine>,
+        sandbox: crate::config::SandboxKind,
+        /// Number of the last command by session.
+        sessions: BTreeMap<String, u64>,
+    },
+    /// Number of the last event by session.
+    Ready {
+        sessions: BTreeMap<String, u64>,
+    },
+    Ack {
+        session: String,
+        n: u64,
+    },
+    /// Asks for all frames after number `n`.
+    Resend {
+        session: String,
+        n: u64,
+    },
+    /// Events up to number `n` are gone, and are not sent again.
+    Skip {
+        session: String,
+        n: u64,
+    },
+}
+
+/// A frame of the server.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Incoming {
+    Control(Control),
+    Command(Numbered<Command>),
+}
+
+impl Incoming {
+    /// Parses a frame; `None` if it is not one.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if text.len() > FRAME_BYTES_MAX {
+            return None;
+        }
+        if let Ok(control) = serde_json::from_str(text) {
+            return Some(Self::Control(control));
+        }
+        let command: Numbered<Command> = serde_json::from_str(text).ok()?;
+        (is_id(&command.session) && command.n > 0).then_some(Self::Command(command))
+    }
+}
+
+/// Whether the text is an ID of the server, which can be part of a path.
+pub(crate) fn is_id(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !text.is_empty() && text.len() <= 64 && text.chars().all(fits)
+}
+
+/// The start of a text, cut between characters.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_with_unknown_fields_is_read() {
+        let text =
+            r#"{"type":"cancel","session":"code_1","n":3,"task":"task_1","later":{"x":[1]}}"#;
+        let cancel = Command::Cancel { task: "task_1".to_owned() };
+        let frame = Numbered { session: "code_1".to_owned(), n: 3, body: cancel };
+        assert_eq!(Incoming::parse(text), Some(Incoming::Command(frame)));
+    }
+
+    #[test]
+    fn a_command_of_a_newer_server_is_known_as_unknown() {
+        let text = r#"{"type":"dance","session":"code_1","n":1,"steps":2}"#;
+        let Some(Incoming::Command(frame)) = Incoming::parse(text) else { panic!("not read") };
+        assert_eq!(frame.body, Command::Unknown);
+    }
+
+    #[test]
+    fn invalid_frames_are_rejected() {
+        for text in [
+            "",
+            "[]",
+            r#"{"type":"close"}"#,
+            r#"{"type":"close","session":"../x","n":1}"#,
+            r#"{"type":"close","session":"code_1","n":0}"#,
+            r#"{"type":"cancel","session":"code_1","n":1}"#,
+            r#"{"type":"ack","session":"code_1","n":-1}"#,
+        ] {
+            assert_eq!(Incoming::parse(text), None, "{text}");
+        }
+        let long = format!(
+            r#"{{"type":"close","session":"code_1","n":1,"x":"{}"}}"#,
+            "x".repeat(FRAME_BYTES_MAX)
+        );
+        assert_eq!(Incoming::parse(&long), None);
+    }
+
+    #[test]
+    fn an_event_is_one_flat_object() {
+        let done = Event::Done {
+            task: "task_1".to_owned(),
+            stop: StopReason::Complete,
+            changes: Changes { tree: Some("abc".to_owned()), ..Changes::default() },
+            check: Check { state: CheckState::None, ms: 0 },
+            unread_steers: Vec::new(),
+        };
+        let frame = Numbered { session: "code_1".to_owned(), n: 7, body: done };
+        let value = serde_json::to_value(&frame).unwrap();
+        assert_eq!(value["type"], "done");
+        assert_eq!(value["tree"], "abc");
+        assert_eq!(value["check"]["state"], "none");
+        assert_eq!(serde_json::from_value::<Numbered<Event>>(value).unwrap(), frame);
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(cut("aé", 2), "a");
+        assert_eq!(cut("aé", 9), "aé");
+    }
+}
