@@ -1,0 +1,713 @@
+//! Repositories: the mirror, copies, trees after turns, and pushes.
+//!
+//! No command here reads a copy that an agent has touched: its configuration could name programs. What an agent changed comes as a patch,
+//! which is applied to a private index in the mirror, without a work tree.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{process::Command, sync::Mutex};
+
+use crate::{
+    config::{Config, Repository},
+    failure::{Failure, Finished, finish},
+    frames::{ChangedFile, Changes, FRAME_BYTES_MAX, FailureCode, FileStatus, cut},
+    inside::Limited,
+};
+
+/// Maximum size of a patch.
+pub(crate) const PATCH_BYTES_MAX: u64 = 20 << 20;
+const FILES_MAX: usize = 300;
+const NOTES_MAX: usize = 10;
+const LOCAL_MAX: Duration = Duration::from_mins(2);
+const REMOTE_MAX: Duration = Duration::from_mins(10);
+const OUTPUT_BYTES_MAX: u64 = 32 << 20;
+/// Address space of a command that reads an agent's patch: the sizes that it names are allocated.
+const PATCH_MEMORY_MB: u64 = 4096;
+
+/// A bare clone of a repository, which copies share objects with.
+pub(crate) struct Mirror {
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    pub(crate) base: String,
+    repository: Repository,
+    program: PathBuf,
+    disk_mb: u64,
+    /// Host of the server, for the address of our commits.
+    host: String,
+    fetching: Mutex<()>,
+}
+
+/// What a commit is made of.
+pub(crate) struct Push<'a> {
+    pub(crate) tree: &'a str,
+    pub(crate) parent: &'a str,
+    pub(crate) branch: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) body: &'a str,
+    pub(crate) at: &'a str,
+}
+
+pub(crate) struct Pushed {
+    pub(crate) commit: String,
+    pub(crate) url: Option<String>,
+    /// Reason why no pull request was opened.
+    pub(crate) note: Option<String>,
+}
+
+impl Mirror {
+    /// Creates the mirror's directory; the base is the remote's default branch unless it is configured.
+    pub(crate) async fn open(config: &Config, name: &str) -> Result<Self, Failure> {
+        let Some(repository) = config.repositories.get(name).cloned() else {
+            return Err(Failure::sandbox(format!("{name} is not in the runner's configuration")));
+        };
+        let host = reqwest::Url::parse(&config.server).ok();
+        let mut mirror = Self {
+            path: config.data_dir.join("mirrors").join(name),
+            name: name.to_owned(),
+            base: repository.base.clone().unwrap_or_else(|| "main".to_owned()),
+            repository,
+            program: config.program.clone(),
+            disk_mb: config.limits.disk_mb,
+            host: host.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default(),
+            fetching: Mutex::new(()),
+        };
+        if !mirror.path.join("HEAD").exists() {
+            std::fs::create_dir_all(&mirror.path)?;
+            mirror.local(&["init", "--quiet", "--bare", "--template=", "."]).await?;
+        }
+        if mirror.repository.base.is_none() {
+            let url = mirror.repository.url.clone();
+            let arguments = ["ls-remote", "--symref", "--", &url, "HEAD"];
+            if let Ok(heads) = mirror.remote(&arguments, Duration::from_secs(30)).await
+                && let Some(base) = String::from_utf8_lossy(&heads.stdout)
+                    .lines()
+                    .find_map(|line| line.strip_prefix("ref: refs/heads/")?.split('\t').next())
+            {
+                base.clone_into(&mut mirror.base);
+            }
+        }
+        Ok(mirror)
+    }
+
+    /// A command in the mirror that sees no configuration of the system or of a user, and runs no hooks.
+    fn command(&self, mut command: Command) -> Command {
+        command.current_dir(&self.path).env_clear();
+        command.env("PATH", path_variable()).env("LC_ALL", "C").env("HOME", "/nonexistent");
+        command.env("GIT_DIR", &self.path).env("GIT_CONFIG_NOSYSTEM", "1");
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_ATTR_NOSYSTEM", "1");
+        command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
+        command.env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh");
+        command
+    }
+
+    fn git() -> Command {
+        let mut command = Command::new("git");
+        command.args(SAFE);
+        command
+    }
+
+    async fn local(&self, arguments: &[&str]) -> Result<Finished, Failure> {
+        let mut command = self.command(Self::git());
+        command.args(arguments);
+        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await
+    }
+
+    /// A command that reaches the remote, with the operator's own credentials.
+    async fn remote(&self, arguments: &[&str], duration: Duration) -> Result<Finished, Failure> {
+        let mut command = self.command(Self::git());
+        for name in [
+            "HOME",
+            "USER",
+            "SSH_AUTH_SOCK",
+            "XDG_CONFIG_HOME",
+            "GIT_SSH_COMMAND",
+            "https_proxy",
+            "http_proxy",
+            "no_proxy",
+        ] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        if std::env::var_os("GIT_SSH_COMMAND").is_none() {
+            command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
+        }
+        command.env_remove("GIT_CONFIG_GLOBAL").env_remove("GIT_CONFIG_NOSYSTEM").args(arguments);
+        run(command, duration, FailureCode::PushFailed).await
+    }
+
+    /// Fetches all branches, and returns the commit of the base.
+    pub(crate) async fn fetch(&self) -> Result<String, Failure> {
+        let _fetching = self.fetching.lock().await;
+        let url = self.repository.url.clone();
+        let branches = "+refs/heads/*:refs/heads/*";
+        let arguments = [
+            "fetch",
+            "--quiet",
+            "--prune",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--",
+            &url,
+            branches,
+        ];
+        self.remote(&arguments, REMOTE_MAX).await.map_err(|error| {
+            Failure::sandbox(format!("{} could not be fetched: {}", self.name, error.message))
+        })?;
+        self.resolve(&format!("refs/heads/{}", self.base))
+            .await
+            .map_err(|_| Failure::sandbox(format!("{} has no branch {}", self.name, self.base)))
+    }
+
+    async fn resolve(&self, name: &str) -> Result<String, Failure> {
+        let commit = format!("{name}^{{commit}}");
+        let found =
+            self.local(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).await?;
+        Ok(one_line(&found.stdout))
+    }
+
+    /// Makes a new copy of a commit, on a branch of that name. What was at the path before is deleted.
+    pub(crate) async fn copy(&self, to: &Path, commit: &str, branch: &str) -> Result<(), Failure> {
+        remove(to).await?;
+        let mut command = self.command(Self::git());
+        command.args(["clone", "--quiet", "--shared", "--no-checkout", "--no-tags"]);
+        command.args(["--template=", "--"]).arg(&self.path).arg(to).env_remove("GIT_DIR");
+        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await?;
+        // Nobody has touched the copy yet.
+        let mut command = self.command(Self::git());
+        command.env_remove("GIT_DIR").current_dir(to);
+        command.args(["checkout", "--quiet", "-B", branch, commit]);
+        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await?;
+        Ok(())
+    }
+
+    /// Turns an agent's patch into a tree of the mirror, and writes the patch of that tree to a file.
+    pub(crate) async fn changes(
+        &self,
+        base: &str,
+        patch: &Path,
+        scratch: &Path,
+        shown: &Path,
+    ) -> Result<Changes, Failure> {
+        let index = scratch.join("index");
+        let _ = std::fs::remove_file(&index);
+        self.indexed(&index, &["read-tree", base]).await?;
+        if std::fs::metadata(patch)?.len() > 0 {
+            let patch = patch.display().to_string();
+            self.indexed(&index, &["apply", "--cached", "--whitespace=nowarn", "--", &patch])
+                .await
+                .map_err(|error| {
+                    Failure::agent(format!("the changes are not valid: {}", error.message))
+                })?;
+        }
+        let mut tree = one_line(&self.indexed(&index, &["write-tree"]).await?.stdout);
+        let mut notes = Vec::new();
+        let submodules = self.compare(base, &tree).await?.submodules;
+        for (path, commit) in &submodules {
+            let entry;
+            let arguments = match commit {
+                Some(commit) => {
+                    entry = format!("160000,{commit},{path}");
+                    ["update-index", "--add", "--cacheinfo", &entry]
+                }
+                None => ["update-index", "--force-remove", "--", path],
+            };
+            self.indexed(&index, &arguments).await?;
+            if notes.len() < NOTES_MAX {
+                notes.push(format!("The repository inside of {} is left out", cut(path, 200)));
+            }
+        }
+        if !submodules.is_empty() {
+            tree = one_line(&self.indexed(&index, &["write-tree"]).await?.stdout);
+        }
+        let compared = self.compare(base, &tree).await?;
+        if !compared.submodules.is_empty() {
+            return Err(Failure::agent("a repository inside of the copy cannot be left out"));
+        }
+        let output = format!("--output={}", shown.display());
+        self.local(&[
+            "diff",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--binary",
+            "--full-index",
+            "-M",
+            &output,
+            base,
+            &tree,
+        ])
+        .await?;
+        let too_large = std::fs::metadata(shown)?.len() > PATCH_BYTES_MAX;
+        if too_large {
+            std::fs::write(shown, "")?;
+            notes.push(TOO_LARGE.to_owned());
+        }
+        let files = compared.files;
+        Ok(Changes {
+            tree: (!too_large).then_some(tree),
+            too_large,
+            file_count: files.len() as u64,
+            additions: files.iter().map(|file| file.additions).sum(),
+            deletions: files.iter().map(|file| file.deletions).sum(),
+            files: fitting(files),
+            notes,
+        })
+    }
+
+    /// A command on a private index, with limits, since it reads what an agent wrote.
+    async fn indexed(&self, index: &Path, arguments: &[&str]) -> Result<Finished, Failure> {
+        let limits = Limited {
+            address_mb: Some(PATCH_MEMORY_MB),
+            file_mb: Some(self.disk_mb),
+            ..Limited::default()
+        };
+        let git = ["git"].iter().chain(SAFE).chain(arguments).map(ToString::to_string);
+        let mut command = self.command(limits.command(&self.program, git));
+        command.env("GIT_INDEX_FILE", index);
+        if arguments.first() == Some(&"update-index") {
+            // It asks for a work tree before it removes an entry: this one is empty, and stays so.
+            let empty = index.with_extension("empty");
+            std::fs::create_dir_all(&empty)?;
+            command.env("GIT_WORK_TREE", empty);
+        }
+        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await
+    }
+
+    async fn compare(&self, base: &str, tree: &str) -> Result<Comparison, Failure> {
+        let arguments = [
+            "diff",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--raw",
+            "--numstat",
+            "--no-abbrev",
+            "-z",
+            "-M",
+            base,
+            tree,
+        ];
+        let output = self.local(&arguments).await?.stdout;
+        Comparison::parse(&output)
+            .ok_or_else(|| Failure::agent("the changes are too many to be listed"))
+    }
+
+    /// Commits a tree, and pushes it. Repeating this makes the same commit, and pushes nothing new.
+    pub(crate) async fn push(&self, push: &Push<'_>, scratch: &Path) -> Result<Pushed, Failure> {
+        let failed = |message: String| Failure::new(FailureCode::PushFailed, message);
+        let mut command = self.command(Self::git());
+        let mail = format!("coder@{}", self.host);
+        let message = scratch.join("message");
+        let text = if push.body.is_empty() {
+            push.title.to_owned()
+        } else {
+            format!("{}\n\n{}", push.title, push.body)
+        };
+        std::fs::write(&message, text.replace('\0', " "))?;
+        // Git reads this form with any version: without fractions of seconds.
+        let at = push.at.trim_end_matches('Z').split('.').next().unwrap_or_default();
+        let at = format!("{at}+00:00");
+        for role in ["AUTHOR", "COMMITTER"] {
+            command
+                .env(format!("GIT_{role}_NAME"), "Coder")
+                .env(format!("GIT_{role}_EMAIL"), &mail);
+            command.env(format!("GIT_{role}_DATE"), &at);
+        }
+        command.args([
+            "-c",
+            "i18n.commitEncoding=utf-8",
+            "commit-tree",
+            push.tree,
+            "-p",
+            push.parent,
+            "-F",
+        ]);
+        command.arg(&message);
+        let commit = one_line(&run(command, LOCAL_MAX, FailureCode::PushFailed).await?.stdout);
+        let reference = format!("{commit}:refs/heads/{}", push.branch);
+        let url = self.repository.url.clone();
+        let arguments = [
+            "push",
+            "--no-verify",
+            "--porcelain",
+            "--no-recurse-submodules",
+            "--",
+            &url,
+            &reference,
+        ];
+        let output = self.remote(&arguments, REMOTE_MAX).await.map_err(|error| {
+            failed(format!("{} was not pushed to {}: {}", self.name, push.branch, error.message))
+        })?;
+        let mut pushed = Pushed { commit, url: last_url(&output.stderr), note: None };
+        if !self.repository.open.is_empty() {
+            match self.open_request(push, scratch).await {
+                Ok(url) => pushed.url = url.or(pushed.url),
+                Err(cause) => {
+                    let branch = push.branch;
+                    pushed.note =
+                        Some(format!("Pushed to {branch}, without a pull request: {cause}"));
+                }
+            }
+        }
+        Ok(pushed)
+    }
+
+    /// Runs the operator's command, with the operator's environment, in the mirror.
+    async fn open_request(
+        &self,
+        push: &Push<'_>,
+        scratch: &Path,
+    ) -> Result<Option<String>, String> {
+        let body = scratch.join("body");
+        std::fs::write(&body, push.body).map_err(|error| error.to_string())?;
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(&self.repository.open).current_dir(&self.path);
+        command.env_remove(crate::config::KEY_VARIABLE).env("BRANCH", push.branch);
+        command.env("TITLE", push.title.replace('\0', " ")).env("BODY_FILE", &body);
+        let ended =
+            finish(command, LOCAL_MAX, 64 << 10).await.map_err(|error| error.to_string())?;
+        let url = last_url(&String::from_utf8_lossy(&ended.stdout)).or(last_url(&ended.stderr));
+        // After a kill, the request may be open already, and the command prints its address.
+        if ended.is_success() || (ended.stderr.contains("already exists") && url.is_some()) {
+            return Ok(url);
+        }
+        Err(ended.cause())
+    }
+
+    /// Checks that the branches of Coder could be pushed, without a change.
+    pub(crate) async fn check_push(&self, commit: &str) -> Result<(), Failure> {
+        let reference = format!("{commit}:refs/heads/vibe/check");
+        let url = self.repository.url.clone();
+        let arguments = ["push", "--dry-run", "--no-verify", "--porcelain", "--", &url, &reference];
+        self.remote(&arguments, Duration::from_secs(60)).await.map(drop)
+    }
+}
+
+/// Lists the changes of the copy, inside of the sandbox. Flags override the copy's configuration.
+pub(crate) const DIFF: &str = "git -c advice.addEmbeddedRepo=false add -A && exec git diff --cached --binary -U3 \
+    --full-index --no-ext-diff --no-textconv --no-color --no-renames --submodule=short --src-prefix=a/ --dst-prefix=b/ \"$1\"";
+
+/// Note for changes that are neither shown nor pushed.
+pub(crate) const TOO_LARGE: &str =
+    "The changes are larger than 20 MiB: they are not shown and cannot be pushed";
+
+const SAFE: &[&str] = &[
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    "-c",
+    "protocol.ext.allow=never",
+    "-c",
+    "core.quotePath=true",
+    "-c",
+    "diff.noprefix=false",
+    // Large packs fit in a limited address space.
+    "-c",
+    "core.packedGitWindowSize=64m",
+    "-c",
+    "core.packedGitLimit=512m",
+];
+
+fn path_variable() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
+async fn run(command: Command, duration: Duration, code: FailureCode) -> Result<Finished, Failure> {
+    let ended = finish(command, duration, OUTPUT_BYTES_MAX).await;
+    let ended = ended.map_err(|error| Failure::new(code, format!("git: {error}")))?;
+    if ended.is_success() { Ok(ended) } else { Err(Failure::new(code, ended.cause())) }
+}
+
+fn one_line(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+fn last_url(text: &str) -> Option<String> {
+    let mut words = text.split_whitespace().rev();
+    let url = words.find(|word| word.starts_with("https://") || word.starts_with("http://"))?;
+    (url.len() <= 2000).then(|| url.to_owned())
+}
+
+/// The first files, up to their number and the size of a frame.
+fn fitting(files: Vec<ChangedFile>) -> Vec<ChangedFile> {
+    let mut bytes = 0;
+    let fits = |file: &ChangedFile| {
+        bytes += serde_json::to_string(file).map_or(0, |text| text.len());
+        bytes <= FRAME_BYTES_MAX / 2
+    };
+    files.into_iter().take(FILES_MAX).take_while(fits).collect()
+}
+
+/// Deletes a directory that an agent wrote: of any depth, and without permissions.
+pub(crate) async fn remove(path: &Path) -> Result<(), Failure> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    // `chmod` would follow a link.
+    if !metadata.is_dir() {
+        return Ok(std::fs::remove_file(path)?);
+    }
+    for program in [["chmod", "-R", "u+rwx"].as_slice(), &["rm", "-rf"]] {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).arg("--").arg(path);
+        // Links to missing files make `chmod` fail.
+        finish(command, REMOTE_MAX, 0).await?;
+    }
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Err(Failure::sandbox(format!("{} cannot be deleted", path.display()))),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Differences of two trees.
+#[derive(Debug, Default, PartialEq)]
+struct Comparison {
+    files: Vec<ChangedFile>,
+    /// Changed submodules, with the base's commit if there is one.
+    submodules: Vec<(String, Option<String>)>,
+}
+
+impl Comparison {
+    /// Parses `git diff --raw --numstat -z`; `None` if the output is cut.
+    fn parse(output: &[u8]) -> Option<Self> {
+        let mut parts = output.split(|byte| *byte == 0).map(String::from_utf8_lossy).peekable();
+        let mut compared = Self::default();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        while let Some(raw) = parts.next_if(|part| part.starts_with(':')) {
+            let mut fields = raw.trim_start_matches(':').split(' ');
+            let (old_mode, new_mode) = (fields.next()?.to_owned(), fields.next()?.to_owned());
+            let (old, _, status) = (fields.next()?.to_owned(), fields.next()?, fields.next()?);
+            let first = parts.next()?.into_owned();
+            let is_renamed = status.starts_with(['R', 'C']);
+            let (path, old_path) =
+                if is_renamed { (parts.next()?.into_owned(), Some(first)) } else { (first, None) };
+            if old_mode == "160000" || new_mode == "160000" {
+                let entry = (old_mode == "160000").then_some(old);
+                compared.submodules.push((old_path.clone().unwrap_or_else(|| path.clone()), entry));
+                if old_path.is_some() {
+                    compared.submodules.push((path.clone(), None));
+                }
+            }
+            let status = match status.as_bytes().first()? {
+                b'A' | b'C' => FileStatus::Added,
+                b'D' => FileStatus::Deleted,
+                b'R' => FileStatus::Renamed,
+                _ => FileStatus::Modified,
+            };
+            places.insert(path.clone(), compared.files.len());
+            let (additions, deletions) = (0, 0);
+            compared.files.push(ChangedFile {
+                path,
+                old_path,
+                status,
+                additions,
+                deletions,
+                binary: false,
+            });
+        }
+        while let Some(counts) = parts.next() {
+            if counts.is_empty() {
+                break;
+            }
+            let mut fields = counts.splitn(3, '\t');
+            let (added, deleted, path) = (fields.next()?, fields.next()?, fields.next()?);
+            let path = if path.is_empty() {
+                parts.next()?;
+                parts.next()?.into_owned()
+            } else {
+                path.to_owned()
+            };
+            let file = compared.files.get_mut(*places.get(&path)?)?;
+            file.binary = added == "-";
+            file.additions = added.parse().unwrap_or(0);
+            file.deletions = deleted.parse().unwrap_or(0);
+        }
+        Some(compared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Repository {
+        directory: tempfile::TempDir,
+        mirror: Mirror,
+        base: String,
+    }
+
+    impl Repository {
+        async fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let origin = directory.path().join("origin");
+            std::fs::create_dir(&origin).unwrap();
+            let script = "git init -q -b trunk . && echo one > a.txt && git add -A && \
+                git -c user.name=Ada -c user.email=ada@example.com commit -qm Start";
+            sh(&origin, script);
+            let repositories = [format!("api={}", origin.display())];
+            let mut config =
+                Config::of_arguments("http://chat.example", "ovr_x", &repositories).unwrap();
+            config.data_dir = directory.path().join("data");
+            let own = std::env::current_exe().unwrap();
+            config.program = own.parent().unwrap().parent().unwrap().join("examples/runner");
+            let mirror = Mirror::open(&config, "api").await.unwrap();
+            let base = mirror.fetch().await.unwrap();
+            Self { directory, mirror, base }
+        }
+
+        async fn changes(&self, patch: &str) -> Result<Changes, Failure> {
+            let directory = self.directory.path();
+            std::fs::write(directory.join("changes"), patch).unwrap();
+            let shown = directory.join("shown");
+            self.mirror.changes(&self.base, &directory.join("changes"), directory, &shown).await
+        }
+    }
+
+    fn sh(directory: &Path, script: &str) -> String {
+        let mut command = std::process::Command::new("sh");
+        let output = command.args(["-c", script]).current_dir(directory).output().unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        one_line(&output.stdout)
+    }
+
+    fn added(path: &str, mode: &str, line: &str) -> String {
+        format!(
+            "diff --git a/{path} b/{path}\nnew file mode {mode}\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{line}\n"
+        )
+    }
+
+    #[tokio::test]
+    async fn a_copy_shares_objects_and_its_changes_become_a_tree() {
+        let repository = Repository::new().await;
+        let copy = repository.directory.path().join("copy");
+        repository.mirror.copy(&copy, &repository.base, "vibe/7").await.unwrap();
+        assert_eq!(sh(&copy, "git rev-parse --abbrev-ref HEAD"), "vibe/7");
+        let patch = sh(
+            &copy,
+            "echo two >> a.txt; printf '\\0' > b; git add -A; git diff --cached --binary",
+        );
+        let changes = repository.changes(&format!("{patch}\n\n")).await.unwrap();
+        assert_eq!(changes.tree.as_deref(), Some(&*sh(&copy, "git write-tree")));
+        let files: Vec<_> =
+            changes.files.iter().map(|f| (&*f.path, f.additions, f.binary)).collect();
+        assert_eq!(files, [("a.txt", 1, false), ("b", 0, true)]);
+        assert!(repository.changes("").await.unwrap().files.is_empty());
+    }
+
+    /// Edits of an agent: names, contents, links, modes, and repositories of all kinds.
+    const EDITS: &[&str] = &[
+        "printf 'x\\r\\ny' > 'a b.txt'; chmod +x a.txt",
+        "mkdir -p 'd/\"e' && echo q > 'd/\"e/ü\tz' && ln -s ../a.txt d/link",
+        "printf '\\0\\1\\2' > binary; echo '* text eol=crlf' > .gitattributes; printf 'a\\r\\n' > crlf",
+        "mv 'a b.txt' moved; rm d/link; mkdir d/link; echo f > d/link/f",
+        "head -c 300000 /dev/urandom > binary; printf 'no end' > a.txt; echo ignored > .gitignore; echo x > ignored",
+        "git config diff.noprefix true; git config diff.mnemonicPrefix true; git config core.quotePath false; git config color.ui always; echo c >> moved",
+        "git config diff.context 0; git config diff.algorithm patience; git config apply.whitespace error; echo 'w ' >> moved",
+        "git -c user.name=a -c user.email=a@example.com commit -qam own; git checkout -q -b other; echo o > other",
+        "git rm -rq d; rm -f binary; ln -s /etc/passwd passwd; : > empty",
+        "rm -rf ./* .gitattributes .gitignore; echo last > 'z\nz'",
+    ];
+
+    #[tokio::test]
+    async fn the_tree_is_the_one_of_the_copy_after_any_edits() {
+        let repository = Repository::new().await;
+        let copy = repository.directory.path().join("copy");
+        repository.mirror.copy(&copy, &repository.base, "vibe/7").await.unwrap();
+        for edits in EDITS {
+            sh(&copy, edits);
+            let mut diff = std::process::Command::new("sh");
+            diff.args(["-c", DIFF, "sh", &repository.base]).current_dir(&copy);
+            let patch = diff.output().unwrap().stdout;
+            let directory = repository.directory.path();
+            std::fs::write(directory.join("changes"), patch).unwrap();
+            let changes = directory.join("changes");
+            let shown = directory.join("shown");
+            let base = &repository.base;
+            let found = repository.mirror.changes(base, &changes, directory, &shown).await.unwrap();
+            assert_eq!(found.tree.as_deref(), Some(&*sh(&copy, "git write-tree")), "{edits}");
+            // The patch that people see makes the same tree.
+            let other = directory.join("other");
+            let again = repository.mirror.changes(base, &shown, directory, &other).await.unwrap();
+            assert_eq!(again, found, "{edits}");
+        }
+    }
+
+    #[tokio::test]
+    async fn hostile_patches_are_rejected() {
+        let repository = Repository::new().await;
+        for path in [".git/config", ".GIT/hooks/x", "../x", "b/../../x", "b/.git/config", "/etc/x"]
+        {
+            let patch = added(path, "100644", "x");
+            assert!(repository.changes(&patch).await.is_err(), "{path}");
+        }
+        let link = added("link", "120000", "/tmp");
+        let link = link.replace("+/tmp\n", "+/tmp\n\\ No newline at end of file\n");
+        assert!(repository.changes(&link).await.is_ok());
+        assert!(repository.changes(&(link + &added("link/x", "100644", "x"))).await.is_err());
+        let bomb = "diff --git a/b b/b\nnew file mode 100644\nindex 0000000..1111111\nGIT binary patch\nliteral 9000000000\nzcmZQz\n\n";
+        assert!(repository.changes(bomb).await.is_err());
+        assert!(repository.changes("garbage").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn repositories_inside_of_the_copy_are_left_out() {
+        let repository = Repository::new().await;
+        let line = format!("Subproject commit {}", "1".repeat(40));
+        let patch = added("sub", "160000", &line) + &added("c.txt", "100644", "c");
+        let changes = repository.changes(&patch).await.unwrap();
+        assert_eq!(changes.files.len(), 1);
+        assert_eq!(changes.notes, ["The repository inside of sub is left out"]);
+    }
+
+    #[tokio::test]
+    async fn a_repeated_push_makes_the_same_commit_and_others_are_not_overwritten() {
+        let repository = Repository::new().await;
+        let changes = repository.changes(&added("c.txt", "100644", "c")).await.unwrap();
+        let (directory, tree) = (repository.directory.path(), changes.tree.unwrap());
+        let push = |title| Push {
+            tree: &tree,
+            parent: &repository.base,
+            branch: "vibe/7",
+            title,
+            body: "",
+            at: "2030-01-01T00:00:00.5Z",
+        };
+        let first = repository.mirror.push(&push("Add c"), directory).await.unwrap();
+        let second = repository.mirror.push(&push("Add c"), directory).await.unwrap();
+        assert_eq!(first.commit, second.commit);
+        let failed = repository.mirror.push(&push("Add d"), directory).await.err().unwrap();
+        assert_eq!(failed.code, FailureCode::PushFailed);
+        let origin = directory.join("origin");
+        assert_eq!(sh(&origin, "git rev-parse vibe/7"), first.commit);
+        assert_eq!(sh(&origin, "git rev-parse trunk"), repository.base);
+    }
+
+    #[test]
+    fn files_of_a_comparison_are_listed() {
+        let id = "0".repeat(40);
+        let text = format!(
+            ":100644 100644 {id} {id} M\0a b.txt\0:100644 100644 {id} {id} R090\0old\0new\0:000000 160000 {id} {id} A\0sub\x003\t1\ta b.txt\x000\t2\t\0old\0new\x001\t0\tsub\0"
+        );
+        let compared = Comparison::parse(text.as_bytes()).unwrap();
+        let files: Vec<_> =
+            compared.files.iter().map(|f| (&*f.path, f.additions, f.deletions)).collect();
+        assert_eq!(files, [("a b.txt", 3, 1), ("new", 0, 2), ("sub", 1, 0)]);
+        assert_eq!(compared.files[1].old_path.as_deref(), Some("old"));
+        assert_eq!(compared.submodules, [("sub".to_owned(), None)]);
+        assert_eq!(Comparison::parse(&text.as_bytes()[..90]), None);
+    }
+
+    #[test]
+    fn the_last_address_of_an_output_is_the_link() {
+        let text = "remote: Create a pull request:\nremote:   https://git.example/a/pull/new/x  \nTo ssh://x";
+        assert_eq!(last_url(text).as_deref(), Some("https://git.example/a/pull/new/x"));
+        assert_eq!(last_url("done"), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! The process that limits itself, bridges the door, and then starts a command: `PROGRAM runner inside LIMITS -- COMMAND`.
+//!
+//! Inside of the sandbox, it is the parent of all others; when its command ends, the namespace ends.
+
+use std::{
+    io,
+    net::{Shutdown, TcpListener, TcpStream},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::SystemTime,
+};
+
+use rlimit::Resource;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+
+/// Port of the door inside of the sandbox.
+pub(crate) const DOOR_PORT: u16 = 3128;
+const CONNECTIONS_MAX: usize = 64;
+
+/// Limits that processes inherit.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Limited {
+    pub(crate) processes: Option<u64>,
+    pub(crate) file_mb: Option<u64>,
+    pub(crate) address_mb: Option<u64>,
+    pub(crate) cpu: Option<usize>,
+    /// Whether the kernel kills these processes first when memory is short.
+    pub(crate) dies_first: bool,
+    /// Socket of the door, which gets a port of this machine.
+    pub(crate) door: Option<PathBuf>,
+}
+
+impl Limited {
+    /// A command that runs another one with these limits.
+    pub(crate) fn command(
+        &self,
+        program: &Path,
+        command: impl IntoIterator<Item = String>,
+    ) -> tokio::process::Command {
+        let mut limited = tokio::process::Command::new(program);
+        limited.args(self.arguments()).args(command);
+        limited
+    }
+
+    /// Arguments of this program, before the command's.
+    pub(crate) fn arguments(&self) -> [String; 4] {
+        let limits = serde_json::to_string(self).unwrap_or_default();
+        ["runner".to_owned(), "inside".to_owned(), limits, "--".to_owned()]
+    }
+
+    fn enter(&self) -> io::Result<()> {
+        if self.dies_first {
+            std::fs::write("/proc/self/oom_score_adj", "1000")?;
+        }
+        if let Some(count) = self.cpu {
+            let possible = sched_getaffinity(None)?;
+            let all: Vec<usize> =
+                (0..CpuSet::MAX_CPU).filter(|cpu| possible.is_set(*cpu)).collect();
+            // Not always the same ones: inside of a namespace, the process IDs are.
+            let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
+            let first = nanos as usize % all.len().max(1);
+            let mut own = CpuSet::new();
+            for cpu in all.iter().cycle().skip(first).take(count.min(all.len())) {
+                own.set(*cpu);
+            }
+            sched_setaffinity(None, &own)?;
+        }
+        let megabytes = |size: Option<u64>| size.map(|size| size << 20);
+        for (resource, limit) in [
+            (Resource::CORE, Some(0)),
+            (Resource::FSIZE, megabytes(self.file_mb)),
+            (Resource::AS, megabytes(self.address_mb)),
+            (Resource::NPROC, self.processes),
+        ] {
+            if let Some(limit) = limit {
+                let (_, hard) = resource.get()?;
+                resource.set(limit.min(hard), limit.min(hard))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs the program as `runner inside`; `arguments` follow these words.
+pub fn run(arguments: &[String]) -> ExitCode {
+    let [limits, separator, command @ ..] = arguments else { return ExitCode::from(125) };
+    let Ok(limits) = serde_json::from_str::<Limited>(limits) else { return ExitCode::from(125) };
+    let [program, rest @ ..] = command else { return ExitCode::from(125) };
+    if separator != "--" {
+        return ExitCode::from(125);
+    }
+    // The bridge listens before the command can connect.
+    if let Some(door) = &limits.door
+        && bridge(door.clone()).is_err()
+    {
+        return ExitCode::from(124);
+    }
+    if limits.enter().is_err() {
+        return ExitCode::from(123);
+    }
+    let mut command = std::process::Command::new(program);
+    command.args(rest);
+    if limits.door.is_none() {
+        use std::os::unix::process::CommandExt;
+        let _error = command.exec();
+        return ExitCode::from(127);
+    }
+    match command.status() {
+        Ok(status) => {
+            ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(137))
+        }
+        Err(_) => ExitCode::from(127),
+    }
+}
+
+/// Forwards connections to the door's port to its socket.
+fn bridge(door: PathBuf) -> io::Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", DOOR_PORT))?;
+    let open = Arc::new(AtomicUsize::new(0));
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let (door, open) = (door.clone(), open.clone());
+            let forwarding = thread::Builder::new().stack_size(128 << 10).spawn(move || {
+                // The client sees that the connection ends.
+                let _ = forward(&stream, &door);
+                open.fetch_sub(1, Ordering::Relaxed);
+            });
+            drop(forwarding);
+        }
+    });
+    Ok(())
+}
+
+fn forward(client: &TcpStream, door: &Path) -> io::Result<()> {
+    let door = UnixStream::connect(door)?;
+    let (mut to_door, mut from_client) = (door.try_clone()?, client.try_clone()?);
+    let sending = thread::Builder::new().stack_size(128 << 10).spawn(move || {
+        let _ = io::copy(&mut from_client, &mut to_door);
+        let _ = to_door.shutdown(Shutdown::Write);
+    })?;
+    let mut to_client = client;
+    let copied = io::copy(&mut &door, &mut to_client);
+    let _ = client.shutdown(Shutdown::Both);
+    let _ = door.shutdown(Shutdown::Both);
+    let _ = sending.join();
+    copied.map(drop)
+}

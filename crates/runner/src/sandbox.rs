@@ -1,0 +1,524 @@
+//! Processes of a session: in a namespace of bubblewrap, or as they are (`none`), with limits and a watchdog.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::{
+    process::{Child, Command},
+    time::sleep,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{
+    Owner,
+    config::{Config, SandboxKind},
+    failure::{Failure, finish},
+    inside::{DOOR_PORT, Limited},
+};
+
+const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
+const DISK_INTERVAL: Duration = Duration::from_secs(10);
+
+const UNAVAILABLE: &str = "bubblewrap cannot create a namespace here: run on the host, allow user namespaces, or set \
+    sandbox = \"none\" if this machine holds nothing to protect";
+
+/// Directories of a session.
+pub(crate) struct Places {
+    pub(crate) session: PathBuf,
+    /// The mirror, which the copy shares objects with.
+    pub(crate) mirror: PathBuf,
+}
+
+impl Places {
+    pub(crate) fn copy(&self) -> PathBuf {
+        self.session.join("copy")
+    }
+
+    pub(crate) fn create(&self) -> io::Result<()> {
+        for directory in ["home", "tmp", "shm", "etc", "scratch"] {
+            std::fs::create_dir_all(self.session.join(directory))?;
+        }
+        let user = rustix::process::getuid().as_raw();
+        let group = rustix::process::getgid().as_raw();
+        let etc = self.session.join("etc");
+        std::fs::write(
+            etc.join("passwd"),
+            format!("agent:x:{user}:{group}::/home/agent:/bin/sh\n"),
+        )?;
+        std::fs::write(etc.join("group"), format!("agent:x:{group}:\n"))?;
+        std::fs::write(etc.join("hosts"), "127.0.0.1 localhost\n")
+    }
+}
+
+/// The sandbox of a session.
+pub(crate) struct Sandbox {
+    kind: SandboxKind,
+    program: PathBuf,
+    paths: Vec<PathBuf>,
+    limits: crate::config::Limits,
+    pub(crate) places: Places,
+}
+
+/// The door as processes see it.
+pub(crate) enum DoorAddress {
+    Socket(PathBuf),
+    Port(u16),
+}
+
+impl DoorAddress {
+    /// Address without a slash at the end.
+    pub(crate) fn url(&self) -> String {
+        let port = match self {
+            Self::Socket(_) => DOOR_PORT,
+            Self::Port(port) => *port,
+        };
+        format!("http://127.0.0.1:{port}")
+    }
+}
+
+impl Sandbox {
+    pub(crate) fn new(config: &Config, places: Places) -> Self {
+        Self {
+            kind: config.sandbox,
+            program: config.program.clone(),
+            paths: config.paths.clone(),
+            limits: config.limits.clone(),
+            places,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> SandboxKind {
+        self.kind
+    }
+
+    /// The copy's path as processes see it.
+    pub(crate) fn work(&self) -> PathBuf {
+        match self.kind {
+            SandboxKind::Bubblewrap => PathBuf::from("/work"),
+            SandboxKind::None => self.places.copy(),
+        }
+    }
+
+    /// Path of this program as processes see it.
+    pub(crate) fn program(&self) -> String {
+        match self.kind {
+            SandboxKind::Bubblewrap => "/run/openvibe/program".to_owned(),
+            SandboxKind::None => self.program.display().to_string(),
+        }
+    }
+
+    /// A command that runs `words` in the sandbox.
+    pub(crate) fn command(
+        &self,
+        words: &[String],
+        env: &BTreeMap<String, String>,
+        door: Option<&DoorAddress>,
+    ) -> Command {
+        let contained = self.kind == SandboxKind::Bubblewrap;
+        let limited = Limited {
+            // Without a namespace, this would count all processes of the user.
+            processes: contained.then_some(self.limits.processes),
+            file_mb: Some(self.limits.disk_mb),
+            address_mb: None,
+            cpu: Some(self.limits.cpu),
+            dies_first: true,
+            door: door.filter(|_| contained).map(|_| PathBuf::from("/run/openvibe/door")),
+        };
+        let home =
+            if contained { PathBuf::from("/home/agent") } else { self.places.session.join("home") };
+        let own = |directory: &PathBuf| format!("{0}/bin:{0}:", directory.display());
+        let mut path: Vec<String> = self.paths.iter().map(own).collect();
+        path.push("/usr/local/bin:/usr/bin:/bin".to_owned());
+        let mut all: BTreeMap<&str, String> = BTreeMap::from([
+            ("PATH", path.concat()),
+            ("HOME", home.display().to_string()),
+            ("USER", "agent".to_owned()),
+            ("LANG", "C.UTF-8".to_owned()),
+            ("GIT_TERMINAL_PROMPT", "0".to_owned()),
+        ]);
+        let url = door.map(DoorAddress::url);
+        if let Some(url) = &url {
+            for name in ["https_proxy", "HTTPS_PROXY"] {
+                all.insert(name, url.clone());
+            }
+        }
+        let fill = |text: &str| {
+            let text = text.replace("$PROGRAM", &self.program());
+            text.replace("$DOOR", url.as_deref().unwrap_or("http://127.0.0.1:9"))
+        };
+        all.extend(env.iter().map(|(name, value)| (name.as_str(), fill(value))));
+        let words = limited.arguments().into_iter().chain(words.iter().map(|word| fill(word)));
+        if !contained {
+            let mut command = Command::new(&self.program);
+            command.args(words).env_clear().envs(all).current_dir(self.work()).process_group(0);
+            return command;
+        }
+        let mut command = Command::new("bwrap");
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.args(self.mounts(door));
+        for (name, value) in all {
+            command.args(["--setenv", name]).arg(value);
+        }
+        command.args(["--chdir", "/work", "--"]).arg(self.program()).args(words);
+        command
+    }
+
+    fn mounts(&self, door: Option<&DoorAddress>) -> Vec<String> {
+        let mut list: Vec<String> = Vec::new();
+        let mut add = |words: &[&str]| list.extend(words.iter().map(|word| (*word).to_owned()));
+        add(&[
+            "--unshare-user",
+            "--unshare-all",
+            "--disable-userns",
+            "--die-with-parent",
+            "--new-session",
+        ]);
+        add(&[
+            "--cap-drop",
+            "ALL",
+            "--clearenv",
+            "--hostname",
+            "sandbox",
+            "--ro-bind",
+            "/usr",
+            "/usr",
+        ]);
+        for name in ["/bin", "/sbin", "/lib", "/lib32", "/lib64"] {
+            match std::fs::read_link(name) {
+                Ok(target) => add(&["--symlink", &target.display().to_string(), name]),
+                Err(_) => add(&["--ro-bind-try", name, name]),
+            }
+        }
+        for name in ["ssl", "pki", "ca-certificates", "alternatives", "ld.so.cache", "localtime"] {
+            let path = format!("/etc/{name}");
+            add(&["--ro-bind-try", &path, &path]);
+        }
+        add(&["--proc", "/proc", "--dev", "/dev"]);
+        // Memory of temporary file systems belongs to no process: these are directories, and count as disk.
+        for (name, path) in
+            [("tmp", "/tmp"), ("shm", "/dev/shm"), ("home", "/home/agent"), ("copy", "/work")]
+        {
+            add(&["--bind", &self.places.session.join(name).display().to_string(), path]);
+        }
+        for name in ["passwd", "group", "hosts"] {
+            let from = self.places.session.join("etc").join(name).display().to_string();
+            add(&["--ro-bind", &from, &format!("/etc/{name}")]);
+        }
+        for path in self.paths.iter().chain([&self.places.mirror]) {
+            let path = path.display().to_string();
+            add(&["--ro-bind", &path, &path]);
+        }
+        add(&["--ro-bind", &self.program.display().to_string(), "/run/openvibe/program"]);
+        if let Some(DoorAddress::Socket(socket)) = door {
+            add(&["--ro-bind", &socket.display().to_string(), "/run/openvibe/door"]);
+        }
+        add(&["--remount-ro", "/dev", "--remount-ro", "/"]);
+        list
+    }
+
+    /// Starts a process with its watchdog.
+    pub(crate) fn start(&self, mut command: Command, owner: &Owner) -> io::Result<Contained> {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        let child = command.spawn()?;
+        self.watch(child, owner)
+    }
+
+    fn watch(&self, child: Child, owner: &Owner) -> io::Result<Contained> {
+        let Some(id) = child.id() else { return Err(io::ErrorKind::NotFound.into()) };
+        let target = Target { id, is_group: self.kind == SandboxKind::None };
+        let stopped = Arc::new(OnceLock::new());
+        let token = CancellationToken::new();
+        let watchdog = Watchdog {
+            target,
+            memory_mb: self.limits.memory_mb,
+            disk_mb: self.limits.disk_mb,
+            session: self.places.session.clone(),
+            stopped: stopped.clone(),
+        };
+        let ended = token.clone();
+        owner.spawn(async move {
+            ended.run_until_cancelled(watchdog.run()).await;
+        });
+        Ok(Contained { child, target, stopped, _watching: token.drop_guard() })
+    }
+
+    /// Runs a shell command, and returns its exit status with the duration.
+    pub(crate) async fn shell(
+        &self,
+        script: &str,
+        env: &BTreeMap<String, String>,
+        door: Option<&DoorAddress>,
+        duration_max: Duration,
+        owner: &Owner,
+    ) -> Result<Ended, Failure> {
+        let words = ["sh", "-c", script].map(str::to_owned);
+        let mut command = self.command(&words, env, door);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let started = tokio::time::Instant::now();
+        let child = command.spawn().map_err(|error| self.unavailable(&error))?;
+        let mut contained = self.watch(child, owner)?;
+        let status = tokio::time::timeout(duration_max, contained.child.wait()).await;
+        contained.kill().await;
+        let code = match status {
+            Ok(status) => status?.code().unwrap_or(137),
+            Err(_) => 124,
+        };
+        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Ended { code, ms, stopped: contained.stopped() })
+    }
+
+    /// Writes the standard output of a command to a file, up to a size. Returns false if there is more.
+    pub(crate) async fn output(
+        &self,
+        script: &str,
+        argument: &str,
+        to: &Path,
+        bytes_max: u64,
+        owner: &Owner,
+    ) -> Result<bool, Failure> {
+        use tokio::io::AsyncReadExt;
+        let words = ["sh", "-c", script, "sh", argument].map(str::to_owned);
+        let command = self.command(&words, &BTreeMap::new(), None);
+        let mut contained = self.start(command, owner).map_err(|error| self.unavailable(&error))?;
+        drop(contained.child.stdin.take());
+        let Some(stdout) = contained.child.stdout.take() else { return Ok(true) };
+        let mut bytes = Vec::new();
+        let reading = async {
+            stdout.take(bytes_max + 1).read_to_end(&mut bytes).await?;
+            if bytes.len() as u64 > bytes_max {
+                Ok(None)
+            } else {
+                contained.child.wait().await.map(Some)
+            }
+        };
+        let status: io::Result<Option<_>> = tokio::time::timeout(self.limits.setup, reading)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        contained.kill().await;
+        let Some(status) = status? else { return Ok(false) };
+        if !status.success() {
+            let cause = contained.stopped().unwrap_or_else(|| "git failed in it".to_owned());
+            return Err(Failure::agent(format!("the changes of the copy cannot be read: {cause}")));
+        }
+        std::fs::write(to, bytes)?;
+        Ok(true)
+    }
+
+    /// Checks that a process can start.
+    ///
+    /// # Errors
+    /// The remedy.
+    pub(crate) async fn check(&self) -> Result<(), Failure> {
+        std::fs::create_dir_all(self.places.copy())?;
+        std::fs::create_dir_all(&self.places.mirror)?;
+        self.places.create()?;
+        let command = self.command(&["true".to_owned()], &BTreeMap::new(), None);
+        match finish(command, Duration::from_secs(20), 0).await {
+            Ok(ended) if ended.is_success() => Ok(()),
+            Ok(ended) => Err(Failure::sandbox(format!("{} ({})", self.remedy(), ended.cause()))),
+            Err(error) => Err(self.unavailable(&error)),
+        }
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self.kind {
+            SandboxKind::Bubblewrap => UNAVAILABLE,
+            SandboxKind::None => "processes cannot be started",
+        }
+    }
+
+    fn unavailable(&self, error: &io::Error) -> Failure {
+        match (self.kind, error.kind()) {
+            (SandboxKind::Bubblewrap, io::ErrorKind::NotFound) => Failure::sandbox(
+                "bubblewrap is not installed: install the package bubblewrap, version 0.8 or later",
+            ),
+            _ => Failure::sandbox(format!("{}: {error}", self.remedy())),
+        }
+    }
+}
+
+/// End of a shell command: 124 if it was too slow.
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) ms: u64,
+    /// Reason of the watchdog.
+    pub(crate) stopped: Option<String>,
+}
+
+/// A running process, with all that it started. Dropping it kills them.
+pub(crate) struct Contained {
+    pub(crate) child: Child,
+    target: Target,
+    stopped: Arc<OnceLock<String>>,
+    _watching: DropGuard,
+}
+
+impl Contained {
+    /// Ends the process and all that it started.
+    pub(crate) async fn kill(&mut self) {
+        // A process that has been reaped has an ID that can belong to another one.
+        if self.child.id().is_some() || self.target.is_group {
+            self.target.kill();
+        }
+        // With the first process of its namespace, all others end.
+        let _ = self.child.start_kill();
+        let _ = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await;
+    }
+
+    /// Reason why the watchdog ended the process.
+    pub(crate) fn stopped(&self) -> Option<String> {
+        self.stopped.get().cloned()
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        if self.target.is_group && self.child.id().is_some() {
+            self.target.kill();
+        }
+    }
+}
+
+/// A process, or the group that it leads.
+#[derive(Clone, Copy)]
+struct Target {
+    id: u32,
+    is_group: bool,
+}
+
+impl Target {
+    fn kill(self) {
+        let Some(pid) = i32::try_from(self.id).ok().and_then(Pid::from_raw) else { return };
+        // It may have ended.
+        let _ = if self.is_group {
+            kill_process_group(pid, Signal::KILL)
+        } else {
+            kill_process(pid, Signal::KILL)
+        };
+    }
+}
+
+struct Watchdog {
+    target: Target,
+    memory_mb: u64,
+    disk_mb: u64,
+    session: PathBuf,
+    stopped: Arc<OnceLock<String>>,
+}
+
+impl Watchdog {
+    async fn run(self) {
+        // Measuring the disk can take long, and memory does not wait for it.
+        let reason = tokio::select! {
+            reason = self.watch_memory() => reason,
+            reason = self.watch_disk() => reason,
+        };
+        let _ = self.stopped.set(reason);
+        self.target.kill();
+    }
+
+    async fn watch_memory(&self) -> String {
+        loop {
+            sleep(MEMORY_INTERVAL).await;
+            if memory_of(self.target.id) > self.memory_mb << 20 {
+                return format!("more than {} MiB of memory", self.memory_mb);
+            }
+        }
+    }
+
+    async fn watch_disk(&self) -> String {
+        loop {
+            sleep(DISK_INTERVAL).await;
+            // A directory that cannot be measured is not below the limit.
+            if disk_of(&self.session).await.is_none_or(|bytes| bytes > self.disk_mb << 20) {
+                return format!("more than {} MiB of disk", self.disk_mb);
+            }
+        }
+    }
+}
+
+/// Memory of a process and its descendants in bytes, without the pages of programs.
+fn memory_of(root: u32) -> u64 {
+    let mut parents: HashMap<u32, Vec<u32>> = HashMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        // The name, in parentheses, can hold anything.
+        let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace());
+        let parent = fields.and_then(|mut fields| fields.nth(1)?.parse().ok());
+        if let Some(parent) = parent {
+            parents.entry(parent).or_default().push(id);
+        }
+    }
+    let mut all = vec![root];
+    let mut bytes = 0;
+    while let Some(id) = all.pop() {
+        all.extend(parents.remove(&id).into_iter().flatten());
+        let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/status")) else { continue };
+        for line in status.lines() {
+            if let Some((name, value)) = line.split_once(':')
+                && matches!(name, "RssAnon" | "RssShmem" | "VmSwap")
+            {
+                let kilobytes = value.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
+                bytes += kilobytes << 10;
+            }
+        }
+    }
+    bytes
+}
+
+/// Size of a session's files in bytes.
+async fn disk_of(session: &Path) -> Option<u64> {
+    for _ in 0..2 {
+        let mut command = Command::new("du");
+        command.args(["-skx", "--"]).arg(session).env("LC_ALL", "C");
+        let ended = finish(command, Duration::from_mins(1), 4096).await.ok()?;
+        if !ended.stderr.contains("Permission denied") {
+            let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+            return Some(text.split_whitespace().next()?.parse::<u64>().ok()? << 10);
+        }
+        // Directories without permissions hide their size.
+        let mut command = Command::new("chmod");
+        command.args(["-R", "u+rwX", "--"]).arg(session);
+        finish(command, Duration::from_mins(1), 0).await.ok()?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_a_process_is_counted_with_its_children() {
+        let own = memory_of(std::process::id());
+        assert!(own > 100 << 10, "{own}");
+        assert_eq!(memory_of(u32::MAX), 0);
+    }
+
+    #[tokio::test]
+    async fn hidden_directories_count_as_disk() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let hidden = directory.path().join("hidden");
+        std::fs::create_dir(&hidden).unwrap();
+        std::fs::write(hidden.join("file"), vec![1; 1 << 20]).unwrap();
+        std::fs::set_permissions(&hidden, PermissionsExt::from_mode(0)).unwrap();
+        assert!(disk_of(directory.path()).await.unwrap() >= 1 << 20);
+        crate::git::remove(&hidden).await.unwrap();
+        assert!(!hidden.exists());
+    }
+}
