@@ -1,11 +1,14 @@
 //! A runner: it starts coding agents on repositories, in a sandbox without keys, and reports what they did.
 
+mod acp;
 mod config;
+mod door;
 mod failure;
 mod frames;
 mod git;
 mod inside;
 mod journal;
+mod record;
 mod sandbox;
 
 pub use config::{
