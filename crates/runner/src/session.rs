@@ -1,0 +1,289 @@
+//! A session: its commands, one after the other.
+//!
+//! A command that was interrupted is executed again by the next process, so each can be repeated.
+
+use std::{collections::BTreeMap, io::Write, path::Path, sync::Arc};
+
+use crate::{
+    config::SandboxKind,
+    door::{Door, Ways},
+    failure::Failure,
+    frames::{Command, Event, FailureCode, is_id},
+    git::{self, Mirror, PATCH_BYTES_MAX},
+    journal::State,
+    sandbox::{Places, Sandbox},
+    shared::{Session, Shared},
+    turn::{Prompt, Turn, log_path},
+};
+
+const PUSHED_MAX: usize = 1000;
+
+/// Executes commands until the runner stops, or the closed session is removed.
+pub(crate) async fn serve(shared: &Arc<Shared>, session: &Session) {
+    loop {
+        let work = async {
+            match session.next_command() {
+                Some((n, command)) => execute(shared, session, n, command).await,
+                None => session.woken.notified().await,
+            }
+        };
+        if session.ended.run_until_cancelled(work).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn execute(shared: &Arc<Shared>, session: &Session, n: u64, command: Command) {
+    let mut state = session.state();
+    let mut events = Vec::new();
+    // Texts must not stay in the journal.
+    let forgets = matches!(command, Command::Close | Command::Forget { .. });
+    let failed = |task: Option<String>, action: Option<String>, failure: Failure| Event::Failed {
+        task,
+        action,
+        code: failure.code,
+        message: failure.message,
+    };
+    match command {
+        Command::Open { repository, number, engine, patch } => {
+            if state.engine != engine {
+                state.agent_session = None;
+            }
+            let known = state.repository == repository && state.number == number && !state.closed;
+            if !known {
+                state.base = None;
+            }
+            state = State { repository, number, engine, closed: false, ..state };
+            match open(shared, session, &mut state, patch).await {
+                Ok(commit) => events.push(Event::Opened { commit }),
+                Err(failure) => events.push(failed(None, None, failure)),
+            }
+        }
+        Command::Prompt { task, key, text, full } if is_id(&task) => {
+            let prompt = Prompt { task: task.clone(), key, text, full };
+            let ended = work(shared, session, &mut state, &prompt).await;
+            // The turn has changed it.
+            state = State { task: None, attempts: 0, asked: None, next: None, ..session.state() };
+            events.push(ended.unwrap_or_else(|failure| failed(Some(task), None, failure)));
+        }
+        Command::Push { action, tree, parent, branch, title, body, at } => {
+            let push = git::Push {
+                tree: &tree,
+                parent: &parent,
+                branch: &branch,
+                title: &title,
+                body: &body,
+                at: &at,
+            };
+            match push_tree(shared, session, &state, &push).await {
+                Ok(pushed) => {
+                    if !state.pushed.contains(&pushed.commit) {
+                        state.pushed.push(pushed.commit.clone());
+                        let surplus = state.pushed.len().saturating_sub(PUSHED_MAX);
+                        state.pushed.drain(..surplus);
+                    }
+                    let git::Pushed { commit, url, note } = pushed;
+                    events.push(Event::Pushed { action, commit, url, note });
+                }
+                Err(failure) => events.push(failed(None, Some(action), failure)),
+            }
+        }
+        Command::Close => {
+            close(session).await;
+            state = State { closed: true, base: None, agent_session: None, tree: None, ..state };
+        }
+        Command::Forget { task } => {
+            forget(session, task.as_deref());
+            // The agent's own history holds the texts, too: it starts again with the conversation as it is now.
+            state.agent_session = None;
+            if let Err(error) = git::remove(&session.directory.join("home/.openvibe")).await {
+                tracing::error!(session.id, %error, "a history could not be deleted");
+            }
+        }
+        // The turn that these belong to has ended.
+        Command::Steer { .. } | Command::Answer { .. } | Command::Cancel { .. } => {}
+        Command::Unknown | Command::Prompt { .. } => {
+            tracing::warn!(session.id, n, "the server sent an unknown command: upgrade the runner");
+        }
+    }
+    shared.commit(session, events, Some(state), vec![n]).await;
+    if forgets && let Err(error) = session.journal().compact() {
+        tracing::error!(session.id, %error, "the journal could not be shortened");
+    }
+}
+
+fn mirror<'a>(shared: &'a Shared, state: &State) -> Result<&'a Mirror, Failure> {
+    shared.mirrors.get(&state.repository).ok_or_else(|| {
+        Failure::sandbox(format!("{} is not in the runner's configuration", state.repository))
+    })
+}
+
+fn sandbox(shared: &Shared, session: &Session, mirror: &Mirror) -> Sandbox {
+    let places = Places { session: session.directory.clone(), mirror: mirror.path.clone() };
+    Sandbox::new(&shared.config, places)
+}
+
+/// Prepares the copy, unless it is ready, and returns its commit.
+async fn open(
+    shared: &Arc<Shared>,
+    session: &Session,
+    state: &mut State,
+    with_patch: bool,
+) -> Result<String, Failure> {
+    if let Some(base) = &state.base {
+        return Ok(base.clone());
+    }
+    let name = state.repository.clone();
+    let mirror = mirror(shared, state)?;
+    let sandbox = sandbox(shared, session, mirror);
+    // A copy that was lost keeps its state, but the agent's session is gone with its home.
+    state.agent_session = None;
+    shared.commit(session, Vec::new(), Some(state.clone()), Vec::new()).await;
+    let commit = mirror.fetch().await?;
+    for directory in ["home", "tmp", "shm", "scratch"] {
+        git::remove(&session.directory.join(directory)).await?;
+    }
+    sandbox.places.create()?;
+    let branch = format!("vibe/{}", state.number);
+    mirror.copy(&sandbox.places.copy(), &commit, &branch).await?;
+    let repository = &shared.config.repositories[&name];
+    if !repository.setup.is_empty() {
+        let ways = Ways {
+            server: shared.config.server.clone(),
+            key: None,
+            engine: None,
+            allow: repository.allow.clone(),
+            client: shared.client.clone(),
+        };
+        let mut door = Door::open(&shared.config, &session.id, ways, &shared.owner).await?;
+        let limit = shared.config.limits.setup;
+        let setup = &repository.setup;
+        let ended = sandbox
+            .shell(setup, &BTreeMap::new(), Some(&door.address), limit, &shared.owner)
+            .await?;
+        if ended.code != 0 {
+            let blocked = door.blocked.try_recv().map(|host| format!(" ({host} is blocked)"));
+            let blocked = blocked.unwrap_or_default();
+            let cause = match (ended.stopped, ended.code) {
+                (Some(stopped), _) => format!("{setup} was stopped: {stopped}"),
+                (None, 124) => format!("{setup} took longer than {} s", limit.as_secs()),
+                (None, code) => format!("{setup} ended with {code}"),
+            };
+            return Err(Failure::sandbox(format!(
+                "{name} could not be prepared: {cause}{blocked}"
+            )));
+        }
+    }
+    if with_patch {
+        apply_patch(shared, session, &sandbox).await?;
+    }
+    state.base = Some(commit.clone());
+    Ok(commit)
+}
+
+/// Applies the session's last patch, from the server, inside of the sandbox.
+async fn apply_patch(shared: &Shared, session: &Session, sandbox: &Sandbox) -> Result<(), Failure> {
+    let lost =
+        |cause: String| Failure::sandbox(format!("the last changes cannot be applied: {cause}"));
+    let route = shared.config.route(&format!("/v1/runner/sessions/{}/patch", session.id));
+    let request = shared.client.get(route).bearer_auth(&shared.config.key);
+    let request = request.timeout(std::time::Duration::from_mins(2));
+    let answer = request.send().await.map_err(|error| lost(error.to_string()))?;
+    let answer = answer.error_for_status().map_err(|error| lost(error.to_string()))?;
+    if answer.content_length().is_none_or(|length| length > PATCH_BYTES_MAX) {
+        return Err(lost("the patch is larger than 20 MiB".to_owned()));
+    }
+    let patch = answer.bytes().await.map_err(|error| lost(error.to_string()))?;
+    if patch.is_empty() {
+        return Ok(());
+    }
+    let path = session.directory.join("home").join("openvibe.patch");
+    // The setup could have left a link with this name.
+    delete(&path);
+    std::fs::File::create_new(path)?.write_all(&patch)?;
+    let script = "git apply --index --whitespace=nowarn -- \"$HOME/openvibe.patch\"; \
+        status=$?; rm -f -- \"$HOME/openvibe.patch\"; exit $status";
+    let limit = shared.config.limits.setup;
+    let ended = sandbox.shell(script, &BTreeMap::new(), None, limit, &shared.owner).await?;
+    if ended.code == 0 { Ok(()) } else { Err(lost("the base has changed".to_owned())) }
+}
+
+async fn work(
+    shared: &Arc<Shared>,
+    session: &Session,
+    state: &mut State,
+    prompt: &Prompt,
+) -> Result<Event, Failure> {
+    if !session.directory.join("copy").exists() {
+        state.base = None;
+    }
+    if state.base.is_none() {
+        open(shared, session, state, false).await?;
+        shared.commit(session, Vec::new(), Some(state.clone()), Vec::new()).await;
+    }
+    let mirror = mirror(shared, state)?;
+    let sandbox = sandbox(shared, session, mirror);
+    sandbox.places.create()?;
+    Turn::new(shared, session, mirror, &sandbox, prompt)?.run().await
+}
+
+/// Pushes what people saw: the tree of the last turn, on its base or on our last commit.
+async fn push_tree(
+    shared: &Arc<Shared>,
+    session: &Session,
+    state: &State,
+    push: &git::Push<'_>,
+) -> Result<git::Pushed, Failure> {
+    if shared.config.sandbox == SandboxKind::None {
+        let message = "This runner has no sandbox, so it does not push";
+        return Err(Failure::new(FailureCode::PushFailed, message));
+    }
+    let branch = format!("vibe/{}", state.number);
+    let parents = state.base.iter().chain(&state.pushed);
+    let is_known = state.tree.as_deref() == Some(push.tree)
+        && parents.into_iter().any(|parent| parent == push.parent)
+        && push.branch == branch;
+    let is_time = |c: char| c.is_ascii_digit() || "-:TZ.".contains(c);
+    if !is_known || !push.at.chars().all(is_time) {
+        let message = "The changes are not the ones of the last turn";
+        return Err(Failure::new(FailureCode::DiffChanged, message));
+    }
+    let scratch = session.directory.join("scratch");
+    std::fs::create_dir_all(&scratch)?;
+    mirror(shared, state)?.push(push, &scratch).await
+}
+
+/// Deletes everything but the journal.
+async fn close(session: &Session) {
+    forget(session, None);
+    for name in ["copy", "home", "tmp", "shm", "scratch"] {
+        if let Err(error) = git::remove(&session.directory.join(name)).await {
+            tracing::error!(session.id, %error, "a closed session could not be deleted");
+        }
+    }
+}
+
+/// Deletes the log of a task, or all logs and the patch.
+fn forget(session: &Session, task: Option<&str>) {
+    match task {
+        Some(task) if is_id(task) => delete(&log_path(session, task)),
+        Some(_) => {}
+        None => {
+            for entry in std::fs::read_dir(&session.directory).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                if name == "patch" || name.as_encoded_bytes().starts_with(b"log.") {
+                    delete(&entry.path());
+                }
+            }
+        }
+    }
+}
+
+fn delete(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::error!(%error, path = %path.display(), "a file could not be deleted");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,173 @@
+//! What the parts of a runner share.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Owner,
+    config::Config,
+    frames::{Command, Event, is_id},
+    git::Mirror,
+    journal::{Journal, Received, State},
+};
+
+/// Maximum number of sessions that are not closed: each has an open file.
+const SESSIONS_MAX: usize = 500;
+
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) client: reqwest::Client,
+    pub(crate) mirrors: BTreeMap<String, Mirror>,
+    pub(crate) sessions: Mutex<BTreeMap<String, Arc<Session>>>,
+    /// Number of the server's last event by session, as of the last connection.
+    pub(crate) known: Mutex<BTreeMap<String, u64>>,
+    /// Permits of turns.
+    pub(crate) turns: Semaphore,
+    /// Wakes the connection: there are new events.
+    pub(crate) changed: Notify,
+    pub(crate) owner: Owner,
+    pub(crate) stop: CancellationToken,
+}
+
+/// A session with its journal.
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) directory: PathBuf,
+    journal: Mutex<Journal>,
+    /// Wakes the session: there are new commands.
+    pub(crate) woken: Notify,
+    /// Ends its task.
+    pub(crate) ended: CancellationToken,
+}
+
+impl Session {
+    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.journal().state().clone()
+    }
+
+    /// The first command that is not handled.
+    pub(crate) fn next_command(&self) -> Option<(u64, Command)> {
+        self.journal().pending().next().cloned()
+    }
+
+    /// The first waiting command that `choose` takes.
+    pub(crate) fn find_command<T>(
+        &self,
+        choose: impl Fn(&Command) -> Option<T>,
+    ) -> Option<(u64, T)> {
+        self.journal().pending().find_map(|(n, command)| choose(command).map(|found| (*n, found)))
+    }
+}
+
+impl Shared {
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn known(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn sessions_directory(&self) -> PathBuf {
+        self.config.data_dir.join("sessions")
+    }
+
+    /// Opens the journals of an earlier process; those of closed sessions go.
+    pub(crate) fn load(self: &Arc<Self>) -> io::Result<()> {
+        std::fs::create_dir_all(self.sessions_directory())?;
+        for entry in std::fs::read_dir(self.sessions_directory())? {
+            if let Some(id) = entry?.file_name().to_str().filter(|id| is_id(id)) {
+                let directory = self.sessions_directory().join(id);
+                if Journal::open(&directory)?.is_over() {
+                    std::fs::remove_dir_all(&directory)?;
+                } else {
+                    self.session(id)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The session with this ID, which starts if it is new. `None` if there are too many.
+    fn session(self: &Arc<Self>, id: &str) -> io::Result<Option<Arc<Session>>> {
+        let mut sessions = self.sessions();
+        if let Some(session) = sessions.get(id) {
+            return Ok(Some(session.clone()));
+        }
+        if sessions.len() >= SESSIONS_MAX {
+            self.evict(&mut sessions);
+        }
+        if sessions.len() >= SESSIONS_MAX {
+            return Ok(None);
+        }
+        let directory = self.sessions_directory().join(id);
+        let mut journal = Journal::open(&directory)?;
+        if let Some(n) = self.known().get(id) {
+            journal.resume(*n)?;
+        }
+        let journal = Mutex::new(journal);
+        let (woken, ended) = (Notify::new(), self.stop.child_token());
+        let session = Arc::new(Session { id: id.to_owned(), directory, journal, woken, ended });
+        sessions.insert(id.to_owned(), session.clone());
+        let (shared, serving) = (self.clone(), session.clone());
+        self.owner.spawn(async move { crate::session::serve(&shared, &serving).await });
+        Ok(Some(session))
+    }
+
+    /// Removes closed sessions, whose numbers are kept.
+    fn evict(&self, sessions: &mut BTreeMap<String, Arc<Session>>) {
+        sessions.retain(|id, session| {
+            let journal = session.journal();
+            if journal.is_over() {
+                self.known().insert(id.clone(), journal.acked());
+                session.ended.cancel();
+                // A directory that stays is removed with the next start.
+                let _ = std::fs::remove_dir_all(&session.directory);
+            }
+            !journal.is_over()
+        });
+    }
+
+    /// Stores a command for its session.
+    pub(crate) fn receive(
+        self: &Arc<Self>,
+        id: &str,
+        n: u64,
+        command: Command,
+    ) -> io::Result<Received> {
+        let Some(session) = self.session(id)? else { return Ok(Received::Full) };
+        let received = session.journal().receive(n, command)?;
+        session.woken.notify_one();
+        Ok(received)
+    }
+
+    /// Stores events, a changed state, and the end of a command, together. The disk may be full for a while: then this waits.
+    pub(crate) async fn commit(
+        &self,
+        session: &Session,
+        events: Vec<Event>,
+        state: Option<State>,
+        handled: Vec<u64>,
+    ) {
+        loop {
+            let stored = session.journal().commit(events.clone(), state.clone(), handled.clone());
+            match stored {
+                Ok(()) => return self.changed.notify_one(),
+                Err(error) => tracing::error!(session.id, %error, "cannot write the journal"),
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+    }
+}

@@ -1,0 +1,689 @@
+//! A turn: an agent's process works on a prompt, then its changes become a tree.
+//!
+//! ```text
+//! permit ─► door, process, ACP session ─► prompt ─► updates ─► stop ─► tree ─► check ─► upload ─► `done`
+//!    ▲                                       │
+//!    └── killed, or a question waits ◄───────┘
+//! ```
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    sync::SemaphorePermit,
+    time::{Instant, sleep_until, timeout},
+};
+
+use crate::{
+    acp::{Message, Peer},
+    config::SandboxKind,
+    door::{Door, Provider, Ways},
+    failure::Failure,
+    frames::{
+        AskKind, AskOption, Changes, Check, CheckState, Command, Event, FailureCode, StopReason,
+        cut,
+    },
+    git::{DIFF, Mirror, PATCH_BYTES_MAX, TOO_LARGE},
+    journal::{Asked, State},
+    record::Record,
+    sandbox::{Contained, Sandbox},
+    shared::{Session, Shared},
+};
+
+/// Starts of a turn; then it is lost.
+const ATTEMPTS_MAX: u32 = 3;
+const START_MAX: Duration = Duration::from_mins(2);
+/// Time that an agent has to stop by itself.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// Time after which a question ends its process.
+const ASK_MAX: Duration = Duration::from_mins(10);
+const OPTIONS_MAX: usize = 20;
+const SCHEMA_BYTES_MAX: usize = 64 << 10;
+const INTERRUPTED: &str = "You were interrupted. Continue.";
+
+/// The task of a turn.
+pub(crate) struct Prompt {
+    pub(crate) task: String,
+    pub(crate) key: String,
+    pub(crate) text: String,
+    pub(crate) full: Option<String>,
+}
+
+pub(crate) struct Turn<'a> {
+    shared: &'a Arc<Shared>,
+    session: &'a Session,
+    mirror: &'a Mirror,
+    sandbox: &'a Sandbox,
+    prompt: &'a Prompt,
+    state: State,
+    record: Record,
+    deadline: Instant,
+}
+
+/// End of one process.
+enum End {
+    Stopped(StopReason),
+    /// A new process continues with this text.
+    Again(String),
+    /// A question waits.
+    Parked,
+    Lost,
+}
+
+/// What the agent was told to stop for.
+enum Stopping {
+    Cancel,
+    Steer,
+}
+
+/// Whether the agent can ask a person: one question at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attention {
+    Free,
+    Busy,
+    Stopping,
+}
+
+/// A request of the agent that a person answers.
+struct Asking {
+    request: Value,
+    ask: String,
+    kind: AskKind,
+    since: Instant,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        session: &'a Session,
+        mirror: &'a Mirror,
+        sandbox: &'a Sandbox,
+        prompt: &'a Prompt,
+    ) -> Result<Self, Failure> {
+        let record = Record::open(&prompt.task, &log_path(session, &prompt.task))?;
+        let deadline = Instant::now() + shared.config.limits.turn;
+        Ok(Self {
+            shared,
+            session,
+            mirror,
+            sandbox,
+            prompt,
+            state: session.state(),
+            record,
+            deadline,
+        })
+    }
+
+    /// Works to the end, and returns the event for it.
+    pub(crate) async fn run(mut self) -> Result<Event, Failure> {
+        let stop = self.work().await;
+        let rest = self.record.rest();
+        self.commit(rest).await;
+        let changed = match stop {
+            Ok(stop) => self.changes().await.map(|(changes, check)| (stop, changes, check)),
+            Err(failure) => Err(failure),
+        };
+        let (stop, mut changes, check) = match changed {
+            Ok(changed) => changed,
+            Err(failure) => {
+                // The reason is shown anyway.
+                let _ = self.upload("log").await;
+                return Err(failure);
+            }
+        };
+        for name in ["patch", "log"] {
+            if let Err(cause) = self.upload(name).await {
+                changes.notes.push(format!("The {name} could not be stored: {cause}"));
+            }
+        }
+        let is_cut = self.record.is_cut() && stop == StopReason::Complete;
+        let stop = if is_cut { StopReason::Truncated } else { stop };
+        let task = self.prompt.task.clone();
+        let unread_steers = self.steers().into_iter().map(|(n, _)| n).collect();
+        self.state.tree.clone_from(&changes.tree);
+        self.commit(Vec::new()).await;
+        Ok(Event::Done { task, stop, changes, check, unread_steers })
+    }
+
+    async fn commit(&self, events: Vec<Event>) {
+        self.shared.commit(self.session, events, Some(self.state.clone()), Vec::new()).await;
+    }
+
+    async fn handle(&self, events: Vec<Event>, handled: Vec<u64>) {
+        self.shared.commit(self.session, events, Some(self.state.clone()), handled).await;
+    }
+
+    /// Runs processes until one stops by itself.
+    async fn work(&mut self) -> Result<StopReason, Failure> {
+        let mut text = self.prompt.text.clone();
+        if self.state.task.as_ref() != Some(&self.prompt.task) {
+            self.state.task = Some(self.prompt.task.clone());
+            self.state.attempts = 0;
+            self.state.asked = None;
+            self.state.next = None;
+        } else if self.state.attempts > 0 {
+            INTERRUPTED.clone_into(&mut text);
+        }
+        loop {
+            if let Some(asked) = self.state.asked.clone() {
+                let Some(answer) = self.wait_for_answer(&asked).await else {
+                    return Ok(StopReason::Canceled);
+                };
+                text = answer;
+            } else {
+                self.state.attempts += 1;
+                if self.state.attempts > ATTEMPTS_MAX {
+                    let message = "The agent was lost three times";
+                    return Err(Failure::new(FailureCode::WorkerLost, message));
+                }
+            }
+            if let Some(next) = &self.state.next {
+                next.clone_into(&mut text);
+            }
+            let Some(_permit) = self.permit().await else { return Ok(StopReason::Canceled) };
+            self.commit(Vec::new()).await;
+            match self.converse(&text).await? {
+                End::Stopped(stop) => return Ok(stop),
+                End::Again(next) => {
+                    text = next;
+                    self.state.attempts = self.state.attempts.saturating_sub(1);
+                }
+                End::Parked => {}
+                End::Lost => INTERRUPTED.clone_into(&mut text),
+            }
+        }
+    }
+
+    /// A permit for a process; `None` if the turn is canceled first.
+    async fn permit(&self) -> Option<SemaphorePermit<'a>> {
+        let shared = self.shared;
+        loop {
+            if self.is_canceled() {
+                return None;
+            }
+            tokio::select! {
+                permit = shared.turns.acquire() => return permit.ok(),
+                () = self.session.woken.notified() => {}
+            }
+        }
+    }
+
+    fn is_canceled(&self) -> bool {
+        let is_own = |command: &Command| match command {
+            Command::Cancel { task } if *task == self.prompt.task => Some(()),
+            Command::Close => Some(()),
+            _ => None,
+        };
+        self.session.find_command(is_own).is_some()
+    }
+
+    /// Steers of this turn that wait, with their numbers.
+    fn steers(&self) -> Vec<(u64, String)> {
+        let journal = self.session.journal();
+        let own = journal.pending().filter_map(|(n, command)| match command {
+            Command::Steer { task, text } if *task == self.prompt.task => Some((*n, text.clone())),
+            _ => None,
+        });
+        own.collect()
+    }
+
+    fn answer(&self, asked: &str) -> Option<(u64, Value)> {
+        self.session.find_command(|command| match command {
+            Command::Answer { ask, value } if ask == asked => Some(value.clone()),
+            _ => None,
+        })
+    }
+
+    /// Waits without a process, and returns the text for the next one; `None` if the turn is canceled.
+    async fn wait_for_answer(&mut self, asked: &Asked) -> Option<String> {
+        loop {
+            if self.is_canceled() {
+                return None;
+            }
+            let mut handled = Vec::new();
+            let mut text = String::new();
+            if let Some((n, value)) = self.answer(&asked.ask) {
+                handled.push(n);
+                text = format!("Your question “{}” was answered: {value}. Continue.", asked.title);
+            }
+            for (n, steer) in self.steers() {
+                handled.push(n);
+                text = format!("{text}\n\n{steer}").trim().to_owned();
+            }
+            if !handled.is_empty() {
+                self.state.asked = None;
+                self.state.next = Some(text.clone());
+                self.handle(Vec::new(), handled).await;
+                self.deadline = Instant::now() + self.shared.config.limits.turn;
+                return Some(text);
+            }
+            self.session.woken.notified().await;
+        }
+    }
+
+    fn ways(&self) -> Result<Ways, Failure> {
+        let config = &self.shared.config;
+        let name = &self.state.engine;
+        let Some(engine) = config.engines.get(name) else {
+            return Err(Failure::agent(format!("the runner has no engine {name}")));
+        };
+        let header = engine.header().map_err(|error| Failure::agent(error.to_string()))?;
+        let repository = config.repositories.get(&self.state.repository);
+        let allow = repository.filter(|r| r.network).map(|r| r.allow.clone()).unwrap_or_default();
+        Ok(Ways {
+            server: config.server.clone(),
+            key: Some(self.prompt.key.clone()),
+            engine: engine.to.clone().map(|to| Provider { name: name.clone(), to, header }),
+            allow,
+            client: self.shared.client.clone(),
+        })
+    }
+
+    /// Runs one process, from its start to its end.
+    async fn converse(&mut self, text: &str) -> Result<End, Failure> {
+        let ways = self.ways()?;
+        let shared = self.shared;
+        let owner = &shared.owner;
+        let mut door = Door::open(&shared.config, &self.session.id, ways, owner).await?;
+        let engine = &shared.config.engines[&self.state.engine];
+        let command = self.sandbox.command(&engine.command, &engine.env, Some(&door.address));
+        let name = self.state.engine.clone();
+        let mut process = self
+            .sandbox
+            .start(command, owner)
+            .map_err(|error| Failure::agent(format!("{name} cannot be started: {error}")))?;
+        let streams = process.child.stdout.take().zip(process.child.stdin.take());
+        let Some((stdout, stdin)) = streams else { return Ok(End::Lost) };
+        let mut peer = Peer::new(stdout, stdin, owner);
+        let end = match self.begin(&mut peer, &door.address.url()).await {
+            Ok((id, continues)) => {
+                let text = if continues {
+                    text.to_owned()
+                } else {
+                    let whole = self.prompt.full.as_ref().unwrap_or(&self.prompt.text);
+                    let is_first = text == self.prompt.text;
+                    if is_first { whole.clone() } else { format!("{whole}\n\n{text}") }
+                };
+                self.prompted(&mut peer, &mut door, &id, &text).await
+            }
+            Err(error) => Err(Failure::agent(format!("{name} did not start: {}", error.message))),
+        };
+        process.kill().await;
+        self.ended(&process, end)
+    }
+
+    /// Explains an end by the watchdog, if it was one.
+    fn ended(&mut self, process: &Contained, end: Result<End, Failure>) -> Result<End, Failure> {
+        let Some(reason) = process.stopped() else { return end };
+        let message = format!("Stopped: {reason}");
+        self.record.add_step(&message);
+        match end {
+            Ok(End::Stopped(stop)) => Ok(End::Stopped(stop)),
+            _ => Err(Failure::agent(message)),
+        }
+    }
+
+    /// Opens the agent's session. Returns its ID, and whether it continues an earlier one.
+    async fn begin(&mut self, peer: &mut Peer, door: &str) -> Result<(String, bool), Failure> {
+        let hello = initialize(peer).await?;
+        let capabilities = &hello["agentCapabilities"];
+        let servers = if capabilities["mcpCapabilities"]["http"] == true {
+            json!([{"type": "http", "name": "openvibe", "url": format!("{door}/openvibe/mcp"), "headers": []}])
+        } else {
+            json!([])
+        };
+        let work = self.sandbox.work().display().to_string();
+        if let Some(id) = self.state.agent_session.clone() {
+            let method = if capabilities["sessionCapabilities"]["resume"].is_object() {
+                Some("session/resume")
+            } else if capabilities["loadSession"] == true {
+                Some("session/load")
+            } else {
+                None
+            };
+            let params = json!({"sessionId": id, "cwd": work, "mcpServers": servers});
+            if let Some(method) = method
+                && peer.call(method, &params, START_MAX).await.is_ok()
+            {
+                return Ok((id, true));
+            }
+        }
+        let params = json!({"cwd": work, "mcpServers": servers});
+        let new = peer.call("session/new", &params, START_MAX).await?;
+        let Some(id) = new["sessionId"].as_str().filter(|id| id.len() <= 1000) else {
+            return Err(Failure::agent("session/new returned no session"));
+        };
+        self.state.agent_session = Some(id.to_owned());
+        self.commit(Vec::new()).await;
+        Ok((id.to_owned(), false))
+    }
+
+    /// Sends the prompt, and follows the agent until it stops.
+    async fn prompted(
+        &mut self,
+        peer: &mut Peer,
+        door: &mut Door,
+        id: &str,
+        text: &str,
+    ) -> Result<End, Failure> {
+        let prompt =
+            |text: &str| json!({"sessionId": id, "prompt": [{"type": "text", "text": text}]});
+        let cancel = json!({"sessionId": id});
+        let mut own = peer.request("session/prompt", &prompt(text)).await?;
+        self.state.next = None;
+        let mut asking: Option<Asking> = None;
+        let mut stopping: Option<(Stopping, Instant)> = None;
+        let mut is_new = true;
+        loop {
+            if is_new && !matches!(stopping, Some((Stopping::Cancel, _))) {
+                let wanted = if self.is_canceled() {
+                    Some(Stopping::Cancel)
+                } else if stopping.is_none() && !self.steers().is_empty() {
+                    Some(Stopping::Steer)
+                } else {
+                    None
+                };
+                if let Some(wanted) = wanted {
+                    if let Some(asked) = asking.take() {
+                        self.deadline += asked.since.elapsed();
+                        self.state.asked = None;
+                        respond(peer, &asked, &Value::Null).await?;
+                    }
+                    peer.notify("session/cancel", &cancel).await?;
+                    stopping = Some((wanted, Instant::now() + STOP_MAX));
+                } else if let Some(asked) = asking.take() {
+                    match self.answer(&asked.ask) {
+                        Some((n, value)) => {
+                            self.deadline += asked.since.elapsed();
+                            respond(peer, &asked, &value).await?;
+                            self.state.asked = None;
+                            self.handle(Vec::new(), vec![n]).await;
+                        }
+                        None => asking = Some(asked),
+                    }
+                }
+            }
+            is_new = false;
+            let stop_at = stopping.as_ref().map(|(_, at)| *at);
+            let ask_at = asking.as_ref().map(|asking| asking.since + ASK_MAX);
+            let unacked = self.session.journal().unacked_count();
+            let flush_at = self.record.next_at(unacked);
+            tokio::select! {
+                message = peer.messages.recv() => match message {
+                    None => return Ok(if matches!(stopping, Some((Stopping::Cancel, _))) {
+                        End::Stopped(StopReason::Canceled)
+                    } else {
+                        End::Lost
+                    }),
+                    Some(Message::Notification { method, params }) => {
+                        if method == "session/update" {
+                            self.record.update(&params["update"]);
+                        }
+                    }
+                    Some(Message::Request { id, method, params }) => {
+                        let attention = match (&stopping, &asking) {
+                            (Some(_), _) => Attention::Stopping,
+                            (None, Some(_)) => Attention::Busy,
+                            (None, None) => Attention::Free,
+                        };
+                        asking = self.request(peer, id, &method, &params, attention).await?.or(asking);
+                        is_new = true;
+                    }
+                    Some(Message::Response { id, result }) if id == own => {
+                        if let Some((Stopping::Steer, _)) = stopping {
+                            stopping = None;
+                            self.record.pause();
+                            let (handled, texts): (Vec<u64>, Vec<String>) = self.steers().into_iter().unzip();
+                            let rest = self.record.flush();
+                            own = peer.request("session/prompt", &prompt(&texts.join("\n\n"))).await?;
+                            self.handle(rest, handled).await;
+                            is_new = true;
+                            continue;
+                        }
+                        return stopped(result, stopping.is_some());
+                    }
+                    Some(Message::Response { .. }) => {}
+                },
+                Some(host) = door.blocked.recv() => self.record.add_step(&format!("Blocked: {host}")),
+                () = self.session.woken.notified() => is_new = true,
+                () = until(flush_at) => {
+                    let events = self.record.due(unacked);
+                    self.commit(events).await;
+                }
+                () = until(stop_at) => return Ok(match stopping {
+                    Some((Stopping::Steer, _)) => {
+                        let (handled, texts): (Vec<u64>, Vec<String>) = self.steers().into_iter().unzip();
+                        let text = texts.join("\n\n");
+                        self.state.next = Some(text.clone());
+                        self.handle(Vec::new(), handled).await;
+                        End::Again(text)
+                    }
+                    _ => End::Stopped(StopReason::Canceled),
+                }),
+                () = until(ask_at) => return Ok(End::Parked),
+                () = sleep_until(self.deadline), if asking.is_none() => {
+                    let minutes = self.shared.config.limits.turn.as_secs().div_ceil(60);
+                    let message = format!("The turn took longer than {minutes} minutes");
+                    return Err(Failure::new(FailureCode::Timeout, message));
+                }
+            }
+        }
+    }
+
+    /// Responds to a request of the agent, or returns it if a person answers it.
+    async fn request(
+        &mut self,
+        peer: &mut Peer,
+        id: Value,
+        method: &str,
+        params: &Value,
+        attention: Attention,
+    ) -> Result<Option<Asking>, Failure> {
+        let (kind, title, options, schema) = match method {
+            "session/request_permission" => {
+                let call = &params["toolCall"];
+                let is_card =
+                    call["kind"] == "switch_mode" || self.sandbox.kind() == SandboxKind::None;
+                if !is_card || attention != Attention::Free {
+                    let is_allowed = !is_card && attention != Attention::Stopping;
+                    let once = option_of_kind(params, "allow_once").filter(|_| is_allowed);
+                    let outcome = match once {
+                        Some(option) => {
+                            json!({"outcome": {"outcome": "selected", "optionId": option}})
+                        }
+                        None => json!({"outcome": {"outcome": "cancelled"}}),
+                    };
+                    peer.respond(&id, &outcome).await?;
+                    return Ok(None);
+                }
+                let title = call["title"].as_str().unwrap_or("The agent asks for permission");
+                (AskKind::Permission, title, options(params), None)
+            }
+            "elicitation/create" => {
+                let schema = &params["requestedSchema"];
+                let is_form =
+                    params["mode"].as_str().unwrap_or("form") == "form" && schema.is_object();
+                if !is_form
+                    || attention != Attention::Free
+                    || schema.to_string().len() > SCHEMA_BYTES_MAX
+                {
+                    peer.respond(&id, &json!({"action": "decline"})).await?;
+                    return Ok(None);
+                }
+                let title = params["message"].as_str().unwrap_or("The agent has a question");
+                (AskKind::Question, title, Vec::new(), Some(schema.clone()))
+            }
+            _ => {
+                peer.reject(&id, method).await?;
+                return Ok(None);
+            }
+        };
+        self.state.asks += 1;
+        let ask = format!("{}_{}", self.prompt.task, self.state.asks);
+        let title = cut(title, 2000).to_owned();
+        self.state.asked = Some(Asked { ask: ask.clone(), title: title.clone() });
+        let mut events = self.record.flush();
+        let task = self.prompt.task.clone();
+        events.push(Event::Ask { task, ask: ask.clone(), kind, title, options, schema });
+        self.commit(events).await;
+        Ok(Some(Asking { request: id, ask, kind, since: Instant::now() }))
+    }
+
+    /// The changes of the copy as a tree of the mirror, and the result of the check.
+    async fn changes(&self) -> Result<(Changes, Check), Failure> {
+        let none = Check { state: CheckState::None, ms: 0 };
+        let Some(base) = &self.state.base else { return Ok((Changes::default(), none)) };
+        let scratch = self.session.directory.join("scratch");
+        let patch = scratch.join("changes");
+        let owner = &self.shared.owner;
+        let fits = self.sandbox.output(DIFF, base, &patch, PATCH_BYTES_MAX, owner).await?;
+        let shown = self.session.directory.join("patch");
+        let changes = if fits {
+            self.mirror.changes(base, &patch, &scratch, &shown).await?
+        } else {
+            std::fs::write(&shown, "")?;
+            let notes = vec![TOO_LARGE.to_owned()];
+            Changes { too_large: true, notes, ..Changes::default() }
+        };
+        let config = &self.shared.config;
+        let script =
+            config.repositories.get(&self.state.repository).map_or("", |r| r.check.as_str());
+        if script.is_empty() || changes.files.is_empty() {
+            return Ok((changes, none));
+        }
+        let duration_max = config.limits.setup;
+        let ended = self.sandbox.shell(script, &BTreeMap::new(), None, duration_max, owner).await?;
+        let state = if ended.code == 0 { CheckState::Passed } else { CheckState::Failed };
+        Ok((changes, Check { state, ms: ended.ms }))
+    }
+
+    /// Sends a file to the server, and waits while the server is away.
+    async fn upload(&self, name: &str) -> Result<(), String> {
+        let path = match name {
+            "log" => log_path(self.session, &self.prompt.task),
+            _ => self.session.directory.join(name),
+        };
+        let Ok(bytes) = std::fs::read(path) else { return Ok(()) };
+        let bytes = bytes::Bytes::from(bytes);
+        let route =
+            format!("/v1/runner/sessions/{}/{name}?task_id={}", self.session.id, self.prompt.task);
+        let config = &self.shared.config;
+        let mut pause = Duration::from_secs(1);
+        loop {
+            let request = self.shared.client.put(config.route(&route)).bearer_auth(&config.key);
+            let sent = timeout(Duration::from_mins(5), request.body(bytes.clone()).send()).await;
+            match sent {
+                Ok(Ok(answer)) if answer.status().is_success() => return Ok(()),
+                Ok(Ok(answer)) if answer.status().is_client_error() && answer.status() != 429 => {
+                    return Err(answer.status().to_string());
+                }
+                _ => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(30));
+        }
+    }
+}
+
+pub(crate) fn log_path(session: &Session, task: &str) -> std::path::PathBuf {
+    session.directory.join(format!("log.{task}"))
+}
+
+/// Starts the protocol, and returns the agent's response.
+pub(crate) async fn initialize(peer: &mut Peer) -> Result<Value, Failure> {
+    let params = json!({
+        "protocolVersion": 1,
+        "clientCapabilities": {
+            "fs": {"readTextFile": false, "writeTextFile": false},
+            "terminal": false,
+            "elicitation": {"form": {}},
+        },
+        "clientInfo": {"name": "openvibe", "title": "OpenVibe", "version": env!("CARGO_PKG_VERSION")},
+    });
+    let hello = peer.call("initialize", &params, START_MAX).await?;
+    if hello["protocolVersion"] != 1 {
+        return Err(Failure::agent("it does not speak version 1 of the Agent Client Protocol"));
+    }
+    Ok(hello)
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn option_of_kind(params: &Value, kind: &str) -> Option<String> {
+    let mut all = params["options"].as_array()?.iter();
+    all.find(|option| option["kind"] == kind)?["optionId"].as_str().map(str::to_owned)
+}
+
+/// Options of a card: without those that would hold for later requests.
+fn options(params: &Value) -> Vec<AskOption> {
+    let all = params["options"].as_array().into_iter().flatten();
+    let shown =
+        all.filter(|option| !option["kind"].as_str().is_some_and(|kind| kind.ends_with("_always")));
+    let text = |value: &Value| value.as_str().map(|text| cut(text, 200).to_owned());
+    shown
+        .filter_map(|option| {
+            Some(AskOption { id: text(&option["optionId"])?, name: text(&option["name"])? })
+        })
+        .take(OPTIONS_MAX)
+        .collect()
+}
+
+async fn respond(peer: &mut Peer, asking: &Asking, value: &Value) -> Result<(), Failure> {
+    let result = match (asking.kind, value) {
+        (AskKind::Permission, Value::String(option)) => {
+            json!({"outcome": {"outcome": "selected", "optionId": option}})
+        }
+        (AskKind::Permission, _) => json!({"outcome": {"outcome": "cancelled"}}),
+        (AskKind::Question, Value::Object(_)) => json!({"action": "accept", "content": value}),
+        (AskKind::Question, _) => json!({"action": "decline"}),
+    };
+    peer.respond(&asking.request, &result).await
+}
+
+/// The end that a response to `session/prompt` means.
+fn stopped(result: Result<Value, String>, is_canceled: bool) -> Result<End, Failure> {
+    let result = match result {
+        Ok(result) => result,
+        Err(_) if is_canceled => return Ok(End::Stopped(StopReason::Canceled)),
+        Err(message) => return Err(Failure::agent(format!("the agent failed: {message}"))),
+    };
+    match result["stopReason"].as_str().unwrap_or("end_turn") {
+        "cancelled" => Ok(End::Stopped(StopReason::Canceled)),
+        "refusal" => Err(Failure::new(FailureCode::Refused, "The agent refused to do this")),
+        stop if stop.starts_with("max_") => Ok(End::Stopped(StopReason::Truncated)),
+        _ => Ok(End::Stopped(StopReason::Complete)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_do_not_offer_more_than_one_use() {
+        let params = json!({"options": [
+            {"optionId": "a", "name": "Always", "kind": "allow_always"},
+            {"optionId": "b", "name": "Once", "kind": "allow_once"},
+            {"optionId": "c", "name": "No", "kind": "reject_once"},
+        ]});
+        assert_eq!(option_of_kind(&params, "allow_once").as_deref(), Some("b"));
+        let ids: Vec<String> = options(&params).into_iter().map(|option| option.id).collect();
+        assert_eq!(ids, ["b", "c"]);
+        assert_eq!(option_of_kind(&json!({"options": 3}), "allow_once"), None);
+    }
+
+    #[test]
+    fn stop_reasons_follow_the_table() {
+        let end = |reason: &str| stopped(Ok(json!({"stopReason": reason})), false);
+        assert!(matches!(end("end_turn"), Ok(End::Stopped(StopReason::Complete))));
+        assert!(matches!(end("max_turn_requests"), Ok(End::Stopped(StopReason::Truncated))));
+        assert!(matches!(end("cancelled"), Ok(End::Stopped(StopReason::Canceled))));
+        assert!(end("refusal").is_err_and(|error| error.code == FailureCode::Refused));
+        assert!(stopped(Err("no".to_owned()), false).is_err_and(|e| e.message.contains("no")));
+    }
+}
