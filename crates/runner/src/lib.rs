@@ -1,6 +1,18 @@
 //! A runner: it starts coding agents on repositories, in a sandbox without keys, and reports what they did.
+//!
+//! ```text
+//! server ◄─ frames ─► link ─► journal ─► session ─► turn ─► sandbox ( agent ◄─ ACP ─► turn )
+//!                                           │                   │
+//!                                          git ◄── patch ───────┤
+//!                                                               └── door ─► server, provider, listed hosts
+//! ```
+//!
+//! The journal of each session holds commands until they are handled and events until the server has them, so that both sides can end at
+//! any time. `agent` is the small agent that is part of the program; `inside` is the program's part in the sandbox.
 
 mod acp;
+mod agent;
+mod check;
 mod config;
 mod door;
 mod failure;
@@ -15,8 +27,22 @@ mod session;
 mod shared;
 mod turn;
 
-use tokio_util::task::TaskTracker;
+use std::{
+    collections::BTreeMap,
+    io,
+    os::unix::{
+        fs::{DirBuilderExt, MetadataExt, chown},
+        process::CommandExt,
+    },
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use agent::run as run_agent;
+pub use check::{CheckLine, check};
 pub use config::{
     BUILTIN, Config, ConfigError, Engine, KEY_VARIABLE, Limits, Repository, SandboxKind,
 };
@@ -24,8 +50,19 @@ pub use failure::Failure;
 pub use frames::*;
 pub use inside::run as run_inside;
 
+use crate::{
+    git::Mirror,
+    sandbox::{Places, Sandbox},
+    shared::Shared,
+};
+
 /// Owner of the runner's tasks.
 pub(crate) type Owner = TaskTracker;
+
+/// Time that tasks have to end with the runner.
+const END_MAX: Duration = Duration::from_secs(10);
+/// User of a runner that was started as root, if its directory belongs to root: nobody.
+const NOBODY: u32 = 65534;
 
 /// Reason why a runner ended.
 #[derive(Debug, thiserror::Error)]
@@ -34,4 +71,94 @@ pub enum RunnerError {
     UnknownKey,
     #[error("the server needs another version: upgrade the runner")]
     OtherProtocol,
+    #[error("another runner uses {0}: set another data_dir")]
+    InUse(String),
+    #[error(transparent)]
+    Unavailable(#[from] Failure),
+    #[error("the runner's directory cannot be used: {0}")]
+    Disk(#[from] io::Error),
+    #[error("the HTTP client cannot be created: {0}")]
+    Client(#[from] reqwest::Error),
+}
+
+/// Runs until `stop` is canceled. Turns that are running then continue with the next start.
+///
+/// # Errors
+/// The sandbox is missing, the server rejects the runner, or its directory cannot be used.
+pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerError> {
+    let _lock = lock(&config)?;
+    let client = client()?;
+    let places =
+        Places { session: config.data_dir.join("check"), mirror: config.data_dir.join("mirrors") };
+    Sandbox::new(&config, places).check().await?;
+    let mut mirrors = BTreeMap::new();
+    for name in config.repositories.keys() {
+        mirrors.insert(name.clone(), Mirror::open(&config, name).await?);
+    }
+    let shared = Arc::new(Shared {
+        client,
+        mirrors,
+        sessions: Mutex::default(),
+        known: Mutex::default(),
+        turns: Semaphore::new(config.turns),
+        changed: Notify::new(),
+        owner: Owner::new(),
+        stop: stop.child_token(),
+        config,
+    });
+    shared.load()?;
+    let ended = link::run(&shared).await;
+    shared.stop.cancel();
+    shared.owner.close();
+    if tokio::time::timeout(END_MAX, shared.owner.wait()).await.is_err() {
+        tracing::warn!("some tasks did not end");
+    }
+    ended
+}
+
+/// Client for the server, providers, and the door: without redirects, which could leave a permitted address, and without a proxy.
+fn client() -> reqwest::Result<reqwest::Client> {
+    // Fails only if it is installed already.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder()
+        .http1_only()
+        .connect_timeout(Duration::from_secs(10))
+        .read_timeout(Duration::from_mins(10))
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("openvibe-runner/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+/// Locks the directory: two runners would write the same journals.
+fn lock(config: &Config) -> Result<std::fs::File, RunnerError> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir)?;
+    let file = std::fs::File::create(config.data_dir.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(RunnerError::InUse(config.data_dir.display().to_string()))
+        }
+        Err(std::fs::TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Continues as another user if this is root, since limits of processes do not bind root: as the owner of the data directory, or else as
+/// nobody, who then owns it. The program is started again with the same arguments. Returns at once for other users.
+///
+/// # Errors
+/// The user cannot be changed.
+pub fn drop_root(config: &Config) -> Result<(), RunnerError> {
+    if !rustix::process::getuid().is_root() || config.sandbox == SandboxKind::None {
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir)?;
+    let owner = std::fs::metadata(&config.data_dir)?;
+    let (user, group) = match owner.uid() {
+        0 => (NOBODY, NOBODY),
+        user => (user, owner.gid()),
+    };
+    chown(&config.data_dir, Some(user), Some(group))?;
+    let mut program = std::process::Command::new(std::env::current_exe()?);
+    program.args(std::env::args_os().skip(1)).env(KEY_VARIABLE, &config.key);
+    Err(program.uid(user).gid(group).exec().into())
 }
