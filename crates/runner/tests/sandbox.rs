@@ -1,0 +1,199 @@
+//! Hostile agents in the sandbox. These tests need bubblewrap, and are skipped where it is not installed.
+
+#![allow(clippy::unwrap_used, reason = "test helpers")]
+
+mod support;
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde_json::{Value, json};
+use support::{Connection, Server, Setup, git};
+
+fn has_bubblewrap() -> bool {
+    std::process::Command::new("bwrap").arg("--version").output().is_ok()
+}
+
+/// All files below a directory with their contents, without those of a session's own directories.
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let own = ["copy", "home", "tmp", "shm", "scratch", "data"];
+            let is_own = own.iter().any(|name| path.ends_with(name));
+            match std::fs::symlink_metadata(&path).unwrap() {
+                _ if is_own => {}
+                entry if entry.is_dir() => open.push(path),
+                entry if entry.is_file() => {
+                    all.insert(path.display().to_string(), std::fs::read(path).unwrap());
+                }
+                _ => {}
+            }
+        }
+    }
+    all
+}
+
+async fn start(server: &mut Server, more: &str) -> (Setup, support::Running, Connection) {
+    let setup = Setup::new(server, &format!("{more}\n[repository.api]"));
+    std::fs::create_dir(setup.path().join("victim")).unwrap();
+    std::fs::write(setup.path().join("victim/secret"), "s3cr3t").unwrap();
+    let running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    let opened = connection.open(1, "scripted").await;
+    assert_eq!(opened["type"], "opened", "{opened}");
+    (setup, running, connection)
+}
+
+/// Runs one script in a turn, and returns its last event and the log.
+async fn attack(
+    server: &Server,
+    connection: &mut Connection,
+    n: u64,
+    script: &str,
+) -> (Value, String) {
+    let task = format!("task_{n}");
+    connection.prompt(n, &task, &format!("sh {script}")).await;
+    loop {
+        let event = connection.event().await;
+        if event["type"] == "done" || event["type"] == "failed" {
+            return (event, server.file(&format!("log?task_id={task}")));
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_escape_changes_or_reads_anything_outside() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    let (setup, _running, mut connection) = start(&mut server, "").await;
+    let root = setup.path().display().to_string();
+    let port = server.address.rsplit(':').next().unwrap().to_owned();
+    let before = files(setup.path());
+    let mark = format!("{root}/victim/mark");
+    let scripts = [
+        // Programs that the copy's configuration names.
+        format!("git config core.fsmonitor 'touch {mark}; cat {root}/victim/secret'; git status"),
+        format!("git config core.hooksPath /work/hooks; mkdir -p hooks; printf '#!/bin/sh\\ntouch {mark}' > hooks/post-checkout; chmod +x hooks/post-checkout; cp hooks/post-checkout .git/hooks/pre-commit"),
+        format!("git config filter.x.clean 'touch {mark}; cat'; git config filter.x.smudge 'touch {mark}; cat'; echo '* filter=x' > .gitattributes; echo x > filtered"),
+        format!("git config diff.external 'touch {mark}'; git config core.pager 'touch {mark}'; git config core.editor 'touch {mark}'; git config core.sshCommand 'touch {mark}'"),
+        format!("git config alias.add '!touch {mark}'; git config alias.diff '!touch {mark}'; git config credential.helper '!touch {mark}'"),
+        format!("git config core.worktree {root}/victim; touch x"),
+        "git config --unset core.worktree; git config core.attributesFile /work/x".to_owned(),
+        format!("git config remote.origin.url 'ext::touch {mark}'; git config url.ext::touch.insteadOf /"),
+        format!("printf '{root}/victim' > .git/objects/info/alternates2; printf 'gitdir: {root}/victim' > sub.git"),
+        "git config --unset-all filter.x.clean; rm -f .gitattributes; mkdir nested; cd nested; git init -q; git config core.fsmonitor 'touch /tmp/x'; echo n > n; git add n; git -c user.name=a -c user.email=a@b commit -qm n".to_owned(),
+        // Links.
+        format!("ln -s {root}/victim link; ln -s {root}/victim/secret file; echo changed > link/secret; cat file"),
+        format!("rm -rf /home/agent/x; ln -sf {root}/victim/secret /home/agent/openvibe.patch; ln -sf {root}/victim /tmp/out"),
+        // Files of the machine.
+        format!("cat {root}/victim/secret {root}/key {root}/runner.toml"),
+        format!("touch {mark}; mkdir -p {root}/victim; touch {root}/data/mark"),
+        format!("rm -rf {root}/data/mirrors; touch {root}/data/mirrors/api/HEAD; echo x >> {root}/data/mirrors/api/config"),
+        "touch /usr/mark /etc/mark /mark /dev/mark /run/mark; cat /etc/shadow /root/.ssh/id_rsa".to_owned(),
+        "ls /proc/1/root/home; cat /proc/*/environ | tr '\\0' '\\n' | grep -i ovr_; ls /sys; mount".to_owned(),
+        "kill -9 -1; kill -9 1; kill -9 $PPID".to_owned(),
+        // Namespaces, devices, and kernel interfaces.
+        "unshare -Ur true && echo UNSHARED; unshare -n true && echo UNSHARED; chroot / true && echo CHROOT".to_owned(),
+        "mount -t tmpfs none /tmp && echo MOUNTED; mount -o remount,rw /usr && echo MOUNTED; mknod /tmp/sda b 8 0 && echo NODE".to_owned(),
+        "echo 1 > /proc/sys/kernel/core_pattern && echo WROTE; echo b > /proc/sysrq-trigger && echo WROTE; dmesg && echo READ".to_owned(),
+        "su root -c true && echo ROOT; sudo -n true && echo ROOT; setpriv --reuid=0 true && echo ROOT".to_owned(),
+        // The network.
+        format!("curl -sm2 http://127.0.0.1:{port}/ && echo REACHED; bash -c 'echo x > /dev/tcp/127.0.0.1/{port}' && echo REACHED"),
+        "bash -c 'echo x > /dev/udp/1.1.1.1/53' && echo SENT; bash -c 'echo x > /dev/tcp/1.1.1.1/443' && echo SENT".to_owned(),
+        "command -v curl >/dev/null || exit 0; curl -sm5 -x http://127.0.0.1:3128 https://example.com/ && echo REACHED; curl -sm5 http://127.0.0.1:3128/openvibe/v1/messages -d x | grep -q reachable || echo REACHED".to_owned(),
+        "command -v curl >/dev/null || exit 0; curl -sm5 -x http://127.0.0.1:3128 https://127.0.0.1/ && echo REACHED; curl -sm5 --path-as-is http://127.0.0.1:3128/openvibe/v1/../v2 | grep -q reachable || echo REACHED".to_owned(),
+        "find / -type s 2>/dev/null | grep -v /run/openvibe/door && echo SOCKET".to_owned(),
+        "git config include.path /etc/passwd; rm -rf .git/objects".to_owned(),
+    ];
+    for (n, script) in (2..).zip(scripts) {
+        let (_, log) = attack(&server, &mut connection, n, &script).await;
+        assert_eq!(files(setup.path()), before, "{script}");
+        assert!(!Path::new("/etc/mark").exists() && !Path::new("/usr/mark").exists());
+        for word in [
+            "s3cr3t",
+            "UNSHARED\\n",
+            "CHROOT\\n",
+            "MOUNTED\\n",
+            "NODE\\n",
+            "WROTE\\n",
+            "READ\\n",
+            "ROOT\\n",
+            "REACHED\\n",
+            "SENT\\n",
+            "SOCKET\\n",
+            "root:x:",
+            "root:*:",
+            "ovr_test",
+        ] {
+            let content: String = log.lines().filter(|line| line.contains("\"content\"")).collect();
+            assert!(!content.contains(word), "{script}: {word}: {content}");
+        }
+    }
+    let config = std::fs::read_to_string(setup.path().join("data/mirrors/api/config")).unwrap();
+    assert!(!config.lines().any(|line| line == "x"));
+    assert!(!setup.path().join("data/mark").exists());
+}
+
+#[tokio::test]
+async fn greedy_agents_are_stopped() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    let limits = "limits = {memory_mb = 300, disk_mb = 200, processes = 64, turn = '2m'}";
+    let (_setup, _running, mut connection) = start(&mut server, limits).await;
+    let memory = "python3 -c 'x = bytearray(900 << 20); import time; time.sleep(60)' || perl -e '$x = \"x\" x (900 << 20); sleep 60'";
+    let (event, log) = attack(&server, &mut connection, 2, memory).await;
+    assert_eq!(event["type"], "failed", "{event}");
+    assert!(log.contains("more than 300 MiB of memory"), "{log}");
+    let disk = "i=0; while [ $i -lt 9 ]; do head -c 50000000 /dev/zero > big$i; i=$((i + 1)); done; sleep 60";
+    let (event, log) = attack(&server, &mut connection, 3, disk).await;
+    assert_eq!(event["type"], "failed", "{event}");
+    assert!(log.contains("more than 200 MiB of disk"), "{log}");
+    let (_, log) = attack(
+        &server,
+        &mut connection,
+        4,
+        "rm -f big*; i=0; while [ $i -lt 200 ]; do sleep 20 & i=$((i + 1)); done; echo STARTED",
+    )
+    .await;
+    // Root is not limited by the number of processes.
+    assert!(!log.contains("STARTED\\n") || std::fs::read_dir("/root").is_ok());
+}
+
+#[tokio::test]
+async fn the_tree_that_people_saw_is_pushed_once() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    let (setup, _running, mut connection) = start(&mut server, "").await;
+    let origin = setup.path().join("origin");
+    let (done, _) = attack(&server, &mut connection, 2, "echo pushed > a.txt").await;
+    let push = |tree: &Value, branch: &str, parent: &str| json!({"type": "push", "action": "act_1", "tree": tree, "parent": parent, "branch": branch, "title": "Add a", "body": "Text", "at": "2030-01-01T00:00:00.123Z"});
+    let base = git(&origin, &["rev-parse", "trunk"]).trim().to_owned();
+    let other = git(&origin, &["rev-parse", "trunk^{tree}"]).trim().to_owned();
+    for (n, frame) in [
+        (3, push(&json!(other), "vibe/7", &base)),
+        (4, push(&done["tree"], "trunk", &base)),
+        (5, push(&done["tree"], "vibe/7", &other)),
+    ] {
+        connection.command(n, frame).await;
+        assert_eq!(connection.event().await["code"], "diff_changed");
+    }
+    connection.command(6, push(&done["tree"], "vibe/7", &base)).await;
+    let pushed = connection.event().await;
+    connection.command(7, push(&done["tree"], "vibe/7", &base)).await;
+    assert_eq!(connection.event().await["commit"], pushed["commit"]);
+    assert_eq!(git(&origin, &["rev-parse", "vibe/7"]).trim(), pushed["commit"]);
+    assert_eq!(git(&origin, &["rev-parse", "vibe/7^{tree}"]).trim(), done["tree"]);
+    assert_eq!(
+        git(&origin, &["log", "-1", "--format=%an %at %B", "vibe/7"]).trim(),
+        "Coder 1893456000 Add a\n\nText"
+    );
+    assert_eq!(git(&origin, &["rev-parse", "trunk"]).trim(), base);
+}

@@ -1,0 +1,313 @@
+//! A scripted server, a repository, and a runner between them.
+
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    dead_code,
+    reason = "test helpers, of which each test file uses some"
+)]
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use http_body_util::{BodyExt, Full};
+use hyper::{Method, Request, Response, body::Incoming, header, service::service_fn};
+use hyper_util::rt::TokioIo;
+use openvibe_runner::{Config, RunnerError};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{Message, handshake::derive_accept_key, protocol::Role},
+};
+use tokio_util::sync::CancellationToken;
+
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
+
+#[derive(Default)]
+struct State {
+    /// Stored files by path with query.
+    files: BTreeMap<String, Bytes>,
+    /// Requests of models: path, authorization, and body.
+    model_requests: Vec<(String, String, Value)>,
+    /// Answers of the model, the next one at the end.
+    model_answers: Vec<Value>,
+}
+
+/// A server whose sockets belong to the test.
+pub struct Server {
+    pub address: String,
+    state: Arc<Mutex<State>>,
+    sockets: mpsc::Receiver<Socket>,
+    _tasks: JoinSet<()>,
+}
+
+impl Server {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State::default()));
+        let (sender, sockets) = mpsc::channel(4);
+        let mut tasks = JoinSet::new();
+        let shared = state.clone();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (shared, sender) = (shared.clone(), sender.clone());
+                connections.spawn(async move {
+                    let service = service_fn(move |request| {
+                        let (shared, sender) = (shared.clone(), sender.clone());
+                        async move { Ok::<_, hyper::Error>(answer(&shared, sender, request).await) }
+                    });
+                    let serving = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .with_upgrades();
+                    // The runner may end first.
+                    let _ = serving.await;
+                });
+            }
+        });
+        Self { address, state, sockets, _tasks: tasks }
+    }
+
+    pub fn answer_model(&self, answers: &[Value]) {
+        self.state.lock().unwrap().model_answers = answers.iter().rev().cloned().collect();
+    }
+
+    pub fn model_requests(&self) -> Vec<(String, String, Value)> {
+        self.state.lock().unwrap().model_requests.clone()
+    }
+
+    /// A stored file whose path contains the text.
+    pub fn file(&self, part: &str) -> String {
+        let state = self.state.lock().unwrap();
+        let found = state.files.iter().find(|(path, _)| path.contains(part));
+        String::from_utf8_lossy(found.unwrap_or_else(|| panic!("no file {part}")).1).into_owned()
+    }
+
+    /// The next connection, after `hello` and `ready`.
+    pub async fn connect(&mut self, sessions: &Value) -> Connection {
+        let socket = timeout(WAIT_MAX, self.sockets.recv()).await.unwrap().unwrap();
+        let mut connection = Connection { socket, hello: Value::Null, acks: true };
+        connection.hello = connection.frame().await;
+        assert_eq!(connection.hello["type"], "hello");
+        connection.send(&json!({"type": "ready", "sessions": sessions})).await;
+        connection
+    }
+}
+
+async fn answer(
+    state: &Mutex<State>,
+    sockets: mpsc::Sender<Socket>,
+    mut request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
+    let path = request.uri().path_and_query().unwrap().to_string();
+    if path == "/v1/runner" {
+        let key = request.headers()[header::SEC_WEBSOCKET_KEY].as_bytes().to_vec();
+        assert_eq!(request.headers()[header::AUTHORIZATION], "Bearer ovr_test");
+        let upgrading = hyper::upgrade::on(&mut request);
+        // The upgrade happens after this response.
+        let handing = async move {
+            let stream = TokioIo::new(upgrading.await.unwrap());
+            let socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
+            let _ = sockets.send(socket).await;
+        };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(handing);
+        tasks.detach_all();
+        return Response::builder()
+            .status(101)
+            .header(header::CONNECTION, "Upgrade")
+            .header(header::UPGRADE, "websocket")
+            .header(header::SEC_WEBSOCKET_ACCEPT, derive_accept_key(&key))
+            .body(Full::default())
+            .unwrap();
+    }
+    let method = request.method().clone();
+    let key =
+        request.headers().get(header::AUTHORIZATION).map(|key| key.to_str().unwrap().to_owned());
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let mut state = state.lock().unwrap();
+    if method == Method::PUT {
+        state.files.insert(path, body);
+        return Response::new(Full::default());
+    }
+    if method == Method::GET {
+        let found = state.files.iter().find(|(name, _)| name.starts_with(&path));
+        return Response::new(Full::new(found.map(|(_, body)| body.clone()).unwrap_or_default()));
+    }
+    let value = serde_json::from_slice(&body).unwrap();
+    state.model_requests.push((path, key.unwrap_or_default(), value));
+    let answer = state.model_answers.pop().unwrap_or_default();
+    Response::new(Full::new(answer.to_string().into()))
+}
+
+pub struct Connection {
+    socket: Socket,
+    pub hello: Value,
+    /// Whether events are acknowledged as they come.
+    pub acks: bool,
+}
+
+impl Connection {
+    pub async fn send(&mut self, frame: &Value) {
+        self.socket.send(Message::text(frame.to_string())).await.unwrap();
+    }
+
+    pub async fn send_text(&mut self, text: &str) {
+        self.socket.send(Message::text(text.to_owned())).await.unwrap();
+    }
+
+    /// The next frame, or null if the connection was closed.
+    pub async fn frame(&mut self) -> Value {
+        loop {
+            let message = timeout(WAIT_MAX, self.socket.next()).await.expect("no frame in time");
+            match message {
+                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                _ => return Value::Null,
+            }
+        }
+    }
+
+    /// The next event, which is acknowledged.
+    pub async fn event(&mut self) -> Value {
+        loop {
+            let frame = self.frame().await;
+            if matches!(frame["type"].as_str(), Some("ack" | "resend" | "skip")) {
+                continue;
+            }
+            if self.acks && frame["n"].is_u64() {
+                self.send(&json!({"type": "ack", "session": frame["session"], "n": frame["n"]}))
+                    .await;
+            }
+            return frame;
+        }
+    }
+
+    /// Events up to the first one of this type.
+    pub async fn until(&mut self, kind: &str) -> Vec<Value> {
+        let mut events = Vec::new();
+        loop {
+            let event = self.event().await;
+            assert!(!event.is_null(), "the connection ended: {events:?}");
+            let is_last = event["type"] == kind;
+            events.push(event);
+            if is_last {
+                return events;
+            }
+        }
+    }
+
+    pub async fn command(&mut self, n: u64, command: Value) {
+        let mut frame = command;
+        frame["session"] = json!("code_1");
+        frame["n"] = json!(n);
+        self.send(&frame).await;
+    }
+
+    pub async fn open(&mut self, n: u64, engine: &str) -> Value {
+        self.command(
+            n,
+            json!({"type": "open", "repository": "api", "number": 7, "engine": engine}),
+        )
+        .await;
+        self.event().await
+    }
+
+    pub async fn prompt(&mut self, n: u64, task: &str, text: &str) {
+        self.command(n, json!({"type": "prompt", "task": task, "key": "turn-key", "text": text}))
+            .await;
+    }
+}
+
+/// The text of a list of events.
+pub fn text_of(events: &[Value]) -> String {
+    let texts = events.iter().filter(|event| event["type"] == "text");
+    texts.map(|event| event["text"].as_str().unwrap()).collect()
+}
+
+/// A directory with a repository and a configuration.
+pub struct Setup {
+    pub directory: tempfile::TempDir,
+    pub config: Config,
+}
+
+impl Setup {
+    pub fn new(server: &Server, more: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let origin = path.join("origin");
+        std::fs::create_dir(&origin).unwrap();
+        git(&origin, &["init", "--quiet", "-b", "trunk"]);
+        std::fs::write(origin.join("README.md"), "one\n").unwrap();
+        git(&origin, &["add", "-A"]);
+        git(&origin, &["commit", "--quiet", "-m", "Start"]);
+        std::fs::write(path.join("key"), "ovr_test").unwrap();
+        let text = format!(
+            "server = '{}'\nkey_file = '{}'\ndata_dir = '{}'\n{more}\nurl = '{}'\n[engine.scripted]\ncommand = ['$PROGRAM', 'scripted']\n",
+            server.address,
+            path.join("key").display(),
+            path.join("data").display(),
+            origin.display(),
+        );
+        let file = path.join("runner.toml");
+        std::fs::write(&file, text).unwrap();
+        let mut config = Config::load(&file).unwrap();
+        config.program = program();
+        Self { directory, config }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn run(&self) -> Running {
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let (config, stopping) = (self.config.clone(), stop.clone());
+        tasks.spawn(async move { openvibe_runner::run(config, &stopping).await });
+        Running { stop, tasks }
+    }
+}
+
+/// A runner, which stops when it is dropped.
+pub struct Running {
+    stop: CancellationToken,
+    tasks: JoinSet<Result<(), RunnerError>>,
+}
+
+impl Running {
+    pub async fn stop(mut self) -> Result<(), RunnerError> {
+        self.stop.cancel();
+        self.tasks.join_next().await.unwrap().unwrap()
+    }
+
+    /// The result of a runner that ends by itself.
+    pub async fn ended(mut self) -> Result<(), RunnerError> {
+        timeout(WAIT_MAX, self.tasks.join_next()).await.unwrap().unwrap().unwrap()
+    }
+}
+
+pub fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().unwrap().parent().unwrap().join("examples/runner")
+}
+
+pub fn git(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]).args(arguments);
+    let output = command.current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}

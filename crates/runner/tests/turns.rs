@@ -1,0 +1,332 @@
+//! Turns of a runner without a sandbox, with a scripted server and a scripted agent.
+
+#![allow(clippy::unwrap_used, reason = "test helpers")]
+
+mod support;
+
+use openvibe_runner::RunnerError;
+use serde_json::json;
+use support::{Server, Setup, text_of};
+
+const NONE: &str = "sandbox = 'none'\n[repository.api]\ncheck = 'test ! -e broken'";
+
+#[tokio::test]
+async fn a_turn_reports_its_text_steps_changes_and_check() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    assert_eq!(
+        connection.hello["repositories"],
+        json!([{"name": "api", "base": "trunk", "can_push": false}])
+    );
+    let opened = connection.open(1, "scripted").await;
+    assert_eq!((&opened["type"], &opened["n"]), (&json!("opened"), &json!(1)));
+    connection.prompt(2, "task_1", "say Hello\nsh echo two >> README.md; echo new > a.txt; echo seen\nunknown x\ngarbage {\nsay Bye").await;
+    let events = connection.until("done").await;
+    assert_eq!(text_of(&events), "Hello\n\n-32601Bye");
+    let numbers: Vec<u64> = events.iter().map(|event| event["n"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (2..2 + numbers.len() as u64).collect::<Vec<_>>());
+    let step = events.iter().rfind(|event| event["type"] == "step").unwrap();
+    assert_eq!(step["steps"][0]["state"], "done");
+    let done = events.last().unwrap();
+    assert_eq!(done["stop"], "complete");
+    assert_eq!(done["check"]["state"], "passed");
+    let paths: Vec<_> =
+        done["files"].as_array().unwrap().iter().map(|file| &file["path"]).collect();
+    assert_eq!(paths, ["README.md", "a.txt"]);
+    assert_eq!((&done["additions"], &done["deletions"]), (&json!(2), &json!(0)));
+    assert!(server.file("/v1/runner/sessions/code_1/patch").contains("+two"));
+    assert!(server.file("/v1/runner/sessions/code_1/log").contains("seen"));
+}
+
+#[tokio::test]
+async fn a_failed_check_and_an_empty_turn_are_reported() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "say Nothing to do").await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!((&done["files"], &done["check"]["state"]), (&json!([]), &json!("none")));
+    connection.prompt(3, "task_2", "sh touch broken").await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!(done["check"]["state"], "failed");
+    connection.prompt(4, "task_3", "stop refusal").await;
+    assert_eq!(connection.until("failed").await.pop().unwrap()["code"], "refused");
+    connection.prompt(5, "task_4", "stop max").await;
+    assert_eq!(connection.until("done").await.pop().unwrap()["stop"], "truncated");
+}
+
+#[tokio::test]
+async fn events_are_sent_again_until_they_are_acknowledged() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.acks = false;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "say One").await;
+    let before = connection.until("done").await;
+    drop(connection);
+    // The server stored the first event only.
+    let mut connection = server.connect(&json!({"code_1": 1})).await;
+    assert_eq!(connection.hello["sessions"], json!({"code_1": 2}));
+    assert_eq!(connection.until("done").await, before);
+    // Known commands are acknowledged, and not executed again.
+    connection.prompt(2, "task_1", "say One").await;
+    connection.prompt(3, "task_2", "say Two").await;
+    assert_eq!(text_of(&connection.until("done").await), "Two");
+}
+
+#[tokio::test]
+async fn a_gap_in_the_commands_is_asked_for() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(3, "task_2", "say Two").await;
+    loop {
+        let frame = connection.frame().await;
+        if frame["type"] == "resend" {
+            assert_eq!(frame["n"], 1);
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn bad_frames_close_the_connection() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    for _ in 0..5 {
+        connection.send_text("{}").await;
+    }
+    assert!(connection.frame().await.is_null());
+    server.connect(&json!({})).await;
+}
+
+#[tokio::test]
+async fn a_turn_continues_after_the_end_of_the_runner_and_of_the_agent() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let mut running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "say Begin\nhang").await;
+    let text = connection.until("text").await;
+    assert_eq!(text_of(&text), "Begin");
+    drop(connection);
+    running.stop().await.unwrap();
+    running = setup.run();
+    let mut connection = server.connect(&json!({"code_1": 2})).await;
+    let events = connection.until("done").await;
+    assert_eq!(text_of(&events), "[You were interrupted. Continue.]");
+    connection.prompt(3, "task_2", "die").await;
+    // The processes after the first one get another prompt, and succeed.
+    let events = connection.until("done").await;
+    assert_eq!(text_of(&events), "[You were interrupted. Continue.]");
+    connection.prompt(4, "task_3", "sh touch die-always\ndie").await;
+    assert_eq!(connection.until("failed").await.pop().unwrap()["code"], "worker_lost");
+    drop(running);
+}
+
+#[tokio::test]
+async fn a_canceled_turn_stops_and_keeps_its_changes() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    // One agent stops by itself, the other one is killed.
+    for (n, word) in [(2, "wait"), (4, "hang")] {
+        let task = format!("task_{n}");
+        connection.prompt(n, &task, &format!("sh touch {word}\nsay Ready\n{word}")).await;
+        connection.until("text").await;
+        connection.command(n + 1, json!({"type": "cancel", "task": task})).await;
+        let done = connection.until("done").await.pop().unwrap();
+        assert_eq!(done["stop"], "canceled");
+        let mut files = done["files"].as_array().unwrap().iter();
+        assert!(files.any(|file| file["path"] == word), "{done}");
+    }
+}
+
+#[tokio::test]
+async fn a_steer_joins_the_running_turn() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "say Ready\nwait").await;
+    connection.until("text").await;
+    connection
+        .command(3, json!({"type": "steer", "task": "task_1", "text": "say Other way"}))
+        .await;
+    let events = connection.until("done").await;
+    assert_eq!(text_of(&events), "\n\nOther way");
+    assert_eq!(events.last().unwrap()["unread_steers"], json!([]));
+}
+
+#[tokio::test]
+async fn a_question_and_a_permission_wait_for_an_answer() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "ask Which one?\npermit execute").await;
+    let ask = connection.until("ask").await.pop().unwrap();
+    assert_eq!((&ask["kind"], &ask["title"]), (&json!("question"), &json!("Which one?")));
+    connection
+        .command(3, json!({"type": "answer", "ask": ask["ask"], "value": {"answer": "B"}}))
+        .await;
+    let ask = connection.until("ask").await.pop().unwrap();
+    assert_eq!(ask["options"], json!([{"id": "once", "name": "Once"}]));
+    connection.command(4, json!({"type": "answer", "ask": ask["ask"], "value": "once"})).await;
+    let events = connection.until("done").await;
+    assert!(text_of(&events).contains("\"once\""), "{events:?}");
+}
+
+#[tokio::test]
+async fn an_answer_after_a_restart_resumes_the_agent() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "ask Which one?").await;
+    let ask = connection.until("ask").await.pop().unwrap();
+    drop(connection);
+    running.stop().await.unwrap();
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({"code_1": ask["n"]})).await;
+    connection
+        .command(3, json!({"type": "answer", "ask": ask["ask"], "value": {"answer": "B"}}))
+        .await;
+    let events = connection.until("done").await;
+    assert!(
+        text_of(&events).contains("“Which one?” was answered: {\"answer\":\"B\"}"),
+        "{events:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_setup_that_fails_is_explained_and_tried_again() {
+    let mut server = Server::start().await;
+    let more = "sandbox = 'none'\n[repository.api]\nsetup = 'test -e ../../../ready'";
+    let setup = Setup::new(&server, more);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    let failed = connection.open(1, "scripted").await;
+    assert_eq!(failed["code"], "sandbox_failed");
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.contains("api could not be prepared: test -e ../../../ready ended with 1"));
+    std::fs::write(setup.path().join("data/ready"), "").unwrap();
+    connection.prompt(2, "task_1", "say Here").await;
+    assert_eq!(text_of(&connection.until("done").await), "Here");
+}
+
+#[tokio::test]
+async fn a_closed_session_is_deleted_and_its_patch_starts_the_next_copy() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "sh echo kept > a.txt").await;
+    let first = connection.until("done").await.pop().unwrap();
+    connection.command(3, json!({"type": "close"})).await;
+    let command = json!({"type": "open", "repository": "api", "number": 7, "engine": "scripted", "patch": true});
+    connection.command(4, command).await;
+    assert_eq!(connection.event().await["type"], "opened");
+    connection.prompt(5, "task_2", "sh cat a.txt").await;
+    let second = connection.until("done").await.pop().unwrap();
+    assert_eq!(first["tree"], second["tree"]);
+    assert!(server.file("log?task_id=task_2").contains("kept"));
+}
+
+#[tokio::test]
+async fn forgotten_texts_leave_the_disk() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "say private\nsh echo private").await;
+    connection.until("done").await;
+    connection.command(3, json!({"type": "forget"})).await;
+    connection.prompt(4, "task_2", "say Next").await;
+    connection.until("done").await;
+    let session = setup.path().join("data/sessions/code_1");
+    let journal = std::fs::read_to_string(session.join("journal")).unwrap();
+    assert!(!journal.contains("private") && journal.contains("Next"), "{journal}");
+    assert!(!session.join("log.task_1").exists());
+}
+
+#[tokio::test]
+async fn a_runner_without_a_sandbox_does_not_push() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    let push = json!({"type": "push", "action": "act_1", "tree": "t", "parent": "p", "branch": "vibe/7", "title": "T", "body": "", "at": "2030-01-01T00:00:00Z"});
+    connection.command(2, push).await;
+    let failed = connection.event().await;
+    assert_eq!((&failed["action"], &failed["code"]), (&json!("act_1"), &json!("push_failed")));
+}
+
+#[tokio::test]
+async fn the_builtin_agent_works_with_the_model_of_the_workspace() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let edit = json!({"path": "b.txt", "new": "written"}).to_string();
+    let call =
+        json!({"id": "c1", "type": "function", "function": {"name": "edit", "arguments": edit}});
+    server.answer_model(&[
+        json!({"choices": [{"message": {"role": "assistant", "content": "I write.", "tool_calls": [call]}, "finish_reason": "tool_calls"}]}),
+        json!({"choices": [{"message": {"role": "assistant", "content": "Written."}, "finish_reason": "stop"}]}),
+    ]);
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "builtin").await;
+    connection.prompt(2, "task_1", "Write b.txt").await;
+    let ask = connection.until("ask").await.pop().unwrap();
+    assert_eq!(ask["title"], "Edit b.txt");
+    connection.command(3, json!({"type": "answer", "ask": ask["ask"], "value": "allow"})).await;
+    let events = connection.until("done").await;
+    assert_eq!(text_of(&events), "\n\nWritten.");
+    assert_eq!(events.last().unwrap()["files"][0]["path"], "b.txt");
+    let requests = server.model_requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!((&*requests[0].0, &*requests[0].1), ("/v1/chat/completions", "Bearer turn-key"));
+    assert_eq!(requests[1].2["messages"][3]["content"], "created");
+}
+
+#[tokio::test]
+async fn two_runners_cannot_share_a_directory() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    server.connect(&json!({})).await;
+    assert!(matches!(setup.run().ended().await, Err(RunnerError::InUse(_))));
+}
+
+#[tokio::test]
+async fn a_check_names_what_works_and_what_is_missing() {
+    let server = Server::start().await;
+    let mut setup = Setup::new(&server, NONE);
+    setup.config.engines.get_mut("scripted").unwrap().command = vec!["no-such-agent".to_owned()];
+    let lines = openvibe_runner::check(&setup.config).await;
+    let line = |name: &str| lines.iter().find(|line| line.text.starts_with(name)).unwrap();
+    assert!(line("git").is_ok);
+    assert!(line("repository api").text.contains("trunk can be fetched"));
+    assert!(line("engine builtin").is_ok, "{}", line("engine builtin").text);
+    assert!(!line("engine scripted").is_ok);
+    assert!(line("engine scripted").text.contains("no-such-agent"));
+}
