@@ -72,7 +72,8 @@ const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "comp", "persona", "flow", "sess", "audit", "authev", "sbx", "resp", "tool",
     "act", "grant", "sched", "run", "node", "inbox", "passkey", "bot", "hook", "request", "device",
-    "idp", "identity", "scim", "group", "imp", "exp", "delivery", "vs", "vsfb", "skill",
+    "idp", "identity", "scim", "group", "imp", "exp", "delivery", "vs", "vsfb", "skill", "runner",
+    "repo", "code",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -223,6 +224,9 @@ ids! {
     VectorStoreId = "vs", "a vector store";
     StoreBatchId = "vsfb", "a batch of files of a vector store";
     SkillId = "skill", "a skill";
+    RunnerId = "runner", "a runner of coding agents";
+    RepositoryId = "repo", "a repository of a runner";
+    CodeSessionId = "code", "a session on a repository";
 }
 
 #[cfg(test)]

@@ -131,6 +131,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_129_090_701, "add_collection_erasure"),
     common!(20_261_129_110_100, "create_task_steers"),
     common!(20_261_130_100_000, "create_meaning"),
+    common!(20_261_130_120_000, "create_runners"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

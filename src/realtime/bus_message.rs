@@ -30,6 +30,14 @@ pub enum BusMessage {
     },
     /// A message that steers a task was posted.
     Steer { task: TaskId },
+    /// A runner of coding agents may have to receive commands.
+    Command,
+    /// A frame for the people who watch a conversation.
+    Live {
+        workspace: WorkspaceId,
+        conversation: Conversation,
+        frame: String,
+    },
     /// A part of a reply that is being streamed.
     Delta(RemoteDelta),
     /// Request for the text of a reply from its beginning.
@@ -72,6 +80,7 @@ impl BusMessage {
         match self {
             Self::Log { workspace, .. }
             | Self::Typing { workspace, .. }
+            | Self::Live { workspace, .. }
             | Self::User { workspace, .. }
             | Self::Presence { workspace, .. } => Some(*workspace),
             Self::Delta(delta) => Some(delta.workspace),
@@ -79,6 +88,7 @@ impl BusMessage {
             Self::Stop { .. }
             | Self::Want { .. }
             | Self::Steer { .. }
+            | Self::Command
             | Self::Wake
             | Self::Revoke
             | Self::Node { .. } => None,
@@ -92,6 +102,8 @@ impl BusMessage {
             Self::Wake => "wake",
             Self::Stop { .. } => "stop",
             Self::Steer { .. } => "steer",
+            Self::Command => "command",
+            Self::Live { .. } => "live",
             Self::Delta(_) => "delta",
             Self::Want { .. } => "want",
             Self::Typing { .. } => "typing",

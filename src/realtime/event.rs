@@ -46,6 +46,8 @@ crate::text_enum::text_enum! {
         AgentUpdated = "agent.updated",
         AgentArchived = "agent.archived",
         SkillUpdated = "skill.updated",
+        RepositoryUpdated = "repository.updated",
+        CodeSessionUpdated = "code_session.updated",
         MemoryChanged = "memory.changed",
         CompactionCreated = "compaction.created",
         CompactionUpdated = "compaction.updated",

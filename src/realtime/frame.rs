@@ -1,7 +1,7 @@
 //! Frames that are not in the event log and can be dropped.
 
 use axum::extract::ws::Utf8Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{
     ToSchema,
     openapi::{ArrayBuilder, ObjectBuilder, RefOr, Schema, Type, schema::ArrayItems},
@@ -21,6 +21,36 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// State of a step.
+    pub enum CodeStepState {
+        Running = "running",
+        Done = "done",
+        Failed = "failed",
+    }
+}
+
+/// Something that an agent did in a repository.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, ToSchema)]
+pub struct CodeStep {
+    /// Number in the turn, from 0.
+    pub n: i64,
+    pub title: String,
+    /// Kind, such as `edit` or `execute`.
+    pub kind: String,
+    pub state: CodeStepState,
+    /// Duration in milliseconds.
+    pub ms: i64,
+}
+
+/// An entry of the plan of an agent in a repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CodePlanEntry {
+    pub content: String,
+    /// `pending`, `in_progress`, or `completed`.
+    pub status: String,
+}
+
 /// An ephemeral frame to many people, encoded once.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "type")]
@@ -38,6 +68,14 @@ pub enum LiveFrame<'a> {
         attempt: i64,
         offset: usize,
         text: &'a str,
+    },
+    /// Steps of an agent in a repository that are new or have changed, and its plan if that has changed.
+    #[serde(rename = "code.step")]
+    #[schema(title = "CodeSteps")]
+    CodeSteps {
+        task_id: TaskId,
+        steps: &'a [CodeStep],
+        plan: Option<&'a [CodePlanEntry]>,
     },
     #[serde(rename = "typing")]
     #[schema(title = "Typing")]

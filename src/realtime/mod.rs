@@ -19,7 +19,10 @@ pub use bus_message::{BusMessage, Received, RemoteDelta};
 pub use catch_up::CatchUpPermit;
 pub use delivery::{Delivery, DeltaFormat, EventScope, Followed, Reach};
 pub use event::{EventData, EventType, add_schema};
-pub use frame::{CompactDelta, LiveFrame, PresenceStatus, StreamStart, encode_frame};
+pub use frame::{
+    CodePlanEntry, CodeStep, CodeStepState, CompactDelta, LiveFrame, PresenceStatus, StreamStart,
+    encode_frame,
+};
 pub use hub::{ACTIVITY_EVERY, Close, Hub, PRESENCE_EVERY, Shared};
 pub use log::{Audience, Envelope, MembershipChange, NewEvent};
 pub use node_state::NodeState;

@@ -19,7 +19,7 @@ use crate::{
     schedules,
     tasks::{
         actions::{
-            self, Action, ActionSource, ActionState, Need,
+            self, Action, ActionKind, ActionSource, ActionState, Need,
             approval::{self, NewApproval},
             texts,
         },
@@ -303,6 +303,8 @@ impl Work {
         };
         let new = NewApproval {
             id,
+            kind: ActionKind::Approval,
+            call_id: String::new(),
             workspace: self.run.workspace_id,
             task: root,
             round,

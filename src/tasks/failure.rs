@@ -48,6 +48,12 @@ text_enum! {
         TreeLimit = "tree_limit",
         /// A step of the run failed.
         StepFailed = "step_failed",
+        /// The runner of the repository is not connected.
+        RunnerOffline = "runner_offline",
+        /// The runner could not prepare the repository, or the agent could not be started.
+        SandboxFailed = "sandbox_failed",
+        /// The coding agent refused to do this.
+        Refused = "refused",
     }
 }
 
@@ -105,6 +111,13 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
         FailCode::StepFailed => format!(
             "{name} was stopped, because a step failed. Please resume the run, or start it again."
         ),
+        FailCode::RunnerOffline => format!(
+            "{name} could not start: no runner is connected. Please ask an admin to start it with `openvibe runner`."
+        ),
+        FailCode::SandboxFailed => format!(
+            "{name} could not work on the repository. Please ask an admin to look at the runner."
+        ),
+        FailCode::Refused => format!("{name} refused to do this. Please ask for something else."),
         FailCode::TreeLimit => format!(
             "{name} was stopped: the work reached the limit of {TREE_CALLS_MAX} model calls or {} minutes. Please ask for less at once.",
             TREE_RUN_MAX.as_secs() / 60

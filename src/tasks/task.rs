@@ -115,6 +115,8 @@ text_enum! {
         Children = "children",
         /// The data was restored, and nobody has started the agents yet; `retry_at` is null.
         Asleep = "asleep",
+        /// A runner has not begun with the task, or is away; `retry_at` is null.
+        Runner = "runner",
     }
 }
 

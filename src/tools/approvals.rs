@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
@@ -34,8 +35,8 @@ use crate::{
     tasks::{
         Task,
         actions::{
-            self, Action, ActionObject, ActionState, Decider, Ending, Need, NeededPerson, Shown,
-            texts,
+            self, Action, ActionKind, ActionObject, ActionState, Decider, Ending, Need,
+            NeededPerson, Shown, approval, texts,
         },
         queue,
     },
@@ -46,6 +47,8 @@ use crate::{
 
 /// Maximum length of a note in characters.
 const NOTE_CHARS_MAX: usize = 500;
+/// Maximum size of an answer as JSON, in bytes.
+const ANSWER_BYTES_MAX: usize = 32 * 1024;
 /// Maximum number of actions in the list of those that a person can approve, deny, or settle.
 const OPEN_MAX: i64 = 100;
 /// Maximum number of actions or tasks of each kind that one periodic check ends.
@@ -277,6 +280,9 @@ pub async fn approve(
 ) -> Result<ActionObject, ToolsError> {
     let access = enter_to_decide(c, caller, id, &approval.arguments_hash).await?;
     let action = &access.action;
+    if action.kind == ActionKind::Question {
+        return Err(ToolsError::NeedsAnswer);
+    }
     let by_this_person = |need: &Need| need.by == Some(access.actor.user);
     if action.state != ActionState::Waiting {
         // The same person clicked twice.
@@ -374,6 +380,118 @@ pub async fn deny(
     let data = serde_json::json!({"function": action.function, "task_id": action.task_id});
     record(c, &access, AuditAction::ActionDenied, data).await?;
     conclude(c, caller, &access).await
+}
+
+/// Answers a question of an agent: with the ID of an option, or with the object of its form.
+///
+/// # Errors
+/// `SessionRequired` for an API key, `ActionNotFound`, `AlreadyDecided`, `ActionExpired`. `NotYourApproval` unless the caller is the
+/// requester; `BadAnswer` for an answer that does not fit, or for another kind of action.
+pub async fn answer(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ActionId,
+    value: &Value,
+) -> Result<ActionObject, ToolsError> {
+    caller.require_session()?;
+    let access = enter(c, caller, id).await?;
+    lock_workspace(c, access.actor.workspace.0).await?;
+    expire_one(c, id, access.audience).await?;
+    let access = Access {
+        action: reread(c, id).await?,
+        ..access
+    };
+    let action = &access.action;
+    if !access.is_requester() || !access.actor.role.approves() {
+        return Err(ToolsError::NotYourApproval);
+    }
+    if action.kind != ActionKind::Question {
+        return Err(ToolsError::BadAnswer("this action is not a question"));
+    }
+    let text = value.to_string();
+    if action.state != ActionState::Waiting {
+        // The person clicked twice.
+        let object = access.object(c).await?;
+        let is_repeated = object.result.as_ref() == Some(&text);
+        return if is_repeated {
+            Ok(object)
+        } else {
+            Err(decided(action.state))
+        };
+    }
+    let question = texts::find(c, action.arguments_id).await?;
+    let question = question.ok_or(ToolsError::ArgumentsChanged)?;
+    check_answer(&question, value)?;
+    let at = now();
+    let mut needs = action.needs.clone();
+    for need in &mut needs {
+        (need.by, need.at) = (Some(access.actor.user), Some(at));
+    }
+    if !actions::decide(c, action, ActionState::Approved, &needs, None).await? {
+        return Err(ToolsError::ArgumentsChanged);
+    }
+    let result = texts::put(c, access.actor.workspace, id, &text).await?;
+    approval::end(c, id, Ending::done(), result, access.audience).await?;
+    wake(c, &access.action, access.audience).await?;
+    get(c, caller, id).await
+}
+
+/// Checks that an answer fits its question.
+fn check_answer(question: &str, value: &Value) -> Result<(), ToolsError> {
+    let question: Value = serde_json::from_str(question).unwrap_or_default();
+    if value.to_string().len() > ANSWER_BYTES_MAX {
+        return Err(ToolsError::BadAnswer("the answer can have at most 32 KiB"));
+    }
+    let Some(properties) = question["schema"]["properties"].as_object() else {
+        let options = question["options"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        let is_option = value.is_string() && options.iter().any(|option| option["id"] == *value);
+        let text = "the value must be the ID of an option";
+        return if is_option {
+            Ok(())
+        } else {
+            Err(ToolsError::BadAnswer(text))
+        };
+    };
+    let Some(form) = value.as_object() else {
+        return Err(ToolsError::BadAnswer("the value must be an object"));
+    };
+    let required = question["schema"]["required"].as_array();
+    let required = required.map_or(&[][..], Vec::as_slice);
+    let is_missing = |name: &Value| name.as_str().is_none_or(|name| !form.contains_key(name));
+    if required.iter().any(is_missing) {
+        return Err(ToolsError::BadAnswer("a required field is missing"));
+    }
+    let fits = |(name, given): (&String, &Value)| {
+        properties
+            .get(name)
+            .is_some_and(|field| has_type(field, given))
+    };
+    if form.iter().all(fits) {
+        Ok(())
+    } else {
+        Err(ToolsError::BadAnswer("a field does not fit the form"))
+    }
+}
+
+/// Checks whether a value has the type of a field, and is one of its choices if it has any.
+fn has_type(field: &Value, value: &Value) -> bool {
+    let fits = match field["type"].as_str() {
+        Some("string") => value.is_string(),
+        Some("number") => value.is_number(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("boolean") => value.is_boolean(),
+        Some("array") => value.is_array(),
+        _ => !value.is_null(),
+    };
+    let named = |list: &Value, key: &str| {
+        let mut all = list.as_array().into_iter().flatten();
+        all.any(|one| one[key] == *value)
+    };
+    let choices = field["enum"].as_array();
+    fits && choices.is_none_or(|all| all.contains(value))
+        && (!field["oneOf"].is_array() || named(&field["oneOf"], "const"))
 }
 
 /// Settles an action whose outcome the server could not determine.
@@ -631,4 +749,45 @@ async fn stop_left(db: &Db, hub: &Arc<Hub>, task: Task) -> Result<(), DbError> {
         Ok::<_, DbError>(())
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_an_option_or_fits_the_form() {
+        let options = json!({"options": [{"id": "a"}, {"id": "b"}], "schema": null});
+        let form = json!({"options": [], "schema": {
+            "properties": {
+                "name": {"type": "string"}, "count": {"type": "integer"}, "color": {"type": "string", "enum": ["red", "blue"]},
+                "size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}]},
+            },
+            "required": ["name"],
+        }});
+        for (question, value, expected) in [
+            (&options, json!("a"), true),
+            (&options, json!("c"), false),
+            (&options, json!(null), false),
+            (&options, json!({"id": "a"}), false),
+            (&form, json!({"name": "x"}), true),
+            (
+                &form,
+                json!({"name": "x", "count": 3, "color": "red", "size": "s"}),
+                true,
+            ),
+            (&form, json!({"count": 3}), false),
+            (&form, json!({"name": "x", "count": "3"}), false),
+            (&form, json!({"name": "x", "color": "green"}), false),
+            (&form, json!({"name": "x", "size": "l"}), false),
+            (&form, json!({"name": "x", "other": 1}), false),
+            (&form, json!({"name": "x".repeat(40_000)}), false),
+            (&form, json!("a"), false),
+        ] {
+            let checked = check_answer(&question.to_string(), &value);
+            assert_eq!(checked.is_ok(), expected, "{value}");
+        }
+    }
 }

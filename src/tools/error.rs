@@ -23,6 +23,11 @@ pub enum ToolsError {
         "this action cannot be allowed for an hour, because it needs more than the requester's approval, runs code, or is destructive: approve it once"
     )]
     NotGrantable,
+    #[error("a question needs an answer: choose an option, or fill in the form")]
+    NeedsAnswer,
+    /// Reason why an answer is rejected.
+    #[error("{0}")]
+    BadAnswer(&'static str),
     #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(transparent)]
@@ -47,6 +52,10 @@ impl From<ToolsError> for ApiError {
             E::NotYourApproval => make(StatusCode::FORBIDDEN, ErrorCode::NotYourApproval),
             E::NotGrantable => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NotGrantable).param("for")
+            }
+            E::NeedsAnswer => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue),
+            E::BadAnswer(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param("value")
             }
             E::Auth(e) => e.into(),
             E::Chat(e) => e.into(),

@@ -34,8 +34,15 @@ pub(super) fn handle(links: &Links, text: &str, over: Mode) {
         metrics::counter!("openvibe_bus_messages_total", "direction" => "in", "type" => message.label()).increment(1);
         match &message {
             BusMessage::Wake => links.queue.wake.notify_one(),
-            BusMessage::Stop { task, .. } => links.queue.stop(*task),
-            BusMessage::Steer { task } => links.queue.steer(*task),
+            BusMessage::Stop { task, .. } => {
+                links.queue.stop(*task);
+                links.queue.signal_commands();
+            }
+            BusMessage::Steer { task } => {
+                links.queue.steer(*task);
+                links.queue.signal_commands();
+            }
+            BusMessage::Command => links.queue.signal_commands(),
             BusMessage::Revoke => links.bus.called.notify_one(),
             BusMessage::Node { sent_at_ms, .. } => {
                 if !links.bus.is_peer(parsed.node) {

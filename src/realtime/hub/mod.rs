@@ -403,6 +403,23 @@ impl Hub {
         }
     }
 
+    /// Sends an ephemeral frame to the watchers of a conversation.
+    pub fn live(&self, workspace: WorkspaceId, conversation: Conversation, frame: &LiveFrame<'_>) {
+        let frame = frame.encode();
+        self.relay(|| BusMessage::Live {
+            workspace,
+            conversation,
+            frame: frame.to_string(),
+        });
+        self.live_here(workspace, conversation, &frame);
+    }
+
+    fn live_here(&self, workspace: WorkspaceId, conversation: Conversation, frame: &Utf8Bytes) {
+        if let Some(room) = self.rooms.get(&workspace) {
+            lock(&room).to_watchers(conversation.id(), frame, None);
+        }
+    }
+
     /// Notes that a person had input in a visible window. Keys count, too: a client acts for its person.
     pub fn note_active(&self, user: UserId) {
         let mut active = lock(&self.active);

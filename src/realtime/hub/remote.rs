@@ -272,6 +272,11 @@ impl Hub {
                 conversation,
                 user,
             } => self.typing_here(*workspace, *conversation, *user),
+            BusMessage::Live {
+                workspace,
+                conversation,
+                frame,
+            } => self.live_here(*workspace, *conversation, &frame.as_str().into()),
             BusMessage::User {
                 workspace,
                 user,
@@ -287,6 +292,7 @@ impl Hub {
             }
             BusMessage::Stop { workspace, task } => self.drop_stream(*workspace, *task),
             BusMessage::Steer { .. }
+            | BusMessage::Command
             | BusMessage::Wake
             | BusMessage::Revoke
             | BusMessage::Node { .. } => {}

@@ -1,9 +1,9 @@
-//! Actions that only request an approval, for steps of runs. The run itself continues after the decision.
+//! Actions that only ask people: approvals for steps of runs and for pushes, and questions. What asks continues after the decision.
 
 use uuid::Uuid;
 
 use super::{
-    row::{ActionSource, Need, announce, store_needs},
+    row::{ActionSource, Ending, Need, announce, store_needs},
     state::{ActionKind, ActionState, NeededPerson},
 };
 use crate::{
@@ -14,10 +14,13 @@ use crate::{
     time::Timestamp,
 };
 
-/// An approval to request.
+/// An approval or an answer to request.
 #[derive(Debug, Clone)]
 pub struct NewApproval {
     pub id: ActionId,
+    pub kind: ActionKind,
+    /// What asks, if not the task: a session, or the question of an agent outside of the server; empty for a step of a run.
+    pub call_id: String,
     pub workspace: WorkspaceId,
     pub task: TaskId,
     /// Number from `next_round`.
@@ -75,11 +78,11 @@ pub async fn next_round(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
 pub async fn ask(c: &mut Conn, new: &NewApproval, audience: Audience) -> Result<(), DbError> {
     c.q("insert into actions (id, workspace_id, task_id, kind, round, call, call_id, name, function, title, effect, state, definition_hash, \
          arguments_hash, call_hash, arguments_id, sources, runs, timeout_s, is_extended, expires_at, created_at, is_grantable) \
-         values ($1, $2, $3, $4, $5, 1, '', $6, $6, $7, $8, $9, '', $10, $11, $12, $13, 0, $14, FALSE, $15, $16, FALSE)")
+         values ($1, $2, $3, $4, $5, 1, $17, $6, $6, $7, $8, $9, '', $10, $11, $12, $13, 0, $14, FALSE, $15, $16, FALSE)")
         .bind(new.id)
         .bind(new.workspace)
         .bind(new.task)
-        .bind(ActionKind::Approval)
+        .bind(new.kind)
         .bind(new.round)
         .bind(new.name.to_owned())
         .bind(new.title.clone())
@@ -92,10 +95,35 @@ pub async fn ask(c: &mut Conn, new: &NewApproval, audience: Audience) -> Result<
         .bind(i64::from(new.timeout_s))
         .bind(new.expires_at)
         .bind(now())
+        .bind(new.call_id.clone())
         .run()
         .await?;
     store_needs(c, new.id, &new.needs).await?;
     announce(c, new.id, EventType::ActionRequested, audience).await
+}
+
+/// Ends an approved action whose work was done outside of the server, or a question that was answered. Returns false if it is not approved.
+pub async fn end(
+    c: &mut Conn,
+    id: ActionId,
+    ending: Ending,
+    result: Uuid,
+    audience: Audience,
+) -> Result<bool, DbError> {
+    let ended = c
+        .q("update actions set state = $2, error = $3, result_id = $4, started_at = granted_at, ended_at = $5 where id = $1 and state = $6")
+        .bind(id)
+        .bind(ending.state)
+        .bind(ending.error)
+        .bind(result)
+        .bind(now())
+        .bind(ActionState::Approved)
+        .run()
+        .await?;
+    if ended == 1 {
+        announce(c, id, EventType::ActionUpdated, audience).await?;
+    }
+    Ok(ended == 1)
 }
 
 /// Ends an approval action that people have approved. Returns false if it is not approved.

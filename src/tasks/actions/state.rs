@@ -50,6 +50,8 @@ text_enum! {
         Call = "call",
         /// A step that only asks for approval.
         Approval = "approval",
+        /// A question of an agent, which the requester answers.
+        Question = "question",
     }
 }
 
@@ -95,6 +97,8 @@ text_enum! {
         Mcp = "mcp",
         Code = "code",
         Import = "import",
+        /// A repository on which the agent works.
+        Repository = "repository",
         /// A text that shapes an agent, such as its instructions.
         Author = "author",
     }

@@ -32,7 +32,8 @@ macro_rules! takes_turns {
 }
 
 /// Condition for queued tasks whose turn it is: no other task of the same agent in the same conversation is running or comes
-/// first. A task that keeps its turn during a short wait comes first, even if an older task was parked and is due again.
+/// first. A task that keeps its turn during a short wait, or while it waits for a runner, comes first, even if an older task was parked and
+/// is due again.
 macro_rules! has_turn {
     ($task:literal, $now:literal) => {
         concat!(
@@ -48,7 +49,7 @@ macro_rules! has_turn {
             $task,
             ".id and (o.status = 'running' or (not ",
             $task,
-            ".holds_slot and o.status = 'queued' and not o.parked and (o.holds_slot or (o.id < ",
+            ".holds_slot and o.status = 'queued' and (o.holds_slot or (not o.parked and o.id < ",
             $task,
             ".id and (o.retry_at is null or o.retry_at <= ",
             $now,

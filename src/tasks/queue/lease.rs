@@ -41,6 +41,8 @@ pub fn lease_length() -> Duration {
 #[derive(Default)]
 pub struct Queue {
     pub wake: Notify,
+    /// Signals that machines outside of this process may have to receive commands.
+    commands: Steering,
     /// True if this process has no free slot.
     is_full: AtomicBool,
     /// True if this process must not claim tasks.
@@ -93,6 +95,16 @@ impl Queue {
 
     pub fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Signals that there may be commands for machines outside of this process.
+    pub fn signal_commands(&self) {
+        self.commands.signal();
+    }
+
+    /// Returns a receiver of later signals about commands.
+    pub fn commands(&self) -> watch::Receiver<()> {
+        self.commands.subscribe()
     }
 
     /// Registers a run of a task. A previous run that lost its lease to this one is stopped.

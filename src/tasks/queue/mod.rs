@@ -1,8 +1,8 @@
 //! SQL statements of the queue. Every status change appends `task.status_changed` in the same transaction.
 //!
 //! `find` reads tasks. `claim` assigns tasks to workers and recovers them from lost workers. `run` contains the writes by the worker
-//! of a task, and `rounds` the writes for its tool calls. `parked` handles tasks that wait for people or for other tasks, and `tree`
-//! handles all tasks of a root.
+//! of a task, and `rounds` the writes for its tool calls. `parked` handles tasks that wait for people or for other tasks, `outside` those that
+//! machines outside of the server work on, and `tree` handles all tasks of a root.
 
 macro_rules! task_sql {
     ($head:expr, $tail:expr) => {
@@ -54,6 +54,7 @@ mod find;
 mod insert;
 mod lease;
 mod of_run;
+mod outside;
 mod parked;
 mod rounds;
 mod run;
@@ -76,6 +77,7 @@ pub use insert::{
 };
 pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Steering, Stopped, Wake, lease_length};
 pub use of_run::{NewRunTask, insert_of_run, reopen};
+pub use outside::{begin_outside, find_outside_lease, lose_outside, park_outside};
 pub use parked::{count_parked, list_left, park};
 pub use rounds::{NextRound, Round, RoundAnswer, begin_round, rounds_of};
 pub use run::{
