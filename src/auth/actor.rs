@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{AuthError, Role, RouteReach, Scope, Scopes, UserKind, demands, guests, has_demands};
 use crate::{
     db::{Conn, Db, DbError, Json, Share, now},
-    ids::{ApiKeyId, BotId, SessionId, UserId, WorkspaceId},
+    ids::{ApiKeyId, BotId, SessionId, TaskId, UserId, WorkspaceId},
     realtime::{Reach, log::AgentVisibility},
     time::Timestamp,
 };
@@ -13,7 +13,8 @@ use crate::{
 /// Time for which a sign-in or a confirmation permits changes to the ways of signing in.
 const CONFIRMED_FOR: Duration = Duration::from_mins(10);
 
-/// SQL expression that is true if the session or key with the ID `$id` exists and has not expired at `$now`.
+/// SQL expression that is true if the session or key with the ID `$id` exists and has not expired at `$now`. The key of a turn has the ID of
+/// its task, and ends with it.
 macro_rules! credential_is_valid {
     ($id:literal, $now:literal) => {
         concat!(
@@ -27,7 +28,9 @@ macro_rules! credential_is_valid {
             $now,
             ")) or exists (select 1 from bot_keys where id = ",
             $id,
-            "))"
+            ") or exists (select 1 from task_keys tk join tasks tt on tt.id = tk.task_id where tk.task_id = ",
+            $id,
+            " and tk.key_hash is not null and tt.status in ('queued', 'running')))"
         )
     };
 }
@@ -62,6 +65,8 @@ pub struct Caller {
     pub credential: Credential,
     /// Reach of the request's route.
     pub reach: RouteReach,
+    /// The task to which the credential belongs, if it is the key of a turn on a runner.
+    pub turn: Option<TaskId>,
 }
 
 /// A person in one workspace, as of the transaction or read that looked them up.

@@ -85,6 +85,8 @@ pub enum AuthError {
     NotForGuests,
     #[error("a bot's key does not work here: use the key of a person")]
     NotForBots,
+    #[error("the key of a turn only permits calls of models and of the tools of its agent")]
+    NotForTurns,
     #[error("the bot is paused: ask an admin of the workspace to resume it")]
     BotPaused,
     #[error("the workspace does not exist, or you are not in it")]
@@ -242,6 +244,7 @@ impl From<AuthError> for ApiError {
                 make(StatusCode::FORBIDDEN, ErrorCode::RoleTooLow)
             }
             E::NotForBots => make(StatusCode::FORBIDDEN, ErrorCode::NotForBots),
+            E::NotForTurns => make(StatusCode::FORBIDDEN, ErrorCode::NotForTurns),
             E::BotPaused => make(StatusCode::FORBIDDEN, ErrorCode::BotPaused),
             E::WorkspaceNotFound | E::NoWorkspace => {
                 make(StatusCode::NOT_FOUND, ErrorCode::WorkspaceNotFound)

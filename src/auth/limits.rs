@@ -498,6 +498,7 @@ mod tests {
             name: "Ada".to_owned(),
             credential: Credential::Session(SessionId::new()),
             reach: crate::auth::RouteReach::Members,
+            turn: None,
         }
     }
 

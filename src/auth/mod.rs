@@ -74,7 +74,7 @@ pub use sessions::{
     SESSION_COOKIE, Session, cleanup as cleanup_sessions, find_caller, find_key_holder, touch,
 };
 pub use shown_names::mark_names_changed;
-pub use tokens::{Token, hash_token, new_token};
+pub use tokens::{TURN_KEY, Token, hash_token, new_token};
 pub use users::{
     KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, name_of, reset_password,
     setup_token, sign_up,

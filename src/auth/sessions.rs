@@ -1,19 +1,19 @@
 //! Browser sessions, and authentication of requests.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use crate::{text_enum::text_enum, time::Timestamp};
 use serde::Serialize;
 
 use super::{
-    AuthError, Caller, Credential, RouteReach, Scopes, Token, UserKind,
+    AuthError, Caller, Credential, RouteReach, Scope, Scopes, TURN_KEY, Token, UserKind,
     events::{self, AuthEventKind, Device},
     hash_token, new_token,
     revocations::{self, Revocation},
 };
 use crate::{
     db::{Conn, Json, now},
-    ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
+    ids::{ApiKeyId, SessionId, TaskId, UserId, WorkspaceId},
 };
 
 pub const SESSION_COOKIE: &str = "openvibe_session";
@@ -132,6 +132,7 @@ pub struct FoundCaller {
 pub async fn find_caller(c: &mut Conn, token: &Token) -> Result<FoundCaller, AuthError> {
     match token {
         Token::Session(token) => find_session(c, token).await,
+        Token::Key(key) if key.starts_with(TURN_KEY) => find_turn(c, key).await,
         Token::Key(key) => find_key(c, key).await,
     }
 }
@@ -174,6 +175,32 @@ async fn find_key(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError> {
     bot_with_key(row.ok_or(AuthError::NotAuthenticated)?)
 }
 
+/// The requester of the active turn with a key. The key only permits calls of models.
+async fn find_turn(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError> {
+    let row: Option<(TaskId, WorkspaceId, UserId, String)> = c
+        .q("select t.id, t.workspace_id, t.requested_by, u.name from task_keys k join tasks t on t.id = k.task_id \
+            join users u on u.id = t.requested_by where k.key_hash = $1 and t.status in ('queued', 'running')")
+        .bind(hash_token(key))
+        .opt()
+        .await?;
+    let (task, workspace, user, name) = row.ok_or(AuthError::NotAuthenticated)?;
+    Ok(FoundCaller {
+        caller: Caller {
+            user,
+            kind: UserKind::Person,
+            name,
+            credential: Credential::Key {
+                id: ApiKeyId(task.0),
+                workspace,
+                scopes: Scopes(BTreeSet::from([Scope::AgentsUse])),
+            },
+            reach: RouteReach::Members,
+            turn: Some(task),
+        },
+        stale: false,
+    })
+}
+
 /// The person or bot with the key that has this ID, for work that a request with the key has prepared.
 ///
 /// # Errors
@@ -206,6 +233,7 @@ fn person_with_key(row: KeyRow) -> Result<FoundCaller, AuthError> {
             name: row.name,
             credential,
             reach: RouteReach::Members,
+            turn: None,
         },
         stale,
     })
@@ -237,6 +265,7 @@ fn bot_with_key(row: BotKeyRow) -> Result<FoundCaller, AuthError> {
                 scopes: row.scopes.0,
             },
             reach: RouteReach::Members,
+            turn: None,
         },
         stale: row
             .last_used_at
@@ -264,6 +293,7 @@ async fn find_session(c: &mut Conn, token: &str) -> Result<FoundCaller, AuthErro
             name: row.name,
             credential: Credential::Session(row.id),
             reach: RouteReach::Members,
+            turn: None,
         },
         stale,
     })

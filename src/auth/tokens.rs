@@ -9,9 +9,12 @@ use sha2::{Digest, Sha256};
 pub enum Token {
     /// Session token, from the session cookie.
     Session(String),
-    /// API key (`ov_…`), from the `Authorization` header.
+    /// API key (`ov_…`) or key of a turn (`ovt_…`), from the `Authorization` header.
     Key(String),
 }
+
+/// Beginning of the keys of turns on runners.
+pub const TURN_KEY: &str = "ovt_";
 
 /// 256 random bits in URL-safe Base64.
 pub fn new_token() -> String {

@@ -29,9 +29,9 @@ pub use super::{
     emoji::emoji_name,
     rows::message::{
         AuthorKind, ButtonStyle, Mention, MentionKind, Message, MessageAuthor, MessageButton,
-        MessageKind, MessageMetadata, MessageSource, MessageState, Reaction, RootRange, RunStart,
-        ShownAs, Unfurl, Window, conversation_seq, find_message, get_message, list, list_by_ids,
-        list_roots, update_metadata,
+        MessageCode, MessageKind, MessageMetadata, MessageReview, MessageSource, MessageState,
+        Reaction, RootRange, RunStart, ShownAs, Unfurl, Window, conversation_seq, find_message,
+        get_message, list, list_by_ids, list_roots, update_metadata,
     },
     text::{ReplyText, Text},
 };

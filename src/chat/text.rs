@@ -6,6 +6,7 @@ use super::{
     error::MESSAGE_BYTES_MAX,
     mentions::RawMention,
     plain,
+    rows::message::MessageReview,
     search::index::SearchDocument,
 };
 use crate::{
@@ -27,6 +28,8 @@ pub struct Text {
     pub files: Vec<FileId>,
     /// True if a mention of all members of the channel opens an inbox item.
     pub notifies_group: bool,
+    /// The diff on whose lines the text comments.
+    pub review: Option<MessageReview>,
 }
 
 impl Text {
@@ -89,6 +92,7 @@ impl Text {
             arrows,
             files,
             notifies_group: true,
+            review: None,
         })
     }
 }

@@ -297,8 +297,25 @@ impl ResponsesService {
         let asked = choose_agent(&mut c, actor, form, previous.as_ref(), question).await?;
         let tenancy = tenancy(&mut c).await?;
         let policy = policy::find(&mut c, actor.workspace).await?;
-        if asked.is_none() && !policy.bare_model {
+        let is_turn = member.caller.turn.is_some();
+        if asked.is_none() && !policy.bare_model && !is_turn {
             return Err(ResponseError::BareModelOff);
+        }
+        if asked.is_some() && is_turn {
+            // Its reply could contain what not every reader of the turn's conversation can read.
+            let text = "an agent in a repository can only call models: omit the agent";
+            return Err(ResponseError::unsupported("model", text));
+        }
+        if previous.is_some() && is_turn {
+            let text = "an agent in a repository cannot continue responses: send the items";
+            return Err(ResponseError::unsupported("previous_response_id", text));
+        }
+        if let Some(path) = parsed.media.iter().find_map(AskedMedia::web_path)
+            && is_turn
+        {
+            // It would be a way around the hosts that the repository allows.
+            let text = "an agent in a repository cannot load web pages: send the picture itself";
+            return Err(ResponseError::unsupported(path, text));
         }
         if let Some(search) = &parsed.search {
             if !policy.allows(ToolKind::FileSearch) {

@@ -17,8 +17,8 @@ use super::{
     adaptation::{Reflection, Sentiment},
     authors::Authors,
     parts::{
-        AccessControl, Agency, AgentRole, AgentStatus, Avatar, Memory, Prompting, SkillList,
-        Subject, Trust,
+        AccessControl, Agency, AgentRole, AgentStatus, Avatar, Coding, Memory, Prompting,
+        SkillList, Subject, Trust,
     },
     tools::{DelegateTool, NamedTools, Tool, ToolKind, UnavailableBecause},
 };
@@ -58,6 +58,9 @@ pub struct Profile {
     /// Skills that the agent can use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skills: Option<SkillList>,
+    /// Work on repositories; `None` for an agent that only chats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coding: Option<Coding>,
     pub base_profile_id: Option<AgentId>,
     pub access_control: Option<AccessControl>,
     /// People and roles that can change the agent, besides admins; not inherited. `None` allows everyone with `agents:write`.
@@ -298,6 +301,8 @@ pub struct Agent {
     pub skills: Option<SkillList>,
     /// Names in `skills` that no skill of the workspace has.
     pub missing_skills: Vec<String>,
+    /// Work on repositories, where one is allowed in the channel; null for an agent that only chats.
+    pub coding: Option<Coding>,
     /// People (`user_…`) and roles (`role:…`) that can change the agent, besides admins. Empty allows everyone with `agents:write`.
     #[schema(value_type = Vec<String>)]
     pub editors: Vec<Subject>,
@@ -426,6 +431,7 @@ impl Row {
             persona,
             skills: profile.skills,
             missing_skills: self.missing_skills.clone(),
+            coding: profile.coding,
             editors: profile.editors.unwrap_or_default(),
             authors: self.authors.clone(),
             store: profile.store,

@@ -10,7 +10,7 @@ use utoipa::openapi::{
 };
 
 use super::{
-    AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Reflection, Row,
+    AccessControl, Agency, AgentRole, Avatar, Coding, Memory, Profile, Prompting, Reflection, Row,
     Sentiment, SkillList, Subject, Tool, Trust,
     adaptation::Violation,
     parts::AgentStatus,
@@ -50,6 +50,7 @@ const ROLE_DESCRIPTION_UNITS_MAX: usize = 4000;
 const SUBJECTS_MAX: usize = 500;
 const EDITORS_MAX: usize = 50;
 const SKILLS_MAX: usize = 100;
+const ENGINE_UNITS_MAX: usize = 64;
 /// Maximum number of characters of a skill's name in an error.
 const SKILL_NAME_CHARS_MAX: usize = 64;
 const CHANGE_SUMMARY_UNITS_MAX: usize = 240;
@@ -137,6 +138,9 @@ pub struct NewAgent {
     /// `all`, or at most 100 names of skills; null uses the base's.
     #[serde(default)]
     pub skills: Option<SkillList>,
+    /// Work on repositories; null uses the base's.
+    #[serde(default)]
+    pub coding: Option<Coding>,
     /// The agent whose profile is merged in before this agent's own; at most 3 levels.
     #[serde(default)]
     pub base_profile_id: Option<AgentId>,
@@ -506,6 +510,16 @@ fn check_lists(profile: &Profile) -> Result<(), AgentError> {
             ));
         }
     }
+    if let Some(coding) = &profile.coding {
+        let is_name = |name: &String| (1..=ENGINE_UNITS_MAX).contains(&units(name.trim()));
+        let is_amount = |usd: f64| usd.is_finite() && usd > 0.0;
+        if !coding.engine.as_ref().is_none_or(is_name) || !coding.usd_max.is_none_or(is_amount) {
+            return Err(invalid(
+                "coding",
+                "the engine must have 1 to 64 characters, and usd_max must be above 0",
+            ));
+        }
+    }
     let skills = profile.skills.as_ref().map_or(&[][..], SkillList::names);
     if skills.len() > SKILLS_MAX {
         return Err(invalid(
@@ -850,6 +864,7 @@ impl NewAgent {
             // Filled in later from the persona.
             persona_text: None,
             skills: self.skills,
+            coding: self.coding,
             base_profile_id: self.base_profile_id,
             access_control: self.access_control.filter(|access| !access.is_open()),
             editors: self.editors.map(parse_editors).transpose()?,
@@ -904,6 +919,7 @@ impl NewAgent {
             persona_id: profile.persona_id,
             persona_text: profile.persona_text,
             skills: profile.skills,
+            coding: profile.coding,
             base_profile_id: profile.base_profile_id,
             access_control: profile.access_control,
             editors: profile

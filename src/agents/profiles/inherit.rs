@@ -85,6 +85,7 @@ pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
         persona_id: named.persona_id,
         persona_text: named.persona_text.clone(),
         skills: child.skills.clone().or(base.skills.clone()),
+        coding: child.coding.clone().or(base.coding.clone()),
         base_profile_id: child.base_profile_id,
         access_control: child.access_control.clone().or(base.access_control.clone()),
         editors: child.editors.clone(),

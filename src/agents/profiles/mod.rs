@@ -111,8 +111,8 @@ pub(in crate::agents) use inherit::resolve_draft;
 pub use list::{Filter, find_by_name, list_agents};
 pub use part_versions::{PartChange, TextAuthor, part_changes};
 pub use parts::{
-    AccessControl, Agency, AgentRole, AgentStatus, ApprovalRule, Approver, Avatar, Compaction,
-    Memory, MemoryScopes, Prompting, SkillList, Subject, Trust, can_invoke, may_see,
+    AccessControl, Agency, AgentRole, AgentStatus, ApprovalRule, Approver, Avatar, Coding,
+    Compaction, Memory, MemoryScopes, Prompting, SkillList, Subject, Trust, can_invoke, may_see,
 };
 pub(in crate::agents) use preset::unset_presets;
 pub use remove::{Archived, archive_agent, delete_agent, delete_history};

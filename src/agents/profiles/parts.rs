@@ -246,6 +246,17 @@ impl SkillList {
     }
 }
 
+/// Work of an agent on repositories.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Coding {
+    /// Engine of the runner, at most 64 characters; null uses that of the repository.
+    pub engine: Option<String>,
+    /// Maximum cost of a turn in US dollars, as the agent reports it, above 0; null for no limit. Costs of the workspace's own models are
+    /// limited by budgets.
+    pub usd_max: Option<f64>,
+}
+
 /// Access list: user IDs and `role:…`. Denials take precedence; an empty allow list allows everyone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]

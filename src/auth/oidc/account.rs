@@ -268,6 +268,7 @@ fn caller(user: UserId, session: SessionId) -> Caller {
         name: String::new(),
         credential: Credential::Session(session),
         reach: RouteReach::Members,
+        turn: None,
     }
 }
 

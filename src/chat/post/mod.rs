@@ -535,6 +535,7 @@ async fn insert_draft(
             chain: chain.to_vec(),
             api_key_id: actor.key,
             steers: draft.steers,
+            review: draft.text.review.clone(),
             ..MessageMetadata::default()
         },
         client_id: draft.client_id.map(str::to_owned),

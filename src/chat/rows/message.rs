@@ -11,8 +11,8 @@ use crate::{
     db::{Conn, DbError, Json, dialect::hexadecimal_ids},
     files::{Attachment, File},
     ids::{
-        AgentId, BotId, ChannelId, FileId, ForkId, ImportId, MessageId, ThreadId, UserId,
-        VectorStoreId, WorkspaceId,
+        AgentId, BotId, ChannelId, CodeSessionId, FileId, ForkId, ImportId, MessageId, ThreadId,
+        UserId, VectorStoreId, WorkspaceId,
     },
     realtime::hub::Conversation,
     sql_with_ids,
@@ -243,6 +243,28 @@ impl MessageSource {
     }
 }
 
+/// Work on a repository to which a reply belongs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MessageCode {
+    /// The session; absent if the agent replied without a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub session_id: Option<CodeSessionId>,
+    /// Name of the repository that the requester must not use, so that the agent replied without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub without: Option<String>,
+}
+
+/// The diff to which the comments of a message refer. The text of the message quotes the lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MessageReview {
+    pub session_id: CodeSessionId,
+    pub tree: String,
+    /// Number of comments.
+    pub comments: i64,
+}
+
 /// Machine-readable data about a message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MessageMetadata {
@@ -265,6 +287,14 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub steers: Option<crate::ids::TaskId>,
+    /// Work on a repository to which a reply belongs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub code: Option<MessageCode>,
+    /// Lines of a diff that the message comments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub review: Option<MessageReview>,
     /// The schedule that started the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
