@@ -1,0 +1,154 @@
+//! Commands for runners: rows until a runner has acknowledged them.
+
+use std::collections::BTreeMap;
+
+use openvibe_runner::{Command, Numbered};
+
+use crate::{
+    auth::{hash_token, new_token},
+    db::{Conn, DbError},
+    ids::{CodeSessionId, RunnerId, TaskId},
+};
+
+/// Maximum number of commands that are read at once.
+const AT_ONCE: i64 = 64;
+
+/// Commit signal: a runner may have to receive commands, or was deleted.
+pub struct Commanded;
+
+fn encoded(command: &Command) -> Result<String, DbError> {
+    serde_json::to_string(command).map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))
+}
+
+/// Adds a command for the runner of a session, and returns its number.
+pub(super) async fn insert(
+    c: &mut Conn,
+    session: CodeSessionId,
+    task: Option<TaskId>,
+    command: &Command,
+) -> Result<i64, DbError> {
+    let text = encoded(command)?;
+    let (n,): (i64,) = c
+        .q("update code_sessions set last_command = last_command + 1 where id = $1 returning last_command")
+        .bind(session)
+        .one()
+        .await?;
+    c.q("insert into runner_commands (session_id, n, task_id, command) values ($1, $2, $3, $4)")
+        .bind(session)
+        .bind(n)
+        .bind(task)
+        .bind(text)
+        .run()
+        .await?;
+    c.notify(Box::new(Commanded));
+    Ok(n)
+}
+
+/// Replaces the commands of an ended task that the runner does not have, because they contain texts. Their numbers stay.
+pub(super) async fn blank(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
+    let cancel = encoded(&Command::Cancel {
+        task: task.to_string(),
+    })?;
+    c.q("update runner_commands set command = $2 where task_id = $1")
+        .bind(task)
+        .bind(cancel)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// A command that a runner has not acknowledged.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(super) struct Pending {
+    pub(super) session_id: CodeSessionId,
+    pub(super) n: i64,
+    pub(super) task_id: Option<TaskId>,
+    command: String,
+}
+
+impl Pending {
+    /// The command as a frame; `None` if a newer version has stored it.
+    fn frame(&self) -> Option<Numbered<Command>> {
+        Some(Numbered {
+            session: self.session_id.to_string(),
+            n: u64::try_from(self.n).ok()?,
+            body: serde_json::from_str(&self.command).ok()?,
+        })
+    }
+}
+
+/// A frame for a runner.
+#[derive(Debug, Clone)]
+pub struct CommandFrame {
+    pub session: CodeSessionId,
+    pub n: i64,
+    /// JSON text. It can contain the key of a turn.
+    pub text: String,
+}
+
+/// Commands of a runner that were not sent on this connection, in order; `sent` has the last number by session. The caller must store the
+/// keys of `prompt` commands with `issue_key`.
+pub(super) async fn list(
+    c: &mut Conn,
+    runner: RunnerId,
+    sent: &BTreeMap<CodeSessionId, i64>,
+) -> Result<Vec<Pending>, DbError> {
+    let rows: Vec<Pending> = c
+        .q("select m.session_id, m.n, m.task_id, m.command from runner_commands m join code_sessions s on s.id = m.session_id \
+            join repositories r on r.id = s.repository_id where r.runner_id = $1 order by m.session_id, m.n limit $2")
+        .bind(runner)
+        .bind(AT_ONCE * 16)
+        .all()
+        .await?;
+    let is_new = |row: &Pending| sent.get(&row.session_id).is_none_or(|n| row.n > *n);
+    let most = usize::try_from(AT_ONCE).unwrap_or(usize::MAX);
+    Ok(rows.into_iter().filter(is_new).take(most).collect())
+}
+
+/// Turns stored commands into frames. Each prompt gets a new key, whose hash replaces that of an earlier one: the runner did not store the
+/// frame with the earlier one.
+pub(super) async fn frames(
+    c: &mut Conn,
+    pending: &[Pending],
+) -> Result<Vec<CommandFrame>, DbError> {
+    let mut frames = Vec::with_capacity(pending.len());
+    for row in pending {
+        let mut frame = row.frame().unwrap_or(Numbered {
+            session: row.session_id.to_string(),
+            n: u64::try_from(row.n).unwrap_or_default(),
+            body: Command::Unknown,
+        });
+        if let (Command::Prompt { key, .. }, Some(task)) = (&mut frame.body, row.task_id) {
+            *key = format!("ovt_{}", new_token());
+            c.q("update task_keys set key_hash = $2 where task_id = $1")
+                .bind(task)
+                .bind(hash_token(key))
+                .run()
+                .await?;
+        }
+        frames.push(CommandFrame {
+            session: row.session_id,
+            n: row.n,
+            text: serde_json::to_string(&frame)
+                .map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?,
+        });
+    }
+    Ok(frames)
+}
+
+/// Checks whether commands contain a prompt, whose key has to be stored before it is sent.
+pub(super) fn have_prompt(pending: &[Pending]) -> bool {
+    pending
+        .iter()
+        .any(|row| row.command.contains(r#""type":"prompt""#))
+}
+
+/// Deletes the commands of a session that the runner has, up to number `n`.
+pub(super) async fn delete(c: &mut Conn, session: CodeSessionId, n: i64) -> Result<(), DbError> {
+    c.q("delete from runner_commands where session_id = $1 and n <= $2")
+        .bind(session)
+        .bind(n)
+        .run()
+        .await?;
+    Ok(())
+}
