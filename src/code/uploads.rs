@@ -1,0 +1,83 @@
+//! Texts that runners send: patches before the end of a turn, and logs.
+
+use super::{
+    CodeError,
+    link::is_of_runner,
+    runner::RunnerIdentity,
+    texts::{self, TextOwner},
+    turns,
+};
+use crate::{
+    db::{Conn, dialect::lock_workspace},
+    ids::{CodeSessionId, TaskId},
+};
+
+/// Checks that a session belongs to a runner.
+///
+/// # Errors
+/// `SessionNotFound`.
+pub async fn check_session(
+    c: &mut Conn,
+    runner: RunnerIdentity,
+    session: CodeSessionId,
+) -> Result<(), CodeError> {
+    if is_of_runner(c, runner.id, session).await? {
+        Ok(())
+    } else {
+        Err(CodeError::SessionNotFound)
+    }
+}
+
+/// Checks that a runner can send texts of a turn: one of its own, or one that was stopped and whose changes are still to come.
+///
+/// # Errors
+/// `SessionNotFound`.
+pub async fn check_text(
+    c: &mut Conn,
+    runner: RunnerIdentity,
+    session: CodeSessionId,
+    task: TaskId,
+) -> Result<(), CodeError> {
+    check_session(c, runner, session).await?;
+    if let Some(turn) = turns::find(c, task).await? {
+        return if turn.session_id == session {
+            Ok(())
+        } else {
+            Err(CodeError::SessionNotFound)
+        };
+    }
+    let of_session: Option<(i64,)> = c
+        .q("select cast(1 as bigint) from code_sessions s join tasks t on t.id = $2 where s.id = $1 \
+            and t.conversation_id = s.conversation_id and t.agent_id = s.agent_id")
+        .bind(session)
+        .bind(task)
+        .opt()
+        .await?;
+    of_session.map(drop).ok_or(CodeError::SessionNotFound)
+}
+
+/// Stores a compressed text of a turn, except for a log that people have deleted together with a message.
+///
+/// # Errors
+/// Same as `check_text`.
+pub async fn put_text(
+    c: &mut Conn,
+    runner: RunnerIdentity,
+    session: CodeSessionId,
+    task: TaskId,
+    owner: TextOwner,
+    content: Vec<u8>,
+) -> Result<(), CodeError> {
+    lock_workspace(c, runner.workspace_id.0).await?;
+    check_text(c, runner, session, task).await?;
+    let is_kept: bool = c
+        .q("select exists (select 1 from code_turns where task_id = $1 and session_id = $2)")
+        .bind(task)
+        .bind(session)
+        .value()
+        .await?;
+    if is_kept || owner == TextOwner::Patch(session) {
+        texts::put(c, session, owner, content).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! Work that neither a runner nor a request does: turns of runners that are away, and copies that nobody uses.
+
+use std::time::Duration;
+
+use openvibe_runner::Command;
+
+use super::{
+    CodeError, commands,
+    push::{self, enter_as_starter},
+    sessions::{self, CodeSession, SessionState},
+    turns::{self, Told},
+};
+use crate::{
+    auth::Caller,
+    chat::remove,
+    db::{Conn, Db, DbError, dialect::lock_workspace, now},
+    ids::{ActionId, CodeSessionId, TaskId, WorkspaceId},
+    realtime::Audience,
+    tasks::{
+        FailCode,
+        actions::{ActionKind, ActionState},
+        queue,
+    },
+};
+
+/// Time without a turn after which the copy of a session is deleted.
+const UNUSED_MAX: Duration = Duration::from_hours(14 * 24);
+const AT_ONCE: i64 = 50;
+
+/// Ends what can no longer continue: turns whose tasks have ended, and those whose runners have been away for too long. Turns of runners that
+/// are away for a short time wait again.
+///
+/// # Errors
+/// Only database errors.
+pub async fn end_due(db: &Db) -> Result<(), DbError> {
+    let mut c = db.read().await?;
+    let away = turns::list_away(&mut c).await?;
+    let stopped = turns::list_stopped(&mut c).await?;
+    let unanswered = list_unanswered(&mut c).await?;
+    let unsent = list_unsent(&mut c).await?;
+    drop(c);
+    for turn in away {
+        if !turn.is_running() && !turn.is_over() {
+            continue;
+        }
+        db.write(turn.workspace_id.0, async move |c: &mut Conn| {
+            lock_workspace(c, turn.workspace_id.0).await?;
+            if turn.is_over() {
+                let text = turn.text();
+                let code = FailCode::RunnerOffline;
+                return turns::fail(c, turn.task_id, code, Some(&text)).await;
+            }
+            queue::lose_outside(c, turn.task_id).await.map(drop)
+        })
+        .await?;
+    }
+    for (task, workspace) in stopped {
+        db.write(workspace.0, async move |c: &mut Conn| {
+            lock_workspace(c, workspace.0).await?;
+            turns::end_stopped(c, task).await
+        })
+        .await?;
+    }
+    for (task, workspace) in unanswered {
+        db.write(workspace.0, async move |c: &mut Conn| {
+            lock_workspace(c, workspace.0).await?;
+            let text =
+                "Nobody answered the question in time, so the work stopped. Please ask again.";
+            turns::fail(c, task, FailCode::Timeout, Some(text)).await
+        })
+        .await?;
+    }
+    for (action, workspace) in unsent {
+        db.write(workspace.0, async move |c: &mut Conn| {
+            push::start_approved(c, action).await
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Closes sessions that nobody uses.
+///
+/// # Errors
+/// Only database errors.
+pub async fn close_unused(db: &Db) -> Result<(), DbError> {
+    let mut c = db.read().await?;
+    let unused = list_unused(&mut c).await?;
+    drop(c);
+    for (session, workspace) in unused {
+        db.write(workspace.0, async move |c: &mut Conn| {
+            lock_workspace(c, workspace.0).await?;
+            close(c, session).await
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Turns whose agents wait for an answer that nobody gave in time.
+async fn list_unanswered(c: &mut Conn) -> Result<Vec<(TaskId, WorkspaceId)>, DbError> {
+    c.q("select k.task_id, s.workspace_id from task_keys k join code_sessions s on s.id = k.session_id \
+         where exists (select 1 from actions a where a.task_id = k.task_id and a.kind = $1 and a.state = $2) order by k.task_id limit $3")
+        .bind(ActionKind::Question)
+        .bind(ActionState::Expired)
+        .bind(AT_ONCE)
+        .all()
+        .await
+}
+
+/// Newest pushes of sessions that are approved, but for which no command was stored.
+async fn list_unsent(c: &mut Conn) -> Result<Vec<(ActionId, WorkspaceId)>, DbError> {
+    c.q(
+        "select a.id, a.workspace_id from code_sessions s join actions a on a.id = s.action_id \
+         where s.push_sent = FALSE and a.state = $1 order by a.id limit $2",
+    )
+    .bind(ActionState::Approved)
+    .bind(AT_ONCE)
+    .all()
+    .await
+}
+
+async fn list_unused(c: &mut Conn) -> Result<Vec<(CodeSessionId, WorkspaceId)>, DbError> {
+    c.q("select s.id, s.workspace_id from code_sessions s where s.turn_at < $1 and s.state <> $2 \
+         and not exists (select 1 from task_keys k where k.session_id = s.id) order by s.turn_at, s.id limit $3")
+        .bind(now() - UNUSED_MAX)
+        .bind(SessionState::Closed)
+        .bind(AT_ONCE)
+        .all()
+        .await
+}
+
+/// Closes a session: its copy is deleted, and the patch stays.
+async fn close(c: &mut Conn, id: CodeSessionId) -> Result<(), DbError> {
+    commands::insert(c, id, None, &Command::Close).await?;
+    c.q("update code_sessions set base_commit = null where id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    sessions::set_state(c, id, SessionState::Closed).await
+}
+
+/// Closes a session. Its turns are stopped, and a push that waits is withdrawn.
+///
+/// # Errors
+/// `SessionNotFound`, `NotStarter`, or any error from `Actor::require`.
+pub async fn close_session(
+    c: &mut Conn,
+    caller: &Caller,
+    id: CodeSessionId,
+) -> Result<CodeSession, CodeError> {
+    let (row, audience) = enter_as_starter(c, caller, id).await?;
+    if row.state != SessionState::Closed {
+        push::withdraw(c, id, audience).await?;
+        stop_turns(c, id, audience).await?;
+        close(c, id).await?;
+    }
+    sessions::changed(c, id).await
+}
+
+async fn stop_turns(c: &mut Conn, id: CodeSessionId, audience: Audience) -> Result<(), DbError> {
+    for turn in turns::list_of_session(c, id).await? {
+        if let Some(task) = queue::find_task(c, turn.task_id).await? {
+            if let Some(reply) = task.reply_message_id {
+                remove::interrupt_reply(c, reply, None, audience).await?;
+            }
+            queue::cancel(c, task.id, audience).await?;
+        }
+        turns::end(c, turn, Told::Cancel).await?;
+    }
+    Ok(())
+}
