@@ -17,6 +17,7 @@ pub mod backup;
 pub mod blocking;
 pub mod chat;
 pub mod cli;
+pub mod code;
 pub mod collections;
 pub mod config;
 pub mod cursor;

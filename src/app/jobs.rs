@@ -12,7 +12,7 @@ use crate::{
         post,
         search::{backlog, passages, rebuild},
     },
-    collections,
+    code, collections,
     db::{Conn, now},
     exports::{self, ExportErrors, Exporter},
     files::{self, CleanupScope},
@@ -51,6 +51,7 @@ const INDEX_LONG_TEXTS_EVERY: Duration = Duration::from_secs(2);
 const PASSAGES_EVERY: Duration = Duration::from_secs(2);
 /// Interval between checks for deleted threads whose removal was interrupted.
 const REMOVE_THREADS_EVERY: Duration = Duration::from_secs(10);
+const FORGET_TURNS_EVERY: Duration = Duration::from_secs(10);
 const OPEN_DUE_ITEMS_EVERY: Duration = Duration::from_secs(10);
 const EVENTS_READ_EVERY: Duration = Duration::from_millis(100);
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
@@ -372,6 +373,23 @@ fn jobs(state: &State) -> Vec<Job> {
             Box::pin(async move {
                 approvals::end_due(&state.db, &state.hub).await?;
                 Ok(SECOND)
+            })
+        })
+        .after_pause()
+        .that(Effect::Acts),
+        Job::new("end turns of runners", SECOND, |state| {
+            Box::pin(async move {
+                code::end_due(&state.db).await?;
+                Ok(SECOND)
+            })
+        })
+        .after_pause()
+        .that(Effect::Acts),
+        Job::new("forget texts and copies", FORGET_TURNS_EVERY, |state| {
+            Box::pin(async move {
+                code::forget_due(&state.db).await?;
+                code::close_unused(&state.db).await?;
+                Ok(FORGET_TURNS_EVERY)
             })
         })
         .after_pause()

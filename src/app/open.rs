@@ -23,6 +23,7 @@ use crate::{
         revocations::{RevocationFeed, Revoked},
     },
     chat::search::rebuild,
+    code::Commanded,
     config::Config,
     db::{self, CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     ids::WorkspaceId,
@@ -112,6 +113,7 @@ fn dispatch(
                     hub.recover(WorkspaceId(*workspace));
                 } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
                     queue.stop(stopped.task);
+                    queue.signal_commands();
                     hub.drop_stream(stopped.workspace, stopped.task);
                     bus.send(BusMessage::Stop {
                         workspace: stopped.workspace,
@@ -119,7 +121,11 @@ fn dispatch(
                     });
                 } else if let Some(steered) = notice.downcast_ref::<Steered>() {
                     queue.steer(steered.task);
+                    queue.signal_commands();
                     bus.send(BusMessage::Steer { task: steered.task });
+                } else if notice.is::<Commanded>() {
+                    queue.signal_commands();
+                    bus.send(BusMessage::Command);
                 } else if let Some(revoked) = notice.downcast_ref::<Revoked>() {
                     if revoked.id.is_none_or(|id| revocations.apply(id)) {
                         revoked.revocation.close_sockets(&hub);

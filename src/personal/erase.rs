@@ -1010,7 +1010,7 @@ async fn scrub_record(
 }
 
 /// Statements that delete rows of user `$2` in workspace `$1`, or the user from them, at the end.
-const DELETED_AT_END: [&str; 13] = [
+const DELETED_AT_END: [&str; 14] = [
     "delete from deliveries where workspace_id = $1 and user_id = $2",
     "delete from inbox_items where workspace_id = $1 and recipient_id = $2",
     "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
@@ -1023,11 +1023,12 @@ const DELETED_AT_END: [&str; 13] = [
     "delete from client_ids where workspace_id = $1 and user_id = $2",
     "delete from placeholder_addresses where workspace_id = $1 and user_id = $2",
     "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
+    "delete from repository_starters where user_id = $2 and repository_id in (select id from repositories where workspace_id = $1)",
     // The alias has no account, to which this refers.
     "update guests set invited_by = null where workspace_id = $1 and invited_by = $2",
 ];
 /// Statements that reassign rows of user `$2` in workspace `$1` to the alias `$3` at the end.
-const RENAMED_AT_END: [&str; 29] = [
+const RENAMED_AT_END: [&str; 32] = [
     "update imports set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update imported set id = $3 where workspace_id = $1 and id = $2",
     "update inbox_items set actor_id = $3 where workspace_id = $1 and actor_id = $2",
@@ -1037,6 +1038,9 @@ const RENAMED_AT_END: [&str; 29] = [
     "update vector_store_urls set created_by = $3 where created_by = $2 and store_id in (select id from vector_stores where workspace_id = $1)",
     "update skills set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update skills set written_by = $3 where workspace_id = $1 and written_by = $2",
+    "update runners set created_by = $3 where workspace_id = $1 and created_by = $2",
+    "update code_sessions set started_by = $3 where workspace_id = $1 and started_by = $2",
+    "update code_sessions set pushed_by = $3 where workspace_id = $1 and pushed_by = $2",
     "update bots set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update hooks set created_by = $3 where workspace_id = $1 and created_by = $2",
     "update bot_keys set created_by = $3 where created_by = $2 and bot_id in (select id from bots where workspace_id = $1)",

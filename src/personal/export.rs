@@ -16,9 +16,9 @@ use crate::{
     db::{Db, DbError, FromAnyRow, Json, Share, is_in_visible_channel, now},
     ids::{
         ActionId, ActionItemId, AgentId, ApiKeyId, AuditEntryId, BEFORE_ALL_SEQS, ChannelId,
-        ExportId, FileId, ForkId, ImportId, InboxItemId, MemoryId, MessageId, ResolutionId,
-        ResponseId, RunId, ScheduleId, SessionId, SkillId, TaskId, ThreadId, UserId, VectorStoreId,
-        WorkflowId, WorkspaceId,
+        CodeSessionId, ExportId, FileId, ForkId, ImportId, InboxItemId, MemoryId, MessageId,
+        ResolutionId, ResponseId, RunId, RunnerId, ScheduleId, SessionId, SkillId, TaskId,
+        ThreadId, UserId, VectorStoreId, WorkflowId, WorkspaceId,
     },
     inbox::{InboxReason, InboxState},
     memory::{
@@ -350,6 +350,24 @@ struct ExportedWebPage {
     vector_store_id: VectorStoreId,
     path: String,
     url: String,
+    created_at: Timestamp,
+}
+
+/// A runner that the user created.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedRunner {
+    id: RunnerId,
+    name: String,
+    created_at: Timestamp,
+}
+
+/// A session on a repository that the user started. Its code is in git.
+#[derive(Serialize, sqlx::FromRow)]
+struct ExportedCodeSession {
+    id: CodeSessionId,
+    repository: String,
+    number: i64,
+    thread_id: ThreadId,
     created_at: Timestamp,
 }
 
@@ -703,6 +721,20 @@ async fn work(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
         key: |row| row.id.0,
     };
     part(db, out, who, &skills).await?;
+    let runners = Part::<ExportedRunner> {
+        name: "runners",
+        sql: "select id, name, created_at from runners where workspace_id = $1 and created_by = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &runners).await?;
+    let sessions = Part::<ExportedCodeSession> {
+        name: "code_sessions",
+        sql: "select s.id, r.name as repository, s.number, s.thread_id, s.created_at from code_sessions s \
+              join repositories r on r.id = s.repository_id \
+              where s.workspace_id = $1 and s.started_by = $2 and s.id > $3 order by s.id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &sessions).await?;
     let pages = Part::<ExportedWebPage> {
         name: "web_pages",
         sql: "select u.id, u.store_id, u.path, u.url, u.created_at from vector_store_urls u join vector_stores v on v.id = u.store_id \

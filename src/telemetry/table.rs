@@ -194,6 +194,29 @@ pub const METRICS: &[Metric] = &[
     )
     .there_from_start(ONCE),
     metric(
+        "openvibe_runners",
+        &["state"],
+        Kind::Gauge,
+        Unit::Count,
+        "connections of runners of coding agents",
+    )
+    .there_from_start(&[&["online"]]),
+    metric(
+        "openvibe_code_turns_total",
+        &["state", "engine"],
+        Kind::Counter,
+        Unit::Count,
+        "turns of agents in repositories that have begun or were completed",
+    ),
+    metric(
+        "openvibe_code_pushes_total",
+        &["result"],
+        Kind::Counter,
+        Unit::Count,
+        "pushes that runners have done or that failed",
+    )
+    .there_from_start(&[&["pushed"], &["failed"]]),
+    metric(
         "openvibe_import_records_total",
         &["result"],
         Kind::Counter,

@@ -47,7 +47,7 @@ const LAYERS: &[&[&str]] = &[
     &["chat"],
     &["collections", "hooks", "memory", "push"],
     &["slack", "tools"],
-    &["outgoing", "schedules"],
+    &["code", "outgoing", "schedules"],
     &["replies"],
     &["forks", "responses"],
     &["imports"],

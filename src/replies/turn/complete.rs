@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    agents::{profiles::Resolved, segments::PassOptions},
+    agents::{
+        profiles::{Coding, Resolved},
+        segments::PassOptions,
+    },
     chat::{collaboration::Turn, messages, post, presets, remove},
     db::{Conn, DbError, now},
     failpoint,
@@ -33,7 +36,7 @@ use crate::{
     tools::guard,
 };
 
-use super::{blind, call::Answer, handler::ReplyHandler, scheduled, told};
+use super::{blind, call::Answer, coding, handler::ReplyHandler, scheduled, told};
 
 /// Maximum size of an answer to another agent in UTF-8 bytes.
 const ANSWER_BYTES_MAX: usize = 32 * 1024;
@@ -61,6 +64,8 @@ struct Completion {
     lease: Lease,
     agent: AgentId,
     agent_version: i64,
+    /// The agent's work on repositories.
+    coding: Option<Coding>,
     retry_of: Option<TaskId>,
     /// Name of the model.
     model: String,
@@ -150,6 +155,7 @@ impl Completion {
             steps_failed: steps.failed,
             sources: cited.sources.clone(),
             sources_removed: cited.removed,
+            code: coding::without_repository(c, task, self.coding.as_ref()).await?,
             ..messages::MessageMetadata::default()
         };
         Ok(match task.reply_message_id {
@@ -271,6 +277,7 @@ impl ReplyHandler {
             lease,
             agent: reply.agent.agent,
             agent_version: reply.agent.version,
+            coding: reply.agent.profile.coding.clone(),
             retry_of: task.retry_of,
             memories: reply.manifest.memory_ids(),
             summarized: reply.manifest.summarized_ids(),

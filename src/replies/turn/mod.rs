@@ -24,6 +24,7 @@ use crate::{
 mod beginning;
 mod blind;
 mod call;
+mod coding;
 mod complete;
 mod fail;
 mod handler;
@@ -89,6 +90,12 @@ impl ReplyHandler {
         }
         if is_full {
             return Ok(self.fail(lease, FailCode::QuotaExceeded, None).await?);
+        }
+        if self
+            .work_in_repository(&task, lease, &agent, &loaded)
+            .await?
+        {
+            return Ok(());
         }
         if is_offline && scheduled::is_heartbeat(&task) {
             // The built-in responder would post the same reply at each slot.
