@@ -22,7 +22,7 @@ use crate::{
         State,
         caller::{Address, token_of},
         intake::{self, Intake, is_api, is_for_anonymous},
-        origin,
+        is_for_runner, origin,
     },
     share::Pool,
     socket,
@@ -46,6 +46,7 @@ fn all() -> OpenApiRouter<State> {
         .merge(routes::agents::router())
         .merge(routes::memory::router())
         .merge(routes::tools::router())
+        .merge(routes::code::router())
         .merge(routes::schedules::router())
         .merge(routes::hooks::router())
         .merge(routes::subscriptions::router())
@@ -118,6 +119,8 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .merge(routes::bot_responses::receiver())
         .merge(routes::slack::receiver())
         .merge(socket::bot::receiver())
+        .merge(socket::runner::receiver())
+        .merge(routes::code::receiver())
         .merge(routes::auth::receiver())
         .merge(routes::scim::receiver())
         .fallback(assets::serve)
@@ -135,6 +138,10 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(axum::Extension(
             Pool::<crate::ids::IdentityProviderId>::new(bounds.bodies.scim_bytes),
         ))
+        // Patches of runners are as large as bodies with pictures.
+        .layer(axum::Extension(Pool::<crate::ids::RunnerId>::new(
+            bounds.bodies.media_bytes,
+        )))
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(encoding::compress))
         .layer(middleware::from_fn_with_state(
@@ -176,8 +183,9 @@ async fn count_address(
     next: Next,
 ) -> Response {
     let path = request.uri().path();
-    let is_anonymous =
-        is_api(path) && (is_for_anonymous(path) || token_of(request.headers()).is_none());
+    let is_anonymous = is_api(path)
+        && !is_for_runner(path)
+        && (is_for_anonymous(path) || token_of(request.headers()).is_none());
     let counted = state.limits.request(address).and_then(|()| {
         if is_anonymous {
             state.limits.anonymous(address)

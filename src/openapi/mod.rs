@@ -54,6 +54,7 @@ use crate::http::error::{ErrorBody, OpenAiErrorBody, is_openai};
         (name = "tasks", description = "Work of agents: requests, context, and status."),
         (name = "actions", description = "Tool calls by agents, and the approvals that they need."),
         (name = "agents", description = "Agent profiles, their versions, and files."),
+        (name = "code", description = "Runners, the repositories that they offer, and the work of agents on them."),
         (name = "workflows", description = "Lists of steps that agents and people work through."),
         (name = "schedules", description = "Agents and workflows that run at certain times."),
         (name = "integrations", description = "Incoming webhooks, through which programs post messages, and their bots."),

@@ -5,6 +5,7 @@ pub mod auth;
 pub mod bot_responses;
 pub mod chat;
 pub mod chat_completions;
+pub mod code;
 pub mod collections;
 pub mod commands;
 pub mod exports;

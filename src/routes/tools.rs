@@ -7,7 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     auth::{Caller, Scope, WorkspaceCaller},
     chat::{ChatError, access},
-    cursor,
+    code, cursor,
     db::Conn,
     forks::resolution::{self, Resolution},
     http::{
@@ -25,6 +25,7 @@ use crate::{
         budgets::{self, UsageBudget},
     },
     tools::{
+        ToolsError,
         approvals::{self, Approval, ApprovalTerm, Denial, Settlement},
         grants::GrantObject,
     },
@@ -42,6 +43,7 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_action))
         .routes(routes!(approve_action))
         .routes(routes!(deny_action))
+        .routes(routes!(answer_action))
         .routes(routes!(settle_action))
         .routes(routes!(get_waiting))
         .routes(routes!(delete_grant))
@@ -85,6 +87,14 @@ struct DenyForm {
     /// Note for the agent; truncated to 500 characters.
     #[serde(default)]
     note: Option<String>,
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct AnswerForm {
+    /// ID of an option, or the object of the question's form; at most 32 KiB.
+    #[schema(value_type = serde_json::Value)]
+    value: serde_json::Value,
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -197,7 +207,11 @@ async fn approve_action(
         arguments_hash: form.arguments_hash,
         term: form.term,
     };
-    let approve = async move |c: &mut Conn| approvals::approve(c, &caller, id, &approval).await;
+    let approve = async move |c: &mut Conn| {
+        let object = approvals::approve(c, &caller, id, &approval).await?;
+        code::start_approved(c, id).await?;
+        Ok::<_, ToolsError>(object)
+    };
     Ok(Json(
         write_for(&state, WhichObject::Action(id), approve).await?,
     ))
@@ -220,9 +234,38 @@ async fn deny_action(
         arguments_hash: form.arguments_hash,
         note: form.note,
     };
-    let deny = async move |c: &mut Conn| approvals::deny(c, &caller, id, &denial).await;
+    let deny = async move |c: &mut Conn| {
+        let object = approvals::deny(c, &caller, id, &denial).await?;
+        code::pass_on(c, id).await?;
+        Ok::<_, ToolsError>(object)
+    };
     Ok(Json(
         write_for(&state, WhichObject::Action(id), deny).await?,
+    ))
+}
+
+/// Answer a question of an agent
+///
+/// Only the requester can answer. A question is declined with `deny`.
+#[utoipa::path(post, path = "/v1/actions/{id}/answer", tag = "actions",
+    security(("session" = ["member"])),
+    params(("id" = ActionId, Path)),
+    request_body(content = AnswerForm, example = json!({"value": "yes"})),
+    responses((status = 200, body = ActionObject)))]
+async fn answer_action(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ActionId>,
+    Body(form): Body<AnswerForm>,
+) -> Result<Json<ActionObject>, ApiError> {
+    let value = form.value;
+    let answer = async move |c: &mut Conn| {
+        let object = approvals::answer(c, &caller, id, &value).await?;
+        code::pass_on(c, id).await?;
+        Ok::<_, ToolsError>(object)
+    };
+    Ok(Json(
+        write_for(&state, WhichObject::Action(id), answer).await?,
     ))
 }
 

@@ -9,11 +9,13 @@ use axum::{
 use axum_extra::extract::CookieJar;
 use tracing::Instrument;
 
-use super::{State, is_collection_upload, is_mcp, is_sync};
+use super::{MCP_PATH, MCP_PATH_WITH_SLASH, State, is_collection_upload, is_mcp, is_sync};
 use crate::{
     auth::{
-        self, AuthError, Caller, Credential, RateClass, RouteReach, Token, WorkspaceCaller, guests,
+        self, AuthError, Caller, Credential, RateClass, RouteReach, TURN_KEY, Token,
+        WorkspaceCaller, guests,
     },
+    code::{self, RunnerIdentity},
     http::{ApiError, ErrorCode, address::client_of},
     ids::{IdError, WorkspaceId},
 };
@@ -26,7 +28,7 @@ pub fn token_of(headers: &HeaderMap) -> Option<Token> {
         return scheme
             .eq_ignore_ascii_case("bearer")
             .then(|| token.trim().to_owned())
-            .filter(|t| t.starts_with("ov_"))
+            .filter(|t| t.starts_with("ov_") || t.starts_with(TURN_KEY))
             .map(Token::Key);
     }
     let cookie = CookieJar::from_headers(headers)
@@ -34,6 +36,28 @@ pub fn token_of(headers: &HeaderMap) -> Option<Token> {
         .value()
         .to_owned();
     (!cookie.is_empty()).then_some(Token::Session(cookie))
+}
+
+/// Identifies the runner of a request by its key. A wrong key counts as an anonymous request.
+///
+/// # Errors
+/// 401, or 429 after too many wrong keys.
+pub async fn runner_of(
+    state: &State,
+    headers: &HeaderMap,
+    address: IpAddr,
+) -> Result<RunnerIdentity, ApiError> {
+    let header = headers.get(header::AUTHORIZATION);
+    let header = header.and_then(|value| value.to_str().ok()?.split_once(' '));
+    let key = header.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let key = key.map(|(_, key)| key.trim());
+    if let Some(key) = key.filter(|key| key.starts_with("ovr_"))
+        && let Some(runner) = code::find_by_key(&mut state.db.read().await?, key).await?
+    {
+        return Ok(runner);
+    }
+    state.limits.anonymous(address)?;
+    Err(AuthError::NotAuthenticated.into())
 }
 
 /// Routes that accept the keys of bots; all others refuse them. Their handlers check access with `chat::access` or `Caller::enter`.
@@ -66,6 +90,20 @@ pub async fn caller_with_key(
     Ok(caller)
 }
 
+/// Routes that accept the keys of turns on runners; all others refuse them.
+const TURN_ROUTES: &[&str] = &[
+    "/v1/chat/completions",
+    "/v1/responses",
+    MCP_PATH,
+    MCP_PATH_WITH_SLASH,
+];
+
+/// Checks whether a route accepts the keys of turns.
+fn is_for_turns(parts: &Parts) -> bool {
+    let path = parts.extensions.get::<MatchedPath>();
+    parts.method == Method::POST && path.is_some_and(|path| TURN_ROUTES.contains(&path.as_str()))
+}
+
 /// Checks whether a route accepts the keys of bots.
 fn is_for_bots(parts: &Parts) -> bool {
     let method = match parts.method {
@@ -91,11 +129,14 @@ fn reach_of(parts: &Parts) -> RouteReach {
 /// Looks up the person by token, and occasionally updates the time of the token's last use.
 ///
 /// # Errors
-/// `NotAuthenticated`, or `NotForBots`.
+/// `NotAuthenticated`, `NotForBots`, or `NotForTurns`.
 pub async fn caller_of(state: &State, token: Option<Token>) -> Result<Caller, AuthError> {
     let caller = person_or_bot(state, token).await?;
     if caller.bot().is_some() {
         return Err(AuthError::NotForBots);
+    }
+    if caller.turn.is_some() {
+        return Err(AuthError::NotForTurns);
     }
     Ok(caller)
 }
@@ -147,6 +188,9 @@ impl FromRequestParts<State> for Caller {
         let found = match person_or_bot(state, token).await {
             Ok(caller) if caller.bot().is_some() && !is_for_bots(parts) => {
                 Err(AuthError::NotForBots)
+            }
+            Ok(caller) if caller.turn.is_some() && !is_for_turns(parts) => {
+                Err(AuthError::NotForTurns)
             }
             found => found,
         };

@@ -20,7 +20,7 @@ use tracing::Instrument;
 use super::{
     PROBE_PATH, State, UPLOADS_PATH,
     caller::{Unidentified, doing, token_of},
-    is_collection_upload, is_mcp, is_sync,
+    is_collection_upload, is_for_runner, is_mcp, is_sync,
 };
 use crate::{
     auth::{AnswerSize, AuthError, Caller},
@@ -364,6 +364,9 @@ impl Intake {
             return Ok(next.run(request).await);
         }
         let path = request.uri().path();
+        if is_for_runner(path) {
+            return Ok(next.run(request).await);
+        }
         if path.starts_with(PROBE_PATH) && !request.body().is_end_stream() {
             // Discarded while it arrives, if the handler knows the nonce.
             let _turn = self.networks.take(net_of(address)).await?;

@@ -25,6 +25,11 @@ pub const PROBE_PATH: &str = "/v1/server/probe/";
 /// Beginning of the addresses to which programs written for Slack send files.
 pub const UPLOADS_PATH: &str = "/api/upload/";
 
+/// Checks whether a path is one of those for runners, whose handlers identify the runner before they read a body.
+pub fn is_for_runner(path: &str) -> bool {
+    path == "/v1/runner" || path.starts_with("/v1/runner/")
+}
+
 /// Checks whether a path is that of the MCP endpoint.
 pub fn is_mcp(path: &str) -> bool {
     matches!(path, MCP_PATH | MCP_PATH_WITH_SLASH)

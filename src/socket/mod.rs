@@ -39,6 +39,7 @@ mod hello;
 mod requests;
 mod resume;
 mod routes;
+pub mod runner;
 mod schema;
 
 pub use access::check_access_forever;

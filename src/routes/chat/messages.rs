@@ -20,6 +20,7 @@ use crate::{
         post::{self, Posted, PostedMessage},
         remove, unfurls,
     },
+    code::ReviewForm,
     db::Conn,
     http::{
         ApiError, ErrorCode,
@@ -30,6 +31,7 @@ use crate::{
     ids::{ChannelId, FileId, ForkId, MessageId, TaskId, ThreadId},
     patch::present,
     realtime::hub::Conversation,
+    routes::code::reviewed,
     server::{
         State,
         pages::{CachedPage, PageKey},
@@ -244,6 +246,9 @@ struct MessageForm {
     /// The caller's queued or running reply of an agent in this conversation, which reads the message now. The message starts no task,
     /// even if it mentions agents.
     steer: Option<TaskId>,
+    /// Comments on lines of a session's changes, which the message quotes after its text. The response has status 409 and the code
+    /// `diff_changed` if the changes are others now.
+    review: Option<ReviewForm>,
 }
 
 /// Posts a message in a thread or a fork; shared with the WebSocket.
@@ -309,7 +314,16 @@ async fn post(
     conversation: Conversation,
     form: MessageForm,
 ) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
-    let mut text = Text::with_files(form.content, form.attachments)?;
+    let (content, review) = match &form.review {
+        Some(review) => {
+            let (content, review) =
+                reviewed(state, &caller, conversation, &form.content, review).await?;
+            (content, Some(review))
+        }
+        None => (form.content, None),
+    };
+    let mut text = Text::with_files(content, form.attachments)?;
+    text.review = review;
     text.notifies_group = form.notify.unwrap_or(true);
     let client_id = post::parse_client_id(form.client_id)?;
     let (parent, steers) = (form.parent_id, form.steer);

@@ -2,7 +2,8 @@
 //!
 //! Requests are independent: there are no sessions, and responses are JSON, also to a body that is not a message (`envelope`). All
 //! published revisions are supported, since clients end the connection if they are offered another one than they know. A tool
-//! behaves like the corresponding API route, with the same access checks, limits, and errors. `rmcp` implements the protocol; `server::origin` checks `Host` and
+//! behaves like the corresponding API route, with the same access checks, limits, and errors; agents on runners have tools of their own
+//! (`turn`). `rmcp` implements the protocol; `server::origin` checks `Host` and
 //! `Origin`.
 
 mod arguments;
@@ -10,6 +11,7 @@ mod envelope;
 mod read;
 mod schema;
 mod tools;
+mod turn;
 mod write;
 
 use std::{
@@ -51,9 +53,10 @@ use self::{
     arguments::{corrected, parsed},
     envelope::Envelope,
     tools::McpTool,
+    turn::TurnTools,
 };
 use crate::{
-    auth::{Caller, RateClass, Scopes, WorkspaceCaller},
+    auth::{AuthError, Caller, RateClass, Scopes, WorkspaceCaller},
     http::{ApiError, ErrorCode, extract::RawBody, unsent::ReadOnly},
     server::{MCP_PATH_WITH_SLASH, State, caller::workspace_of, intake::PersonTurns},
 };
@@ -203,6 +206,26 @@ impl McpHandler {
         Ok(actor.scopes)
     }
 
+    /// The tools of an agent on a runner, whose key was sent.
+    async fn turn_tools(&self) -> Result<TurnTools, ApiError> {
+        let task = self.member.caller.turn;
+        let task = task.ok_or_else(|| ApiError::from(AuthError::NotAuthenticated))?;
+        let _reading = self.turns.read(self.member.caller.user).await?;
+        TurnTools::of(&self.state, task).await
+    }
+
+    /// Calls a tool for an agent on a runner.
+    async fn run_of_turn(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+    ) -> Result<CallToolResult, ApiError> {
+        let tools = self.turn_tools().await?;
+        self.has_called_write.store(true, Ordering::Relaxed);
+        let _turn = self.turns.read(self.member.caller.user).await?;
+        tools.call(&self.state, name, arguments).await
+    }
+
     /// Calls a tool. The tool checks access itself.
     async fn run(&self, tool: McpTool, arguments: JsonObject) -> Result<Value, ApiError> {
         let (state, member) = (&self.state, &self.member);
@@ -272,11 +295,18 @@ impl ServerHandler for McpHandler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        let unlisted = |e: ApiError| {
+            ErrorData::internal_error("the tools could not be listed", Some(e.body()))
+        };
+        if self.member.caller.turn.is_some() {
+            let tools = self.turn_tools().boxed();
+            let tools = until_disconnect(&context.ct, self.span.clone(), tools).await?;
+            let tools = tools.map_err(unlisted)?;
+            return Ok(ListToolsResult::with_all_items(tools.definitions()));
+        }
         let scopes = self.scopes().boxed();
         let scopes = until_disconnect(&context.ct, self.span.clone(), scopes).await?;
-        let scopes = scopes.map_err(|e| {
-            ErrorData::internal_error("the tools could not be listed", Some(e.body()))
-        })?;
+        let scopes = scopes.map_err(unlisted)?;
         Ok(ListToolsResult::with_all_items(tools::offered(&scopes)))
     }
 
@@ -285,18 +315,22 @@ impl ServerHandler for McpHandler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let tool = request.name.parse::<McpTool>();
-        let tool =
-            tool.map_err(|e| ErrorData::invalid_params(format!("no such tool: {e}"), None))?;
         let arguments = request.arguments.unwrap_or_default();
-        let result = self.run(tool, arguments).boxed();
-        let result = match until_disconnect(&context.ct, self.span.clone(), result).await? {
-            Ok(value) => CallToolResult::structured(value),
-            Err(error) => {
-                let body = json!({"error": error.body()});
-                CallToolResult::error(vec![ContentBlock::text(body.to_string())])
-            }
+        let result = if self.member.caller.turn.is_some() {
+            let result = self.run_of_turn(&request.name, arguments).boxed();
+            until_disconnect(&context.ct, self.span.clone(), result).await?
+        } else {
+            let tool = request.name.parse::<McpTool>();
+            let tool =
+                tool.map_err(|e| ErrorData::invalid_params(format!("no such tool: {e}"), None))?;
+            let result = self.run(tool, arguments).boxed();
+            let result = until_disconnect(&context.ct, self.span.clone(), result).await?;
+            result.map(CallToolResult::structured)
         };
+        let result = result.unwrap_or_else(|error| {
+            let body = json!({"error": error.body()});
+            CallToolResult::error(vec![ContentBlock::text(body.to_string())])
+        });
         Ok(result.into())
     }
 
