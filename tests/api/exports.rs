@@ -509,7 +509,7 @@ const EXPORTED: [&str; 23] = [
 ];
 
 /// Tables that are not in an export, by reason.
-const LEFT_OUT: [(&str, &[&str]); 12] = [
+const LEFT_OUT: [(&str, &[&str]); 13] = [
     (
         "secrets, sign-in, and devices",
         &[
@@ -633,6 +633,21 @@ const LEFT_OUT: [(&str, &[&str]); 12] = [
             "tool_functions",
             "tools",
             "workspace_policies",
+        ],
+    ),
+    (
+        "work of agents on repositories, whose code is in git",
+        &[
+            "code_sessions",
+            "code_steps",
+            "code_texts",
+            "code_turns",
+            "repositories",
+            "repository_channels",
+            "repository_starters",
+            "runner_commands",
+            "runners",
+            "task_keys",
         ],
     ),
     (

@@ -45,6 +45,7 @@ mod chat_completions;
 mod chats;
 mod checklist;
 mod citations;
+mod code;
 mod collaboration;
 mod collections;
 mod commands;

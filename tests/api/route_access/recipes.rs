@@ -19,6 +19,7 @@ use super::{
     },
 };
 use crate::{
+    code::stored_code,
     emoji, exports,
     factors::{self, Authenticator},
     imports,
@@ -707,6 +708,31 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             };
             Call::post(at(&action), json!({"outcome": "did_not_happen"}))
         }
+        ("POST /v1/actions/{id}/answer", _) => {
+            let action = if decides(row, who) {
+                let action = w.waiting_action(by).await;
+                become_question(w, &action).await;
+                action
+            } else {
+                w.standing_action().await
+            };
+            Call::post(at(&action), json!({"value": {"name": "login"}}))
+        }
+        ("POST /v1/runners", _) => {
+            // A workspace can have only 20.
+            w.app
+                .db()
+                .write(Uuid::nil(), async |c: &mut Conn| {
+                    c.q("delete from runners where name <> 'kept'").run().await
+                })
+                .await
+                .unwrap();
+            Call::post(path, json!({"name": format!("build {n}")}))
+        }
+        ("GET /v1/code-sessions/{id}/log", _) => {
+            let code = stored_code(&w.app, by, general, "made").await;
+            Call::get(format!("{}?task_id={}", at(&code.session), code.task))
+        }
         ("DELETE /v1/grants/{id}", _) => {
             let grant = if decides(row, who) {
                 w.new_grant(by).await
@@ -1206,6 +1232,7 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "act" => w.standing_action().await,
         "agent" => made_agent(w, n).await,
         "channel" => room(by, n).await,
+        "code" => stored_code(&w.app, by, general, "made").await.session,
         "file" => posted_file(by, general).await,
         "fork" => dive(by, general).await.2,
         "invite" => id(&w.ada.post("/v1/invites", json!({})).await.is(201)),
@@ -1215,7 +1242,9 @@ async fn object(w: &AccessFixture, kind: &str, by: &Person) -> String {
         "message" => message(by, general).await,
         "persona" => made_persona(w, n).await,
         "skill" => made_skill(w, n).await,
+        "repository" => stored_code(&w.app, by, general, "made").await.repository,
         "response" => kept_response(by).await,
+        "runner" => stored_code(&w.app, by, general, "made").await.runner,
         "sandbox" => made_sandbox(w, n).await,
         "schedule" => schedule(by, general).await,
         "store" => vector_store(&w.ada, None).await,
@@ -1259,6 +1288,24 @@ async fn become_unknown(w: &AccessFixture, action: &str) {
             .await
     };
     w.app.db().write(action.0, lose).await.unwrap();
+}
+
+/// Makes a waiting action a question with a form.
+async fn become_question(w: &AccessFixture, action: &str) {
+    let action: ActionId = action.parse().unwrap();
+    let form = json!({"schema": {"properties": {"name": {"type": "string"}}}}).to_string();
+    let ask = async move |c: &mut Conn| {
+        c.q("update actions set kind = 'question' where id = $1")
+            .bind(action)
+            .run()
+            .await?;
+        c.q("update context_texts set text = $2 where id = (select arguments_id from actions where id = $1)")
+            .bind(action)
+            .bind(form.clone())
+            .run()
+            .await
+    };
+    w.app.db().write(action.0, ask).await.unwrap();
 }
 
 fn with(mut object: Value, fields: Value) -> Value {

@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use super::recipes::{posted_file, remembered};
 use super::table::{COLUMNS, TestCaller};
 use crate::{
+    code::stored_code,
     factors::{self, Authenticator},
     support::{
         Answer, McpServer, Person, TestApp, TestDatabase, function, id, list, pause, sign_up, text,
@@ -113,6 +114,9 @@ impl AccessFixture {
         let mut foreign = things(&app, &zoe, &elsewhere).await;
         let admins = admins_things(&zoe).await;
         foreign.of_kind.extend(admins);
+        let code = stored_code(&app, &zoe, &elsewhere, "kept").await;
+        foreign.of_kind.insert("runner", code.runner);
+        foreign.of_kind.insert("repository", code.repository);
         Self {
             app,
             ada,
@@ -391,6 +395,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
                 skill(by, &format!("of-{}", by.name.to_lowercase()), Some(channel)).await,
             ),
             ("run", private_run(by, channel).await),
+            ("code", stored_code(app, by, channel, "kept").await.session),
         ]),
     }
 }

@@ -21,6 +21,7 @@ mod program_server;
 mod push_server;
 mod relay;
 mod s3_server;
+mod scripted_runner;
 mod socket;
 
 use std::{str::FromStr, time::Duration};
@@ -48,6 +49,7 @@ pub use program_server::{ProgramAnswer, ProgramServer, ReceivedEvent};
 pub use push_server::{PushAnswer, PushServer};
 pub use relay::{Relay, Target};
 pub use s3_server::S3;
+pub use scripted_runner::{ScriptedRunner, greeting, new_runner};
 use serde_json::{Value, json};
 pub use socket::Socket;
 

@@ -18,7 +18,7 @@ fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder().no_proxy().tls_certs_only([])
 }
 
-fn client() -> reqwest::Client {
+pub(super) fn client() -> reqwest::Client {
     builder().build().unwrap()
 }
 
