@@ -46,6 +46,8 @@ mod chats;
 mod checklist;
 mod citations;
 mod code;
+mod code_pushes;
+mod code_turns;
 mod collaboration;
 mod collections;
 mod commands;

@@ -1,0 +1,495 @@
+//! Changes of sessions: patches, logs, pushes that people approve, questions of agents, and closed sessions.
+
+use serde_json::{Value, json};
+
+use crate::{
+    approvals::waiting,
+    code::{allow, team_with_runner},
+    code_turns::{COMMIT, TREE, Turn, done, started},
+    support::{Person, id, list, text, unknown_id},
+};
+
+/// Commit that the runner pushes.
+const PUSHED: &str = "3333333333333333333333333333333333333333";
+/// Tree of later changes.
+const OTHER_TREE: &str = "4444444444444444444444444444444444444444";
+
+/// The push of a session that waits for approval.
+async fn push_of(turn: &Turn) -> Value {
+    let session = turn.session().await;
+    let path = format!("/v1/actions/{}", text(&session, "/action_id"));
+    turn.t.ada.get(&path).await.ok()
+}
+
+async fn decide(person: &Person, action: &Value, verb: &str) -> Value {
+    let path = format!("/v1/actions/{}/{verb}", id(action));
+    let form = json!({"arguments_hash": action["arguments_hash"]});
+    person.post(&path, form).await.is(200)
+}
+
+/// A turn that has changed a file.
+async fn changed() -> Turn {
+    let mut turn = started().await;
+    turn.write("Fix the login\n\nThe cookie was missing.").await;
+    turn.finish(1).await;
+    turn
+}
+
+#[tokio::test]
+async fn readers_of_the_conversation_see_the_patch_and_the_log_of_a_turn() {
+    let mut turn = started().await;
+    let step = json!({"step": 0, "title": "Read", "kind": "read", "state": "done", "ms": 7});
+    turn.event(json!({"type": "step", "steps": [step]})).await;
+    let log = format!(
+        "/v1/code-sessions/{}/log?task_id={}",
+        turn.session, turn.task
+    );
+    let patch = format!("/v1/code-sessions/{}/patch", turn.session);
+    let bo = &turn.t.bo;
+    bo.get(&patch).await.ok_text("");
+    let shown: Value = serde_json::from_str(bo.get(&log).await.text.trim()).unwrap();
+    assert_eq!((&shown["title"], &shown["ms"]), (&json!("Read"), &json!(7)));
+    for (name, content) in [
+        ("patch", "diff --git a/x b/x\n"),
+        ("log", "{\"kind\":\"content\"}\n"),
+    ] {
+        let path = format!("{}/{name}?task_id={}", turn.session, turn.task);
+        assert_eq!(turn.runner.put(&path, content).await, 204);
+        let wrong = format!("{}/{name}?task_id={}", turn.session, unknown_id("task"));
+        assert_eq!(turn.runner.put(&wrong, content).await, 404);
+        let missing = format!("{}/{name}", turn.session);
+        assert_eq!(turn.runner.put(&missing, content).await, 404);
+    }
+    bo.get(&patch).await.ok_text("diff --git a/x b/x\n");
+    bo.get(&log).await.ok_text("{\"kind\":\"content\"}\n");
+    let other = format!(
+        "/v1/code-sessions/{}/log?task_id={}",
+        turn.session,
+        unknown_id("task")
+    );
+    assert_eq!(bo.get(&other).await.refused(404), "task_not_found");
+}
+
+#[tokio::test]
+async fn sessions_in_private_channels_are_hidden_from_others() {
+    let (t, mut runner) = team_with_runner().await;
+    let private = t.ada.private_channel("secret", &[]).await;
+    allow(&t.ada, "api", &[&private]).await;
+    let thread = t.ada.thread(&private, "Root").await;
+    let task = t.ada.ask(&thread, "@coder fix the login").await;
+    let session = text(&runner.command("open").await, "/session");
+    let opened = json!({"type": "opened", "commit": COMMIT});
+    runner.event(&session, opened).await;
+    let words = json!({"type": "text", "task": task, "text": "The secret is 42."});
+    runner.event(&session, words).await;
+    runner.event(&session, done(&task, 1)).await;
+    t.ada.completed(&task).await;
+    let path = format!("/v1/code-sessions/{session}");
+    // The text of the commit is not that of the reply: a repository has other readers.
+    assert_eq!(t.ada.get(&path).await.ok()["title"], "Changes by Coder");
+    let log = format!("{path}/log?task_id={task}");
+    for hidden in [path.clone(), format!("{path}/patch"), log] {
+        let refused = t.bo.get(&hidden).await.refused(404);
+        assert_eq!(refused, "code_session_not_found", "{hidden}");
+    }
+    let refused = t.bo.patch(&path, json!({"title": "Mine"})).await;
+    assert_eq!(refused.refused(404), "code_session_not_found");
+    let refused = t.bo.act(&format!("{path}/close")).await;
+    assert_eq!(refused.refused(404), "code_session_not_found");
+    assert_eq!(t.bo.get("/v1/code-sessions").await.ok()["data"], json!([]));
+    let mine = t.ada.get("/v1/code-sessions").await.ok();
+    assert_eq!(list(&mine, "/data").len(), 1);
+    let events = t.bo.events().await;
+    assert!(
+        events
+            .iter()
+            .all(|event| event["type"] != "code_session.updated")
+    );
+}
+
+#[tokio::test]
+async fn changes_are_pushed_as_soon_as_someone_approves_them() {
+    let mut turn = started().await;
+    let patch = format!("{}/patch?task_id={}", turn.session, turn.task);
+    assert_eq!(turn.runner.put(&patch, "first").await, 204);
+    turn.write("Fix the login\n\nThe cookie was missing.").await;
+    turn.finish(1).await;
+    let action = push_of(&turn).await;
+    for (field, value) in [
+        ("state", json!("waiting")),
+        ("function", json!("push")),
+        ("title", json!("Push to vibe/1")),
+        ("grantable", json!(false)),
+    ] {
+        assert_eq!(action[field], value, "{field}");
+    }
+    assert_eq!(
+        action["arguments"],
+        json!({
+            "repository": "api", "branch": "vibe/1", "base": "main", "parent": COMMIT, "tree": TREE,
+            "title": "Fix the login", "body": "Fix the login\n\nThe cookie was missing.",
+        })
+    );
+    decide(&turn.t.ada, &action, "approve").await;
+    let push = turn.runner.command("push").await;
+    for (field, value) in [
+        ("action", json!(id(&action))),
+        ("tree", json!(TREE)),
+        ("parent", json!(COMMIT)),
+        ("branch", json!("vibe/1")),
+        ("title", json!("Fix the login")),
+    ] {
+        assert_eq!(push[field], value, "{field}");
+    }
+    let url = "https://git.example/team/api/pull/7";
+    let pushed = json!({"type": "pushed", "action": id(&action), "commit": PUSHED, "url": url, "note": null});
+    turn.runner.event(&turn.session.clone(), pushed).await;
+    let session = turn.session().await;
+    assert_eq!(session["pushed"]["commit"], PUSHED);
+    assert_eq!(session["pushed"]["url"], url);
+    assert_eq!(session["pushed"]["tree"], TREE);
+    assert_eq!(session["pushed"]["by"], json!(turn.t.ada.id));
+    assert_eq!(push_of(&turn).await["state"], "done");
+    let audit = turn.t.ada.get("/v1/audit-log?limit=100").await.ok();
+    let entries = list(&audit, "/data");
+    let entry = entries
+        .iter()
+        .find(|entry| entry["action"] == "code.pushed");
+    assert_eq!(entry.unwrap()["data"]["commit"], PUSHED);
+    // The next push builds on this one.
+    turn.task = turn.t.ada.ask(&turn.thread, "@coder more").await;
+    turn.runner.command("prompt").await;
+    let patch = format!("{}/patch?task_id={}", turn.session, turn.task);
+    assert_eq!(turn.runner.put(&patch, "second").await, 204);
+    let mut end = done(&turn.task, 2);
+    end["tree"] = OTHER_TREE.into();
+    turn.runner.event(&turn.session.clone(), end).await;
+    turn.t.ada.completed(&turn.task).await;
+    assert_eq!(push_of(&turn).await["arguments"]["parent"], PUSHED);
+    // What was pushed can be compared with what is new.
+    let path = format!("/v1/code-sessions/{}/patch", turn.session);
+    for (query, patch) in [
+        (String::new(), "second"),
+        (format!("?tree={OTHER_TREE}"), "second"),
+        (format!("?tree={TREE}"), "first"),
+    ] {
+        let found = turn.t.bo.get(&format!("{path}{query}")).await;
+        found.ok_text(patch);
+    }
+    let unknown = turn.t.bo.get(&format!("{path}?tree={PUSHED}")).await;
+    assert_eq!(unknown.refused(409), "diff_changed");
+}
+
+#[tokio::test]
+async fn a_push_that_fails_is_a_note_of_the_session() {
+    let mut turn = changed().await;
+    let action = push_of(&turn).await;
+    decide(&turn.t.ada, &action, "approve").await;
+    turn.runner.command("push").await;
+    let failed = json!({
+        "type": "failed", "task": null, "action": id(&action), "code": "push_failed", "message": "The branch is protected.",
+    });
+    turn.runner.event(&turn.session.clone(), failed).await;
+    let session = turn.session().await;
+    assert_eq!(
+        session["notes"],
+        json!(["The push failed: The branch is protected."])
+    );
+    assert_eq!(push_of(&turn).await["state"], "failed");
+}
+
+#[tokio::test]
+async fn a_denied_push_or_one_whose_changes_were_replaced_is_not_sent() {
+    let mut turn = changed().await;
+    let first = push_of(&turn).await;
+    turn.task = turn.t.ada.ask(&turn.thread, "@coder more").await;
+    turn.runner.command("prompt").await;
+    let path = format!("/v1/actions/{}", id(&first));
+    assert_eq!(turn.t.ada.get(&path).await.ok()["state"], "cancelled");
+    turn.finish(1).await;
+    let second = push_of(&turn).await;
+    assert_ne!(second["id"], first["id"]);
+    decide(&turn.t.ada, &second, "deny").await;
+    turn.task = turn.t.ada.ask(&turn.thread, "@coder still more").await;
+    // No push was sent before this command.
+    let next = turn.runner.next_command().await;
+    assert_eq!(next["type"], "prompt", "{next}");
+}
+
+#[tokio::test]
+async fn a_new_title_needs_a_new_approval() {
+    let mut turn = changed().await;
+    let first = push_of(&turn).await;
+    let path = format!("/v1/code-sessions/{}", turn.session);
+    for (bad, field) in [
+        (json!({"title": " "}), "title"),
+        (json!({"title": "a\nb"}), "title"),
+        (json!({"title": "x".repeat(201)}), "title"),
+        (json!({"body": "x".repeat(32 * 1024 + 1)}), "body"),
+    ] {
+        let refused = turn.t.ada.patch(&path, bad).await;
+        assert_eq!(refused.json()["error"]["param"], field);
+        assert_eq!(refused.refused(422), "invalid_value");
+    }
+    let title = json!({"title": " Repair the login "});
+    let stale = turn.t.ada.patch_if(&path, "\"1\"", title.clone()).await;
+    assert_eq!(stale.refused(409), "version_conflict");
+    let version = format!("\"{}\"", turn.session().await["version"]);
+    let changed = turn.t.ada.patch_if(&path, &version, title).await.ok();
+    assert_eq!(changed["title"], "Repair the login");
+    assert_ne!(changed["action_id"], first["id"]);
+    let stale = format!("/v1/actions/{}/approve", id(&first));
+    let form = json!({"arguments_hash": first["arguments_hash"]});
+    assert_eq!(turn.t.ada.post(&stale, form).await.status, 409);
+    let second = push_of(&turn).await;
+    assert_eq!(second["arguments"]["title"], "Repair the login");
+    decide(&turn.t.ada, &second, "approve").await;
+    let push = turn.runner.command("push").await;
+    assert_eq!(push["title"], "Repair the login");
+}
+
+#[tokio::test]
+async fn only_people_who_may_start_work_change_or_close_a_session() {
+    let turn = changed().await;
+    let all = turn.t.ada.get("/v1/repositories").await.ok();
+    let repository = format!("/v1/repositories/{}", id(&all["data"][0]));
+    turn.t
+        .ada
+        .patch(&repository, json!({"starters": "admins"}))
+        .await
+        .ok();
+    let path = format!("/v1/code-sessions/{}", turn.session);
+    let refused = turn.t.bo.patch(&path, json!({"title": "Mine"})).await;
+    assert_eq!(refused.refused(403), "not_starter");
+    let refused = turn.t.bo.act(&format!("{path}/close")).await;
+    assert_eq!(refused.refused(403), "not_starter");
+}
+
+#[tokio::test]
+async fn a_closed_session_keeps_its_patch_for_a_new_copy() {
+    let mut turn = started().await;
+    let path = format!("{}/patch?task_id={}", turn.session, turn.task);
+    assert_eq!(turn.runner.put(&path, "diff").await, 204);
+    turn.finish(1).await;
+    let action = push_of(&turn).await;
+    let path = format!("/v1/code-sessions/{}", turn.session);
+    let closed = turn.t.bo.act(&format!("{path}/close")).await.ok();
+    assert_eq!(
+        (&closed["state"], &closed["tree"]),
+        (&json!("closed"), &json!(TREE))
+    );
+    assert_eq!(
+        turn.runner.command("close").await["session"],
+        json!(turn.session)
+    );
+    let action = format!("/v1/actions/{}", id(&action));
+    assert_eq!(turn.t.ada.get(&action).await.ok()["state"], "cancelled");
+    turn.t
+        .ada
+        .get(&format!("{path}/patch"))
+        .await
+        .ok_text("diff");
+    turn.t.ada.ask(&turn.thread, "@coder go on").await;
+    let open = turn.runner.command("open").await;
+    assert_eq!(
+        (&open["session"], &open["patch"]),
+        (&json!(turn.session), &json!(true))
+    );
+}
+
+#[tokio::test]
+async fn closing_a_session_stops_its_turn() {
+    let mut turn = started().await;
+    let path = format!("/v1/code-sessions/{}/close", turn.session);
+    turn.t.ada.act(&path).await.ok();
+    assert_eq!(turn.t.ada.ended(&turn.task).await["status"], "cancelled");
+    assert_eq!(
+        turn.runner.command("cancel").await["task"],
+        json!(turn.task)
+    );
+    turn.runner.command("close").await;
+}
+
+/// A question of the agent of a turn, with its action.
+async fn asked(turn: &mut Turn, ask: &str, options: Value, schema: Value) -> Value {
+    let question = json!({
+        "type": "ask", "ask": ask, "kind": "question", "title": "Which test?", "options": options, "schema": schema,
+    });
+    turn.event(question).await;
+    waiting(&turn.t.ada, &turn.task).await
+}
+
+#[tokio::test]
+async fn the_requester_answers_a_question_of_the_agent() {
+    let mut turn = started().await;
+    let form = json!({
+        "type": "object", "required": ["name"],
+        "properties": {"name": {"type": "string"}, "kind": {"type": "string", "enum": ["unit", "whole"]}},
+    });
+    let action = asked(&mut turn, "a1", json!([]), form.clone()).await;
+    assert_eq!(
+        (&action["kind"], &action["title"]),
+        (&json!("question"), &json!("Which test?"))
+    );
+    assert_eq!(action["arguments"]["schema"], form);
+    // The agent goes on meanwhile.
+    assert_eq!(turn.t.ada.task(&turn.task).await["status"], "running");
+    let path = format!("/v1/actions/{}/answer", id(&action));
+    for bad in [
+        json!("login"),
+        json!({}),
+        json!({"name": 1}),
+        json!({"name": "login", "kind": "other"}),
+        json!({"name": "login", "other": 1}),
+    ] {
+        let refused = turn.t.ada.post(&path, json!({"value": bad})).await;
+        assert_eq!(refused.refused(422), "invalid_value");
+    }
+    let value = json!({"value": {"name": "login", "kind": "unit"}});
+    assert_eq!(
+        turn.t.bo.post(&path, value.clone()).await.refused(403),
+        "not_your_approval"
+    );
+    for _ in 0..2 {
+        let answered = turn.t.ada.post(&path, value.clone()).await.is(200);
+        assert_eq!(answered["state"], "done");
+    }
+    let answer = turn.runner.command("answer").await;
+    assert_eq!(
+        (&answer["ask"], &answer["value"]),
+        (&json!("a1"), &value["value"])
+    );
+    turn.finish(0).await;
+}
+
+#[tokio::test]
+async fn a_question_with_options_is_answered_with_one_of_them_or_declined() {
+    let mut turn = started().await;
+    let options = json!([{"id": "allow", "name": "Allow"}, {"id": "reject", "name": "Reject"}]);
+    let action = asked(&mut turn, "a1", options.clone(), Value::Null).await;
+    assert_eq!(action["arguments"]["options"], options);
+    let path = format!("/v1/actions/{}/answer", id(&action));
+    let wrong = turn.t.ada.post(&path, json!({"value": "other"})).await;
+    assert_eq!(wrong.refused(422), "invalid_value");
+    let form = json!({"arguments_hash": action["arguments_hash"]});
+    let approve = format!("/v1/actions/{}/approve", id(&action));
+    assert_eq!(
+        turn.t.ada.post(&approve, form).await.refused(422),
+        "invalid_value"
+    );
+    decide(&turn.t.ada, &action, "deny").await;
+    let answer = turn.runner.command("answer").await;
+    assert_eq!(
+        (&answer["ask"], &answer["value"]),
+        (&json!("a1"), &Value::Null)
+    );
+    let late = turn.t.ada.post(&path, json!({"value": "allow"})).await;
+    assert_eq!(late.status, 409);
+    // A question that cannot be shown is declined at once.
+    let question = json!({"type": "ask", "ask": "a2", "kind": "question", "title": "?", "options": [], "schema": null});
+    turn.event(question).await;
+    let answer = turn.runner.command("answer").await;
+    assert_eq!(
+        (&answer["ask"], &answer["value"]),
+        (&json!("a2"), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn an_answer_is_only_for_questions() {
+    let turn = changed().await;
+    let action = push_of(&turn).await;
+    let path = format!("/v1/actions/{}/answer", id(&action));
+    let refused = turn.t.ada.post(&path, json!({"value": "yes"})).await;
+    assert_eq!(refused.refused(422), "invalid_value");
+    assert_eq!(push_of(&turn).await["state"], "waiting");
+}
+
+#[tokio::test]
+async fn a_deleted_message_takes_the_log_with_it_and_a_deleted_reply_the_changes() {
+    let mut turn = started().await;
+    let step = json!({"step": 0, "title": "Read", "kind": "read", "state": "done", "ms": 7});
+    turn.event(json!({"type": "step", "steps": [step]})).await;
+    for name in ["patch", "log"] {
+        let path = format!("{}/{name}?task_id={}", turn.session, turn.task);
+        assert_eq!(turn.runner.put(&path, name).await, 204);
+    }
+    turn.write("Fixed.").await;
+    turn.finish(1).await;
+    let messages = turn.t.ada.messages(&turn.thread).await;
+    let (asked, reply) = (id(&messages[1]), id(&messages[2]));
+    let ada = turn.t.ada.clone();
+    let path = format!("/v1/code-sessions/{}", turn.session);
+    let log = format!("{path}/log?task_id={}", turn.task);
+    ada.get(&log).await.ok_text("log");
+    ada.delete(&format!("/v1/messages/{asked}")).await.ok();
+    ada.get(&log).await.ok_text("");
+    let forget = turn.runner.command("forget").await;
+    assert_eq!(forget["task"], json!(turn.task));
+    ada.get(&log).await.ok_text("");
+    ada.get(&format!("{path}/patch")).await.ok_text("patch");
+    // A log that arrives late is not kept.
+    let late = format!("{}/log?task_id={}", turn.session, turn.task);
+    assert_eq!(turn.runner.put(&late, "late").await, 204);
+    ada.get(&log).await.ok_text("");
+    let push = format!("/v1/actions/{}", text(&turn.session().await, "/action_id"));
+    ada.delete(&format!("/v1/messages/{reply}")).await.ok();
+    let forget = turn.runner.command("forget").await;
+    assert_eq!(forget["task"], Value::Null);
+    let session = turn.session().await;
+    for field in ["tree", "title", "body", "reply_id"] {
+        assert_eq!(session[field], Value::Null, "{field}");
+    }
+    assert_eq!(session["files"], json!([]));
+    ada.get(&format!("{path}/patch")).await.ok_text("");
+    assert_eq!(ada.get(&push).await.ok()["state"], "cancelled");
+}
+
+#[tokio::test]
+async fn comments_on_lines_are_a_message_that_quotes_them() {
+    let mut turn = started().await;
+    let patch = "diff --git a/src/login.rs b/src/login.rs\n--- a/src/login.rs\n+++ b/src/login.rs\n@@ -1 +1,2 @@\n-let a = 1;\n+let a = 2;\n+// @vibe\n";
+    let path = format!("{}/patch?task_id={}", turn.session, turn.task);
+    assert_eq!(turn.runner.put(&path, patch).await, 204);
+    turn.write("Fixed.").await;
+    turn.finish(1).await;
+    let path = format!("/v1/threads/{}/messages", turn.thread);
+    let comment = |side: &str, line: u32, text: &str| json!({"path": "src/login.rs", "side": side, "line": line, "text": text});
+    let comments = json!([
+        comment("new", 2, "Why is this here?"),
+        comment("old", 1, "Keep it.")
+    ]);
+    let form = |tree: &str, comments: &Value| {
+        let review = json!({"session_id": turn.session, "tree": tree, "comments": comments});
+        json!({"content": "@coder 2 comments", "review": review})
+    };
+    for (tree, comments, status, code) in [
+        (COMMIT, &comments, 409, "diff_changed"),
+        (TREE, &json!([comment("new", 9, "?")]), 409, "diff_changed"),
+        (TREE, &json!([]), 422, "invalid_value"),
+        (TREE, &json!([comment("new", 1, " ")]), 422, "invalid_value"),
+    ] {
+        let refused = turn.t.bo.post(&path, form(tree, comments)).await;
+        assert_eq!(refused.refused(status), code);
+    }
+    let other = turn.t.bo.thread(&turn.t.general, "Other").await;
+    let elsewhere = format!("/v1/threads/{other}/messages");
+    let refused = turn.t.bo.post(&elsewhere, form(TREE, &comments)).await;
+    assert_eq!(refused.refused(404), "code_session_not_found");
+    let posted = turn.t.bo.post(&path, form(TREE, &comments)).await.is(201);
+    assert_eq!(
+        posted["message"]["content"],
+        "@coder 2 comments\n\n`src/login.rs`, line 2:\n```\n// @vibe\n```\nWhy is this here?\n\n\
+         `src/login.rs`, removed line 1:\n```\nlet a = 1;\n```\nKeep it."
+    );
+    let review = json!({"session_id": turn.session, "tree": TREE, "comments": 2});
+    assert_eq!(posted["message"]["metadata"]["review"], review);
+    // Only the mention outside of the code counts.
+    assert_eq!(list(&posted, "/tasks").len(), 1);
+    let prompt = turn.runner.command("prompt").await;
+    assert_eq!(prompt["task"], posted["tasks"][0]["id"]);
+    assert!(
+        text(&prompt, "/text").contains("Why is this here?"),
+        "{prompt}"
+    );
+}

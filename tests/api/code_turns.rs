@@ -1,0 +1,571 @@
+//! Turns of agents on runners: prompts, replies, steps, ends, and lost connections.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    code::{allow, team_with_runner},
+    support::{
+        Person, ScriptedRunner, Team, greeting, id, list, new_runner, number, pause, team, text,
+    },
+};
+
+/// Commit on which the work begins.
+pub const COMMIT: &str = "1111111111111111111111111111111111111111";
+/// Tree of the changes.
+pub const TREE: &str = "2222222222222222222222222222222222222222";
+
+/// A turn in #general that Ada has started, and whose prompt the runner has.
+pub struct Turn {
+    pub t: Team,
+    pub runner: ScriptedRunner,
+    pub thread: String,
+    pub task: String,
+    pub session: String,
+    pub prompt: Value,
+}
+
+/// Starts a turn.
+pub async fn started() -> Turn {
+    let (t, mut runner) = team_with_runner().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@coder fix the login").await;
+    let open = runner.command("open").await;
+    let session = text(&open, "/session");
+    let prompt = runner.command("prompt").await;
+    let opened = json!({"type": "opened", "commit": COMMIT});
+    runner.event(&session, opened).await;
+    Turn {
+        t,
+        runner,
+        thread,
+        task,
+        session,
+        prompt,
+    }
+}
+
+/// The end of a turn that has changed this number of files.
+pub fn done(task: &str, files: usize) -> Value {
+    let file = json!({
+        "path": "src/login.rs", "old_path": null, "status": "modified", "additions": 2, "deletions": 1, "binary": false,
+    });
+    json!({
+        "type": "done", "task": task, "stop": "complete", "tree": TREE, "too_large": false, "files": vec![file; files],
+        "file_count": files, "additions": 2 * files, "deletions": files, "notes": [],
+        "check": {"state": "passed", "ms": 1200}, "unread_steers": [],
+    })
+}
+
+impl Turn {
+    /// Sends an event of the turn.
+    pub async fn event(&mut self, mut event: Value) -> u64 {
+        event["task"] = self.task.as_str().into();
+        self.runner.event(&self.session, event).await
+    }
+
+    pub async fn write(&mut self, text: &str) {
+        self.event(json!({"type": "text", "text": text})).await;
+    }
+
+    /// Ends the turn, and waits until its task has completed.
+    pub async fn finish(&mut self, files: usize) {
+        let end = done(&self.task, files);
+        self.runner.event(&self.session, end).await;
+        self.t.ada.completed(&self.task).await;
+    }
+
+    /// The session, as Ada sees it.
+    pub async fn session(&self) -> Value {
+        let path = format!("/v1/code-sessions/{}", self.session);
+        self.t.ada.get(&path).await.ok()
+    }
+
+    pub async fn last_message(&self) -> Value {
+        let mut all = self.t.ada.messages(&self.thread).await;
+        all.pop().unwrap()
+    }
+}
+
+/// Waits until a task runs.
+async fn until_running(person: &Person, task: &str) {
+    loop {
+        let found = person.task(task).await;
+        if found["status"] == "running" {
+            return;
+        }
+        assert_eq!(found["status"], "queued", "{found}");
+        pause().await;
+    }
+}
+
+#[tokio::test]
+async fn an_agent_works_on_a_runner_and_its_text_is_the_reply() {
+    let (t, mut runner) = team_with_runner().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let mut watching = t.bo.socket().await;
+    watching.subscribe(&thread).await;
+    let task = t.ada.ask(&thread, "@coder fix the login").await;
+    let open = runner.next_command().await;
+    assert_eq!(
+        (&open["type"], &open["repository"], &open["engine"]),
+        (&json!("open"), &json!("api"), &json!("builtin"))
+    );
+    assert_eq!(
+        (&open["number"], &open["patch"]),
+        (&json!(1), &json!(false))
+    );
+    let session = text(&open, "/session");
+    // The runner does not have the prompt yet.
+    let parked = t.ada.task(&task).await;
+    assert_eq!(
+        (&parked["status"], &parked["wait_reason"]),
+        (&json!("queued"), &json!("runner"))
+    );
+    runner.acknowledge(&open).await;
+    let prompt = runner.command("prompt").await;
+    assert_eq!(prompt["task"], json!(task));
+    assert!(
+        text(&prompt, "/text").ends_with("fix the login"),
+        "{prompt}"
+    );
+    assert!(text(&prompt, "/text").contains("You are Coder"), "{prompt}");
+    assert!(text(&prompt, "/key").starts_with("ovt_"));
+    until_running(&t.ada, &task).await;
+    let opened = json!({"type": "opened", "commit": COMMIT});
+    runner.event(&session, opened).await;
+    let words = json!({"type": "text", "task": task, "text": "Fix the login"});
+    runner.event(&session, words).await;
+    watching.streamed("Fix the login").await;
+    let step = json!({"step": 0, "title": "Edit src/login.rs", "kind": "edit", "state": "failed", "ms": 40});
+    let steps = json!({"type": "step", "task": task, "steps": [step]});
+    runner.event(&session, steps).await;
+    let shown = watching.of("code.step").await;
+    assert_eq!(shown["task_id"], json!(task), "{shown}");
+    assert_eq!(shown["steps"][0]["title"], "Edit src/login.rs");
+    let plan = json!({"type": "plan", "task": task, "entries": [{"content": "Test it", "status": "pending"}]});
+    runner.event(&session, plan).await;
+    assert_eq!(
+        watching.of("code.step").await["plan"],
+        json!([{"content": "Test it", "status": "pending"}])
+    );
+    let words = json!({"type": "text", "task": task, "text": "\n\nThe cookie was missing.\n"});
+    runner.event(&session, words).await;
+    runner.event(&session, done(&task, 1)).await;
+    t.ada.completed(&task).await;
+    assert_eq!(
+        t.bo.contents(&thread).await,
+        [
+            "Root",
+            "@coder fix the login",
+            "Fix the login\n\nThe cookie was missing."
+        ]
+    );
+    let reply = t.bo.messages(&thread).await.pop().unwrap();
+    assert_eq!(reply["state"], "complete");
+    assert_eq!(reply["metadata"]["code"]["session_id"], json!(session));
+    assert_eq!(reply["metadata"]["steps"], 1);
+    assert_eq!(reply["metadata"]["steps_failed"], 1);
+    let path = format!("/v1/code-sessions/{session}");
+    let shown = t.bo.get(&path).await.ok();
+    for (field, value) in [
+        ("number", json!(1)),
+        ("thread_id", json!(thread)),
+        ("engine", json!("builtin")),
+        ("base_commit", json!(COMMIT)),
+        ("state", json!("ready")),
+        ("tree", json!(TREE)),
+        ("additions", json!(2)),
+        ("deletions", json!(1)),
+        ("check", json!({"state": "passed", "ms": 1200})),
+        ("title", json!("Fix the login")),
+        ("branch", json!("vibe/1")),
+        ("pushed", Value::Null),
+        ("reply_id", reply["id"].clone()),
+    ] {
+        assert_eq!(shown[field], value, "{field}");
+    }
+    assert_eq!(shown["files"][0]["path"], "src/login.rs");
+    let all = t.bo.get("/v1/code-sessions").await.ok();
+    assert_eq!(all["data"], json!([shown]));
+    let other = format!(
+        "/v1/code-sessions?thread_id={}",
+        t.bo.thread(&t.general, "Other").await
+    );
+    assert_eq!(t.bo.get(&other).await.ok()["data"], json!([]));
+}
+
+#[tokio::test]
+async fn an_agent_that_writes_nothing_has_a_short_reply() {
+    let mut turn = started().await;
+    turn.finish(0).await;
+    let reply = turn.last_message().await;
+    assert_eq!(reply["content"], "Nothing was changed.");
+    let session = turn.session().await;
+    assert_eq!(
+        (&session["title"], &session["action_id"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn each_event_counts_once_and_missing_ones_are_sent_again() {
+    let mut turn = started().await;
+    let (task, session) = (turn.task.clone(), turn.session.clone());
+    let words = |text: &str| json!({"type": "text", "task": task, "text": text});
+    for _ in 0..2 {
+        let known = turn.runner.event_at(&session, 2, words("Once.")).await;
+        assert_eq!((&known["type"], &known["n"]), (&json!("ack"), &json!(2)));
+    }
+    let known = turn.runner.event_at(&session, 5, words("Never.")).await;
+    assert_eq!((&known["type"], &known["n"]), (&json!("resend"), &json!(2)));
+    turn.write(" Twice.").await;
+    turn.finish(0).await;
+    assert_eq!(turn.last_message().await["content"], "Once. Twice.");
+}
+
+#[tokio::test]
+async fn the_key_of_a_turn_calls_models_and_ends_with_it() {
+    let mut turn = started().await;
+    let key = text(&turn.prompt, "/key");
+    let program = turn.t.ada.with_key(&key);
+    let call = json!({"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]});
+    // Also if people cannot call models without an agent.
+    let policy = format!("/v1/workspaces/{}/policy", turn.t.ada.workspace);
+    turn.t
+        .ada
+        .patch(&policy, json!({"bare_model": false}))
+        .await
+        .is(200);
+    program
+        .post("/v1/chat/completions", call.clone())
+        .await
+        .is(200);
+    // The server does not load pages for the agent, and continues nothing.
+    let picture =
+        json!([{"type": "image_url", "image_url": {"url": "https://example.org/?secret"}}]);
+    let look = json!({"model": "tiny", "messages": [{"role": "user", "content": picture}]});
+    let refused = program.post("/v1/chat/completions", look).await;
+    assert_eq!(refused.status, 400, "{}", refused.text);
+    let agent = json!({"model": "agent:vibe", "messages": call["messages"]});
+    let refused = program.post("/v1/chat/completions", agent).await;
+    assert_eq!(refused.status, 400, "{}", refused.text);
+    let threads = format!("/v1/channels/{}/threads", turn.t.general);
+    for path in ["/v1/members", &threads, "/v1/code-sessions"] {
+        assert_eq!(
+            program.get(path).await.refused(403),
+            "not_for_turns",
+            "{path}"
+        );
+    }
+    let posted = program.post(&threads, json!({"content": "Hi"})).await;
+    assert_eq!(posted.refused(403), "not_for_turns");
+    turn.finish(0).await;
+    assert_eq!(program.post("/v1/chat/completions", call).await.status, 401);
+}
+
+#[tokio::test]
+async fn stop_cancels_the_turn_and_late_changes_still_count() {
+    let mut turn = started().await;
+    turn.write("I will").await;
+    let path = format!("/v1/tasks/{}/cancel", turn.task);
+    turn.t.ada.act(&path).await.is(200);
+    let cancel = turn.runner.command("cancel").await;
+    assert_eq!(cancel["task"], json!(turn.task));
+    let mut end = done(&turn.task, 1);
+    end["stop"] = "canceled".into();
+    turn.runner.event(&turn.session, end).await;
+    let session = turn.session().await;
+    assert_eq!(
+        (&session["state"], &session["tree"], &session["action_id"]),
+        (&json!("ready"), &json!(TREE), &Value::Null)
+    );
+    assert_eq!(turn.t.ada.task(&turn.task).await["status"], "cancelled");
+    let reply = turn.last_message().await;
+    assert_eq!(
+        (&reply["content"], &reply["state"]),
+        (&json!("I will"), &json!("interrupted"))
+    );
+}
+
+#[tokio::test]
+async fn a_failure_of_the_runner_fails_the_task_with_its_cause() {
+    let mut turn = started().await;
+    let failed = json!({"type": "failed", "action": null, "code": "refused", "message": "api has no agent."});
+    turn.event(failed).await;
+    let (ended, code) = turn.t.ada.failed(&turn.task).await;
+    assert_eq!(code, "refused");
+    assert_eq!(ended["error"]["message"], "api has no agent.");
+    assert_eq!(turn.last_message().await["content"], "api has no agent.");
+    assert_eq!(turn.session().await["state"], "ready");
+}
+
+#[tokio::test]
+async fn a_reply_fails_at_once_if_no_runner_is_connected() {
+    let (t, runner) = team_with_runner().await;
+    drop(runner);
+    t.app
+        .place
+        .run(&["update runners set seen_at = null"])
+        .await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@coder fix the login").await;
+    let (ended, code) = t.ada.failed(&task).await;
+    assert_eq!(code, "runner_offline");
+    assert_eq!(
+        ended["error"]["message"],
+        "No runner is connected for api. Start it with `openvibe runner`."
+    );
+}
+
+#[tokio::test]
+async fn a_runner_that_comes_back_gets_what_it_has_not_acknowledged() {
+    let (t, mut runner) = team_with_runner().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@coder fix the login").await;
+    let open = runner.command("open").await;
+    let first = runner.next_command().await;
+    let mut runner = runner.reconnect(&["api"]).await;
+    let second = runner.command("prompt").await;
+    assert_eq!((&second["n"], &second["task"]), (&first["n"], &json!(task)));
+    // The key of the frame that was lost is no longer valid.
+    let call = json!({"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]});
+    for (prompt, status) in [(&first, 401), (&second, 200)] {
+        let program = t.ada.with_key(&text(prompt, "/key"));
+        let reply = program.post("/v1/chat/completions", call.clone()).await;
+        assert_eq!(reply.status, status);
+    }
+    let session = text(&open, "/session");
+    let words = json!({"type": "text", "task": task, "text": "Here."});
+    runner.event(&session, words).await;
+    let mut runner = runner.reconnect(&["api"]).await;
+    assert_eq!(runner.ready["sessions"][&session], 1);
+    runner.event(&session, done(&task, 0)).await;
+    t.ada.completed(&task).await;
+    assert_eq!(t.ada.contents(&thread).await[2], "Here.");
+}
+
+#[tokio::test]
+async fn a_runner_without_its_copy_has_lost_the_turn() {
+    let turn = started().await;
+    let (base, key) = (turn.runner.base.clone(), turn.runner.key.clone());
+    drop(turn.runner);
+    let mut runner = ScriptedRunner::greet(&base, &key, greeting(&["api"])).await;
+    let (_, code) = turn.t.ada.failed(&turn.task).await;
+    assert_eq!(code, "worker_lost");
+    let path = format!("/v1/code-sessions/{}", turn.session);
+    assert_eq!(turn.t.ada.get(&path).await.ok()["state"], "lost");
+    // The next turn begins with a new copy.
+    turn.t.ada.ask(&turn.thread, "@coder again").await;
+    assert_eq!(runner.command("open").await["session"], json!(turn.session));
+}
+
+#[tokio::test]
+async fn a_message_steers_the_turn_and_an_unread_one_starts_another() {
+    let mut turn = started().await;
+    let path = format!("/v1/threads/{}/messages", turn.thread);
+    let mut numbers = Vec::new();
+    for content in ["Only the cookie", "And test it"] {
+        let form = json!({"content": content, "steer": turn.task});
+        turn.t.ada.post(&path, form).await.is(201);
+        let steer = turn.runner.command("steer").await;
+        assert_eq!(
+            (&steer["text"], &steer["task"]),
+            (&json!(content), &json!(turn.task))
+        );
+        numbers.push(steer["n"].clone());
+    }
+    let mut end = done(&turn.task, 0);
+    end["unread_steers"] = json!([numbers[1]]);
+    turn.runner.event(&turn.session, end).await;
+    turn.t.ada.completed(&turn.task).await;
+    let next = turn.runner.command("prompt").await;
+    assert_ne!(next["task"], json!(turn.task));
+    assert!(text(&next, "/text").contains("And test it"), "{next}");
+    assert!(!text(&next, "/text").contains("Only the cookie"), "{next}");
+}
+
+#[tokio::test]
+async fn a_later_turn_goes_on_in_the_same_copy_with_what_is_new() {
+    let mut turn = started().await;
+    turn.write("Fixed.").await;
+    turn.finish(1).await;
+    turn.t
+        .bo
+        .tell(&turn.thread, "The cookie has a bad name")
+        .await;
+    let task = turn.t.bo.ask(&turn.thread, "@coder rename it").await;
+    let prompt = turn.runner.command("prompt").await;
+    assert_eq!(
+        (&prompt["session"], &prompt["task"]),
+        (&json!(turn.session), &json!(task))
+    );
+    let (new, full) = (text(&prompt, "/text"), text(&prompt, "/full"));
+    assert!(
+        new.contains("bad name") && new.ends_with("rename it"),
+        "{new}"
+    );
+    for old in ["You are Coder", "fix the login", "Fixed."] {
+        assert!(full.contains(old) && !new.contains(old), "{old}");
+    }
+}
+
+#[tokio::test]
+async fn the_message_names_the_repository_or_the_requester_chooses_it() {
+    let t = team().await;
+    let (_, key) = new_runner(&t.ada, "build-1").await;
+    let mut runner = ScriptedRunner::connect(&t.app.base, &key, &["api", "web"]).await;
+    allow(&t.ada, "api", &[&t.general]).await;
+    let web = allow(&t.ada, "web", &[&t.general]).await;
+    let thread = t.bo.thread(&t.general, "Root").await;
+    t.bo.ask(&thread, "@coder fix the login in WEB").await;
+    assert_eq!(runner.command("open").await["repository"], "web");
+    let other = t.bo.thread(&t.general, "Root").await;
+    let task = t.bo.ask(&other, "@coder fix the login").await;
+    let action = crate::approvals::waiting(&t.bo, &task).await;
+    assert_eq!(
+        (&action["kind"], &action["title"]),
+        (&json!("question"), &json!("Which repository?"))
+    );
+    let path = format!("/v1/actions/{}/answer", id(&action));
+    let value = json!({"value": id(&web)});
+    assert_eq!(
+        t.ada.post(&path, value.clone()).await.refused(403),
+        "not_your_approval"
+    );
+    let wrong = t.bo.post(&path, json!({"value": "other"})).await;
+    assert_eq!(wrong.refused(422), "invalid_value");
+    t.bo.post(&path, value).await.is(200);
+    let prompt = loop {
+        let prompt = runner.command("prompt").await;
+        if prompt["task"] == json!(task) {
+            break prompt;
+        }
+    };
+    let path = format!("/v1/code-sessions/{}", text(&prompt, "/session"));
+    assert_eq!(t.bo.get(&path).await.ok()["repository_id"], web["id"]);
+}
+
+#[tokio::test]
+async fn an_agent_of_someone_who_must_not_start_work_replies_without_the_repository() {
+    let (t, _runner) = team_with_runner().await;
+    let all = t.ada.get("/v1/repositories").await.ok();
+    let path = format!("/v1/repositories/{}", id(&all["data"][0]));
+    t.ada.patch(&path, json!({"starters": "admins"})).await.ok();
+    let thread = t.bo.thread(&t.general, "Root").await;
+    let task = t.bo.ask(&thread, "@coder fix the login").await;
+    t.bo.completed(&task).await;
+    let reply = t.bo.messages(&thread).await.pop().unwrap();
+    assert_eq!(reply["metadata"]["code"], json!({"without": "api"}));
+    assert_eq!(
+        list(&t.ada.get("/v1/code-sessions").await.ok(), "/data").len(),
+        0
+    );
+    // Agents without this work chat as before.
+    let task = t.ada.ask(&thread, "@vibe hello").await;
+    t.ada.completed(&task).await;
+}
+
+#[tokio::test]
+async fn the_cost_that_an_agent_reports_ends_its_turn_at_its_limit() {
+    let t = team().await;
+    let path = format!("/v1/agents/{}", id(&t.ada.agent("coder").await));
+    let coder = t.ada.get(&path).await.ok();
+    let version = format!("\"{}\"", number(&coder, "/version"));
+    let change = json!({"coding": {"usd_max": 2.0}});
+    t.ada.patch_if(&path, &version, change).await.ok();
+    let (_, key) = new_runner(&t.ada, "build-1").await;
+    let mut runner = ScriptedRunner::connect(&t.app.base, &key, &["api"]).await;
+    allow(&t.ada, "api", &[&t.general]).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@coder fix the login").await;
+    let session = text(&runner.command("prompt").await, "/session");
+    for usd in [1.5, 2.5] {
+        let cost = json!({"type": "usage", "task": task, "reported_cost_usd": usd});
+        runner.event(&session, cost).await;
+    }
+    let (_, code) = t.ada.failed(&task).await;
+    assert_eq!(code, "budget_exceeded");
+    assert_eq!(runner.command("cancel").await["task"], json!(task));
+}
+
+#[tokio::test]
+async fn a_deleted_runner_ends_its_turns() {
+    let turn = started().await;
+    let all = turn.t.ada.get("/v1/runners").await.ok();
+    let path = format!("/v1/runners/{}", id(&all["data"][0]));
+    turn.t.ada.delete(&path).await.ok();
+    let (_, code) = turn.t.ada.failed(&turn.task).await;
+    assert_eq!(code, "runner_offline");
+    let path = format!("/v1/code-sessions/{}", turn.session);
+    assert_eq!(
+        turn.t.ada.get(&path).await.refused(404),
+        "code_session_not_found"
+    );
+}
+
+#[tokio::test]
+async fn a_runner_writes_only_in_its_own_sessions() {
+    let mut turn = started().await;
+    let (_, key) = new_runner(&turn.t.ada, "build-2").await;
+    let mut other = ScriptedRunner::connect(&turn.t.app.base, &key, &["web"]).await;
+    let words = json!({"type": "text", "task": turn.task, "text": "Foreign."});
+    other.event_at(&turn.session, 2, words).await;
+    let path = format!("{}/patch?task_id={}", turn.session, turn.task);
+    assert_eq!(other.put(&path, "diff").await, 404);
+    turn.write("Own.").await;
+    turn.finish(0).await;
+    assert_eq!(turn.last_message().await["content"], "Own.");
+}
+
+#[tokio::test]
+async fn an_agent_on_a_runner_reads_what_all_readers_of_the_conversation_can_read() {
+    let mut turn = started().await;
+    let t = &turn.t;
+    t.bo.thread(&t.general, "The cookie is called sid").await;
+    let private = t.ada.private_channel("secret", &[]).await;
+    t.ada.thread(&private, "The secret cookie").await;
+    let program = t.ada.with_key(&text(&turn.prompt, "/key"));
+    let mcp = async |method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let headers = [
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2025-11-25"),
+        ];
+        let body = Some(message.to_string().into_bytes());
+        let reply = program.send(Method::POST, "/mcp", &headers, body).await;
+        reply.is(200)["result"].clone()
+    };
+    let listed = mcp("tools/list", json!({})).await;
+    let names: Vec<String> = list(&listed, "/tools")
+        .iter()
+        .map(|tool| text(tool, "/name"))
+        .collect();
+    let expected = [
+        "search_messages",
+        "read_thread",
+        "search_decisions",
+        "list_action_items",
+    ];
+    assert_eq!(names, expected);
+    let search = json!({"name": "search_messages", "arguments": {"query": "cookie"}});
+    let found = mcp("tools/call", search).await;
+    let found = text(&found, "/content/0/text");
+    assert!(
+        found.contains("sid") && !found.contains("secret"),
+        "{found}"
+    );
+    let post =
+        json!({"name": "post_message", "arguments": {"channel_id": t.general, "content": "Hi"}});
+    assert_eq!(mcp("tools/call", post).await["isError"], true);
+    turn.finish(1).await;
+    // What the agent has read is named in the push that people approve.
+    let session = turn.session().await;
+    let path = format!("/v1/actions/{}", text(&session, "/action_id"));
+    let push = turn.t.ada.get(&path).await.ok();
+    let sources = push["sources"].to_string();
+    assert!(
+        sources.contains("api") && sources.contains("Bo"),
+        "{sources}"
+    );
+}
