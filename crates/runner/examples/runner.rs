@@ -11,7 +11,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["runner", "inside", ..] => openvibe_runner::run_inside(&arguments[2..]),
+        ["runner", "inside", limits, "--", ..] => {
+            openvibe_runner::run_inside(limits, &arguments[4..])
+        }
         ["acp"] => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime

@@ -246,11 +246,11 @@ fn data_dir() -> PathBuf {
 }
 
 impl Config {
-    /// Reads `runner.toml`. The key comes from `key_file`, or else from `OPENVIBE_RUNNER_KEY`.
+    /// Reads `runner.toml`. Without `key`, the key is in `key_file`.
     ///
     /// # Errors
     /// The file cannot be read, or a setting is invalid.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+    pub fn load(path: &Path, key: Option<&str>) -> Result<Self, ConfigError> {
         let Ok(text) = std::fs::read_to_string(path) else {
             return invalid(format!(
                 "cannot read {}: name the file with --config, or use --server and --repository",
@@ -259,10 +259,11 @@ impl Config {
         };
         let mut config: Self = toml::from_str(&text)
             .map_err(|error| ConfigError(format!("{}: {error}", path.display())))?;
-        config.key = match &config.key_file {
-            Some(file) => std::fs::read_to_string(file)
+        config.key = match (key, &config.key_file) {
+            (Some(key), _) => key.to_owned(),
+            (None, Some(file)) => std::fs::read_to_string(file)
                 .map_err(|error| ConfigError(format!("key_file {}: {error}", file.display())))?,
-            None => std::env::var(KEY_VARIABLE).unwrap_or_default(),
+            (None, None) => String::new(),
         };
         config.finish()
     }
@@ -386,7 +387,7 @@ mod tests {
         let file = directory.path().join("runner.toml");
         let head = format!("key_file = '{}'\n", key.display());
         std::fs::write(&file, head + text).unwrap();
-        Config::load(&file)
+        Config::load(&file, None)
     }
 
     fn message(text: &str) -> String {

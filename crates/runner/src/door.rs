@@ -48,6 +48,9 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 const CONNECTIONS_MAX: usize = 64;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const BODY_MAX: Duration = Duration::from_mins(1);
+/// Paths that lead to the server.
+const SERVER_PATHS: [&str; 3] =
+    ["/openvibe/v1/chat/completions", "/openvibe/v1/responses", "/openvibe/mcp"];
 /// Maximum length of a socket's path.
 const PATH_BYTES_MAX: usize = 107;
 
@@ -199,29 +202,26 @@ impl Keeper {
         }
         let query = request.uri().query().map(without_keys).filter(|query| !query.is_empty());
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        match (path.as_str(), &self.ways.key, &self.ways.engine) {
-            (
-                "/openvibe/v1/chat/completions" | "/openvibe/v1/responses" | "/openvibe/mcp",
-                Some(key),
-                _,
-            ) if request.method() == Method::POST => {
-                let rest = path.trim_start_matches("/openvibe");
-                let Ok(mut value) = HeaderValue::try_from(format!("Bearer {key}")) else {
-                    return status(StatusCode::BAD_GATEWAY, "");
-                };
-                value.set_sensitive(true);
-                let url = format!("{}{rest}", self.ways.server);
-                self.forward(request, url, Some((header::AUTHORIZATION, value))).await
+        if SERVER_PATHS.contains(&path.as_str())
+            && let Some(key) = &self.ways.key
+        {
+            // MCP clients try GET for a stream of messages; this is the answer if there is none.
+            if request.method() != Method::POST {
+                return status(StatusCode::METHOD_NOT_ALLOWED, "");
             }
-            (_, _, Some(provider)) => {
-                let Some(rest) = path.strip_prefix(&format!("/{}/", provider.name)) else {
-                    return self.block(&path);
-                };
-                let url = format!("{}/{rest}{query}", provider.to.trim_end_matches('/'));
-                self.forward(request, url, provider.header.clone()).await
-            }
-            _ => self.block(&path),
+            let Ok(mut value) = HeaderValue::try_from(format!("Bearer {key}")) else {
+                return status(StatusCode::BAD_GATEWAY, "");
+            };
+            value.set_sensitive(true);
+            let url = format!("{}{}", self.ways.server, path.trim_start_matches("/openvibe"));
+            return self.forward(request, url, Some((header::AUTHORIZATION, value))).await;
         }
+        let Some(provider) = &self.ways.engine else { return self.block(&path) };
+        let Some(rest) = path.strip_prefix(&format!("/{}/", provider.name)) else {
+            return self.block(&path);
+        };
+        let url = format!("{}/{rest}{query}", provider.to.trim_end_matches('/'));
+        self.forward(request, url, provider.header.clone()).await
     }
 
     fn block(&self, name: &str) -> Response<Body> {
@@ -424,6 +424,33 @@ mod tests {
         }
         assert!(is_forwarded(&HeaderName::from_static("anthropic-version")));
         assert_eq!(without_keys("alt=sse&key=abc&%6bey=abc&x=1"), "alt=sse&x=1");
+    }
+
+    #[tokio::test]
+    async fn only_listed_paths_lead_out() {
+        let repositories = ["api=https://git.example/api.git".to_owned()];
+        let mut config =
+            Config::of_arguments("http://127.0.0.1:9", "ovr_x", &repositories).unwrap();
+        config.sandbox = SandboxKind::None;
+        let client = crate::client().unwrap();
+        let ways = Ways {
+            server: config.server.clone(),
+            key: Some("turn-key".to_owned()),
+            engine: None,
+            allow: Vec::new(),
+            client: client.clone(),
+        };
+        let mut door = Door::open(&config, "code_1", ways, &Owner::new()).await.unwrap();
+        let url = door.address.url();
+        for (path, code) in
+            [("/openvibe/mcp", 405_u16), ("/openvibe/v1/messages", 403), ("/claude/v1/x", 403)]
+        {
+            let answer = client.get(format!("{url}{path}")).send().await.unwrap();
+            assert_eq!(answer.status().as_u16(), code, "{path}");
+        }
+        assert_eq!(door.blocked.recv().await.unwrap(), "/openvibe/v1/messages");
+        let answer = client.post(format!("{url}/openvibe/mcp")).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 502);
     }
 
     #[test]

@@ -47,9 +47,10 @@ impl Finished {
         self.code == Some(0)
     }
 
-    /// The last line of the errors, for a message.
+    /// The last line of the errors, for a message; hints of older versions of git follow it.
     pub(crate) fn cause(&self) -> String {
-        let line = self.stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
+        let is_cause = |line: &&str| !line.is_empty() && !line.starts_with("hint:");
+        let line = self.stderr.lines().map(str::trim).rfind(is_cause);
         match line {
             Some(line) => cut(line, 300).to_owned(),
             None => self.code.map_or("killed".to_owned(), |code| format!("exit status {code}")),

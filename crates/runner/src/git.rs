@@ -1,7 +1,8 @@
 //! Repositories: the mirror, copies, trees after turns, and pushes.
 //!
 //! No command here reads a copy that an agent has touched: its configuration could name programs. What an agent changed comes as a patch,
-//! which is applied to a private index in the mirror, without a work tree.
+//! which is applied to a private index in the mirror, without a work tree. The objects of these changes are private to the session until they
+//! are pushed, because agents of all sessions can read the mirror.
 
 use std::{
     collections::HashMap,
@@ -100,8 +101,18 @@ impl Mirror {
         command.env("GIT_DIR", &self.path).env("GIT_CONFIG_NOSYSTEM", "1");
         command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_ATTR_NOSYSTEM", "1");
         command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
-        command.env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh");
+        command.env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh").env("GIT_ADVICE", "0");
         command
+    }
+
+    /// Makes a command store its objects in a session's own directory, beside those of the mirror.
+    fn keep_private(&self, command: &mut Command, scratch: &Path) -> Result<(), Failure> {
+        let objects = scratch.join("objects");
+        std::fs::create_dir_all(objects.join("info"))?;
+        let shared = format!("{}\n", self.path.join("objects").display());
+        std::fs::write(objects.join("info/alternates"), shared)?;
+        command.env("GIT_OBJECT_DIRECTORY", objects);
+        Ok(())
     }
 
     fn git() -> Command {
@@ -116,17 +127,36 @@ impl Mirror {
         run(command, LOCAL_MAX, FailureCode::SandboxFailed).await
     }
 
-    /// A command that reaches the remote, with the operator's own credentials.
-    async fn remote(&self, arguments: &[&str], duration: Duration) -> Result<Finished, Failure> {
+    /// A command that sees the objects of a session.
+    async fn private(&self, scratch: &Path, arguments: &[&str]) -> Result<Finished, Failure> {
         let mut command = self.command(Self::git());
+        self.keep_private(&mut command, scratch)?;
+        command.args(arguments);
+        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await
+    }
+
+    async fn remote(&self, arguments: &[&str], duration: Duration) -> Result<Finished, Failure> {
+        Self::reach(self.command(Self::git()), arguments, duration).await
+    }
+
+    /// Runs a command that reaches the remote, with the operator's own credentials.
+    async fn reach(
+        mut command: Command,
+        arguments: &[&str],
+        duration: Duration,
+    ) -> Result<Finished, Failure> {
         for name in [
             "HOME",
             "USER",
             "SSH_AUTH_SOCK",
             "XDG_CONFIG_HOME",
             "GIT_SSH_COMMAND",
+            "GIT_ASKPASS",
+            "SSL_CERT_FILE",
+            "HTTPS_PROXY",
             "https_proxy",
             "http_proxy",
+            "NO_PROXY",
             "no_proxy",
         ] {
             if let Some(value) = std::env::var_os(name) {
@@ -194,20 +224,21 @@ impl Mirror {
         scratch: &Path,
         shown: &Path,
     ) -> Result<Changes, Failure> {
-        let index = scratch.join("index");
-        let _ = std::fs::remove_file(&index);
-        self.indexed(&index, &["read-tree", base]).await?;
+        // An interrupted turn can have left an index, and earlier turns have left their objects.
+        let _ = std::fs::remove_file(scratch.join("index"));
+        let _ = std::fs::remove_dir_all(scratch.join("objects"));
+        self.indexed(scratch, &["read-tree", base]).await?;
         if std::fs::metadata(patch)?.len() > 0 {
             let patch = patch.display().to_string();
-            self.indexed(&index, &["apply", "--cached", "--whitespace=nowarn", "--", &patch])
+            self.indexed(scratch, &["apply", "--cached", "--whitespace=nowarn", "--", &patch])
                 .await
                 .map_err(|error| {
                     Failure::agent(format!("the changes are not valid: {}", error.message))
                 })?;
         }
-        let mut tree = one_line(&self.indexed(&index, &["write-tree"]).await?.stdout);
+        let mut tree = one_line(&self.indexed(scratch, &["write-tree"]).await?.stdout);
         let mut notes = Vec::new();
-        let submodules = self.compare(base, &tree).await?.submodules;
+        let submodules = self.compare(scratch, base, &tree).await?.submodules;
         for (path, commit) in &submodules {
             let entry;
             let arguments = match commit {
@@ -217,20 +248,20 @@ impl Mirror {
                 }
                 None => ["update-index", "--force-remove", "--", path],
             };
-            self.indexed(&index, &arguments).await?;
+            self.indexed(scratch, &arguments).await?;
             if notes.len() < NOTES_MAX {
                 notes.push(format!("The repository inside of {} is left out", cut(path, 200)));
             }
         }
         if !submodules.is_empty() {
-            tree = one_line(&self.indexed(&index, &["write-tree"]).await?.stdout);
+            tree = one_line(&self.indexed(scratch, &["write-tree"]).await?.stdout);
         }
-        let compared = self.compare(base, &tree).await?;
+        let compared = self.compare(scratch, base, &tree).await?;
         if !compared.submodules.is_empty() {
             return Err(Failure::agent("a repository inside of the copy cannot be left out"));
         }
         let output = format!("--output={}", shown.display());
-        self.local(&[
+        let arguments = [
             "diff",
             "--no-ext-diff",
             "--no-textconv",
@@ -240,8 +271,8 @@ impl Mirror {
             &output,
             base,
             &tree,
-        ])
-        .await?;
+        ];
+        self.private(scratch, &arguments).await?;
         let too_large = std::fs::metadata(shown)?.len() > PATCH_BYTES_MAX;
         if too_large {
             std::fs::write(shown, "")?;
@@ -259,8 +290,8 @@ impl Mirror {
         })
     }
 
-    /// A command on a private index, with limits, since it reads what an agent wrote.
-    async fn indexed(&self, index: &Path, arguments: &[&str]) -> Result<Finished, Failure> {
+    /// A command on the session's index, with limits, since it reads what an agent wrote.
+    async fn indexed(&self, scratch: &Path, arguments: &[&str]) -> Result<Finished, Failure> {
         let limits = Limited {
             address_mb: Some(PATCH_MEMORY_MB),
             file_mb: Some(self.disk_mb),
@@ -268,17 +299,18 @@ impl Mirror {
         };
         let git = ["git"].iter().chain(SAFE).chain(arguments).map(ToString::to_string);
         let mut command = self.command(limits.command(&self.program, git));
-        command.env("GIT_INDEX_FILE", index);
+        self.keep_private(&mut command, scratch)?;
+        command.env("GIT_INDEX_FILE", scratch.join("index"));
         if arguments.first() == Some(&"update-index") {
             // It asks for a work tree before it removes an entry: this one is empty, and stays so.
-            let empty = index.with_extension("empty");
+            let empty = scratch.join("empty");
             std::fs::create_dir_all(&empty)?;
             command.env("GIT_WORK_TREE", empty);
         }
         run(command, LOCAL_MAX, FailureCode::SandboxFailed).await
     }
 
-    async fn compare(&self, base: &str, tree: &str) -> Result<Comparison, Failure> {
+    async fn compare(&self, scratch: &Path, base: &str, tree: &str) -> Result<Comparison, Failure> {
         let arguments = [
             "diff",
             "--no-ext-diff",
@@ -291,7 +323,7 @@ impl Mirror {
             base,
             tree,
         ];
-        let output = self.local(&arguments).await?.stdout;
+        let output = self.private(scratch, &arguments).await?.stdout;
         Comparison::parse(&output)
             .ok_or_else(|| Failure::agent("the changes are too many to be listed"))
     }
@@ -299,7 +331,13 @@ impl Mirror {
     /// Commits a tree, and pushes it. Repeating this makes the same commit, and pushes nothing new.
     pub(crate) async fn push(&self, push: &Push<'_>, scratch: &Path) -> Result<Pushed, Failure> {
         let failed = |message: String| Failure::new(FailureCode::PushFailed, message);
+        // An earlier commit of the session is in the mirror, unless it could not be fetched after its push.
+        let parent = format!("{}^{{commit}}", push.parent);
+        if self.private(scratch, &["cat-file", "-e", &parent]).await.is_err() {
+            self.fetch().await.map_err(|error| failed(error.message))?;
+        }
         let mut command = self.command(Self::git());
+        self.keep_private(&mut command, scratch)?;
         let mail = format!("coder@{}", self.host);
         let message = scratch.join("message");
         let text = if push.body.is_empty() {
@@ -339,9 +377,15 @@ impl Mirror {
             &url,
             &reference,
         ];
-        let output = self.remote(&arguments, REMOTE_MAX).await.map_err(|error| {
+        let mut pushing = self.command(Self::git());
+        self.keep_private(&mut pushing, scratch)?;
+        let output = Self::reach(pushing, &arguments, REMOTE_MAX).await.map_err(|error| {
             failed(format!("{} was not pushed to {}: {}", self.name, push.branch, error.message))
         })?;
+        // The commit is public now, and a later copy can build on it without the objects of this session.
+        if let Err(error) = self.fetch().await {
+            tracing::warn!(%error, "the pushed commit was not fetched");
+        }
         let mut pushed = Pushed { commit, url: last_url(&output.stderr), note: None };
         if !self.repository.open.is_empty() {
             match self.open_request(push, scratch).await {

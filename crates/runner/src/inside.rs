@@ -17,7 +17,10 @@ use std::{
 };
 
 use rlimit::Resource;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::{
+    fs::Mode,
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
 use serde::{Deserialize, Serialize};
 
 /// Port of the door inside of the sandbox.
@@ -57,6 +60,8 @@ impl Limited {
     }
 
     fn enter(&self) -> io::Result<()> {
+        // The program creates private files, and commands create files as usual.
+        rustix::process::umask(Mode::from_raw_mode(0o022));
         if self.dies_first {
             std::fs::write("/proc/self/oom_score_adj", "1000")?;
         }
@@ -89,14 +94,10 @@ impl Limited {
     }
 }
 
-/// Runs the program as `runner inside`; `arguments` follow these words.
-pub fn run(arguments: &[String]) -> ExitCode {
-    let [limits, separator, command @ ..] = arguments else { return ExitCode::from(125) };
+/// Runs a command within limits: `PROGRAM runner inside LIMITS -- COMMAND`.
+pub fn run(limits: &str, command: &[String]) -> ExitCode {
     let Ok(limits) = serde_json::from_str::<Limited>(limits) else { return ExitCode::from(125) };
     let [program, rest @ ..] = command else { return ExitCode::from(125) };
-    if separator != "--" {
-        return ExitCode::from(125);
-    }
     // The bridge listens before the command can connect.
     if let Some(door) = &limits.door
         && bridge(door.clone()).is_err()

@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) engine: String,
     /// Commit on which the copy started; set as soon as the copy is ready.
     pub(crate) base: Option<String>,
+    /// Whether the next copy starts with the session's last patch.
+    pub(crate) with_patch: bool,
     /// Session of the agent, and the engine that it belongs to.
     pub(crate) agent_session: Option<String>,
     /// Task of the turn that has started.
@@ -316,6 +318,8 @@ impl Journal {
         }
         self.file = file;
         self.bytes = text.len() as u64;
+        // Many events can wait for the server: they are not written again for each acknowledgment.
+        self.bytes_max = BYTES_MAX.max(2 * self.bytes);
         self.floor = self.acked;
         Ok(())
     }
@@ -421,6 +425,7 @@ mod tests {
         }
         journal.acknowledge(39).unwrap();
         assert_eq!((journal.floor(), numbers(&journal, 39)), (39, vec![40]));
+        assert_eq!(journal.bytes_max, BYTES_MAX);
         journal.commit(vec![text("more")], None, Vec::new()).unwrap();
         let journal = Journal::open(directory.path()).unwrap();
         assert!(journal.bytes < 2000);

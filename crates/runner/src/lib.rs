@@ -30,14 +30,15 @@ mod turn;
 use std::{
     collections::BTreeMap,
     io,
-    os::unix::{
-        fs::{DirBuilderExt, MetadataExt, chown},
-        process::CommandExt,
-    },
+    os::unix::fs::{DirBuilderExt, MetadataExt, chown},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use rustix::{
+    process::{Gid, Uid},
+    thread::{set_thread_gid, set_thread_groups, set_thread_uid},
+};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -77,6 +78,8 @@ pub enum RunnerError {
     Unavailable(#[from] Failure),
     #[error("the runner's directory cannot be used: {0}")]
     Disk(#[from] io::Error),
+    #[error("the runner cannot continue as another user: {0}")]
+    User(io::Error),
     #[error("the HTTP client cannot be created: {0}")]
     Client(#[from] reqwest::Error),
 }
@@ -116,7 +119,8 @@ pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerE
     ended
 }
 
-/// Client for the server, providers, and the door: without redirects, which could leave a permitted address, and without a proxy.
+/// Client for the server and for providers: without redirects, which could leave a permitted address. It uses the proxy of the environment
+/// (`HTTPS_PROXY`).
 fn client() -> reqwest::Result<reqwest::Client> {
     // Fails only if it is installed already.
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -143,7 +147,7 @@ fn lock(config: &Config) -> Result<std::fs::File, RunnerError> {
 }
 
 /// Continues as another user if this is root, since limits of processes do not bind root: as the owner of the data directory, or else as
-/// nobody, who then owns it. The program is started again with the same arguments. Returns at once for other users.
+/// nobody, who then owns it. Does nothing for other users. Must be called before other threads start, because it changes only this one.
 ///
 /// # Errors
 /// The user cannot be changed.
@@ -158,7 +162,8 @@ pub fn drop_root(config: &Config) -> Result<(), RunnerError> {
         user => (user, owner.gid()),
     };
     chown(&config.data_dir, Some(user), Some(group))?;
-    let mut program = std::process::Command::new(std::env::current_exe()?);
-    program.args(std::env::args_os().skip(1)).env(KEY_VARIABLE, &config.key);
-    Err(program.uid(user).gid(group).exec().into())
+    set_thread_groups(&[])
+        .and_then(|()| set_thread_gid(Gid::from_raw(group)))
+        .and_then(|()| set_thread_uid(Uid::from_raw(user)))
+        .map_err(|error| RunnerError::User(error.into()))
 }

@@ -240,9 +240,9 @@ async fn take(
                 }
             }
             shared.known().clone_from(&sessions);
-            // Sessions that the server does not know are not its own.
-            let own = sessions.into_iter().filter(|(id, _)| all.contains_key(id));
-            *sent = Some(own.collect());
+            // Sessions that the server does not know are not its own: nothing of them is sent.
+            let last = |id: &String| sessions.get(id).copied().unwrap_or(u64::MAX);
+            *sent = Some(all.keys().map(|id| (id.clone(), last(id))).collect());
             Ok(true)
         }
         (Control::Ack { session, n }, Some(_)) => {

@@ -4,6 +4,8 @@
 
 use std::{collections::BTreeMap, io::Write, path::Path, sync::Arc};
 
+use bytes::Bytes;
+
 use crate::{
     config::SandboxKind,
     door::{Door, Ways},
@@ -53,10 +55,15 @@ async fn execute(shared: &Arc<Shared>, session: &Session, n: u64, command: Comma
             if !known {
                 state.base = None;
             }
-            state = State { repository, number, engine, closed: false, ..state };
-            match open(shared, session, &mut state, patch).await {
+            let with_patch = patch || (known && state.with_patch);
+            state = State { repository, number, engine, with_patch, closed: false, ..state };
+            match open(shared, session, &mut state).await {
                 Ok(commit) => events.push(Event::Opened { commit }),
-                Err(failure) => events.push(failed(None, None, failure)),
+                Err(failure) => {
+                    // The first turn reports it, too.
+                    state.with_patch = with_patch;
+                    events.push(failed(None, None, failure));
+                }
             }
         }
         Command::Prompt { task, key, text, full } if is_id(&task) => {
@@ -90,15 +97,19 @@ async fn execute(shared: &Arc<Shared>, session: &Session, n: u64, command: Comma
         }
         Command::Close => {
             close(session).await;
-            state = State { closed: true, base: None, agent_session: None, tree: None, ..state };
+            let (base, agent_session, tree) = (None, None, None);
+            state = State { closed: true, with_patch: false, base, agent_session, tree, ..state };
         }
         Command::Forget { task } => {
             forget(session, task.as_deref());
+            if task.is_none() {
+                // The patch and its objects.
+                delete_directory(session, "scratch").await;
+                state.tree = None;
+            }
             // The agent's own history holds the texts, too: it starts again with the conversation as it is now.
             state.agent_session = None;
-            if let Err(error) = git::remove(&session.directory.join("home/.openvibe")).await {
-                tracing::error!(session.id, %error, "a history could not be deleted");
-            }
+            delete_directory(session, "home/.openvibe").await;
         }
         // The turn that these belong to has ended.
         Command::Steer { .. } | Command::Answer { .. } | Command::Cancel { .. } => {}
@@ -128,7 +139,6 @@ async fn open(
     shared: &Arc<Shared>,
     session: &Session,
     state: &mut State,
-    with_patch: bool,
 ) -> Result<String, Failure> {
     if let Some(base) = &state.base {
         return Ok(base.clone());
@@ -174,38 +184,56 @@ async fn open(
             )));
         }
     }
-    if with_patch {
-        apply_patch(shared, session, &sandbox).await?;
+    if state.with_patch {
+        let patch = last_patch(shared, session).await?;
+        // Changes that cannot be applied are reported once; the next turn begins without them.
+        state.with_patch = false;
+        apply_patch(shared, session, &sandbox, &patch).await?;
     }
     state.base = Some(commit.clone());
     Ok(commit)
 }
 
-/// Applies the session's last patch, from the server, inside of the sandbox.
-async fn apply_patch(shared: &Shared, session: &Session, sandbox: &Sandbox) -> Result<(), Failure> {
-    let lost =
-        |cause: String| Failure::sandbox(format!("the last changes cannot be applied: {cause}"));
+fn not_applied(cause: &str) -> Failure {
+    Failure::sandbox(format!("the last changes cannot be applied: {cause}"))
+}
+
+/// The session's last patch, from the server; empty if there is none.
+async fn last_patch(shared: &Shared, session: &Session) -> Result<Bytes, Failure> {
     let route = shared.config.route(&format!("/v1/runner/sessions/{}/patch", session.id));
     let request = shared.client.get(route).bearer_auth(&shared.config.key);
     let request = request.timeout(std::time::Duration::from_mins(2));
-    let answer = request.send().await.map_err(|error| lost(error.to_string()))?;
-    let answer = answer.error_for_status().map_err(|error| lost(error.to_string()))?;
-    if answer.content_length().is_none_or(|length| length > PATCH_BYTES_MAX) {
-        return Err(lost("the patch is larger than 20 MiB".to_owned()));
+    let failed = |error: reqwest::Error| not_applied(&error.without_url().to_string());
+    let answer = request.send().await.map_err(failed)?;
+    if answer.status() == reqwest::StatusCode::NOT_FOUND {
+        return Ok(Bytes::new());
     }
-    let patch = answer.bytes().await.map_err(|error| lost(error.to_string()))?;
+    let answer = answer.error_for_status().map_err(failed)?;
+    if answer.content_length().is_none_or(|length| length > PATCH_BYTES_MAX) {
+        return Err(not_applied("the patch is larger than 20 MiB"));
+    }
+    answer.bytes().await.map_err(failed)
+}
+
+/// Applies a patch to a new copy, inside of the sandbox.
+async fn apply_patch(
+    shared: &Shared,
+    session: &Session,
+    sandbox: &Sandbox,
+    patch: &[u8],
+) -> Result<(), Failure> {
     if patch.is_empty() {
         return Ok(());
     }
     let path = session.directory.join("home").join("openvibe.patch");
     // The setup could have left a link with this name.
     delete(&path);
-    std::fs::File::create_new(path)?.write_all(&patch)?;
+    std::fs::File::create_new(path)?.write_all(patch)?;
     let script = "git apply --index --whitespace=nowarn -- \"$HOME/openvibe.patch\"; \
         status=$?; rm -f -- \"$HOME/openvibe.patch\"; exit $status";
     let limit = shared.config.limits.setup;
     let ended = sandbox.shell(script, &BTreeMap::new(), None, limit, &shared.owner).await?;
-    if ended.code == 0 { Ok(()) } else { Err(lost("the base has changed".to_owned())) }
+    if ended.code == 0 { Ok(()) } else { Err(not_applied("the base has changed")) }
 }
 
 async fn work(
@@ -214,12 +242,14 @@ async fn work(
     state: &mut State,
     prompt: &Prompt,
 ) -> Result<Event, Failure> {
-    if !session.directory.join("copy").exists() {
+    if state.base.is_some() && !session.directory.join("copy").exists() {
         state.base = None;
+        state.with_patch = state.tree.is_some();
     }
     if state.base.is_none() {
-        open(shared, session, state, false).await?;
+        let opened = open(shared, session, state).await;
         shared.commit(session, Vec::new(), Some(state.clone()), Vec::new()).await;
+        opened?;
     }
     let mirror = mirror(shared, state)?;
     let sandbox = sandbox(shared, session, mirror);
@@ -257,9 +287,13 @@ async fn push_tree(
 async fn close(session: &Session) {
     forget(session, None);
     for name in ["copy", "home", "tmp", "shm", "scratch"] {
-        if let Err(error) = git::remove(&session.directory.join(name)).await {
-            tracing::error!(session.id, %error, "a closed session could not be deleted");
-        }
+        delete_directory(session, name).await;
+    }
+}
+
+async fn delete_directory(session: &Session, part: &str) {
+    if let Err(error) = git::remove(&session.directory.join(part)).await {
+        tracing::error!(session.id, %error, part, "a directory could not be deleted");
     }
 }
 

@@ -485,9 +485,11 @@ impl<'a> Turn<'a> {
                 let is_card =
                     call["kind"] == "switch_mode" || self.sandbox.kind() == SandboxKind::None;
                 if !is_card || attention != Attention::Free {
-                    let is_allowed = !is_card && attention != Attention::Stopping;
-                    let once = option_of_kind(params, "allow_once").filter(|_| is_allowed);
-                    let outcome = match once {
+                    // People decide one thing at a time.
+                    let kind = if is_card { "reject_once" } else { "allow_once" };
+                    let choice =
+                        option_of_kind(params, kind).filter(|_| attention != Attention::Stopping);
+                    let outcome = match choice {
                         Some(option) => {
                             json!({"outcome": {"outcome": "selected", "optionId": option}})
                         }

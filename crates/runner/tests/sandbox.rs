@@ -1,4 +1,4 @@
-//! Hostile agents in the sandbox. These tests need bubblewrap, and are skipped where it is not installed.
+//! Hostile agents in the sandbox. These tests need bubblewrap, and are skipped where it is not installed or cannot create a namespace.
 
 #![allow(clippy::unwrap_used, reason = "test helpers")]
 
@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use support::{Connection, Server, Setup, git};
 
 fn has_bubblewrap() -> bool {
-    std::process::Command::new("bwrap").arg("--version").output().is_ok()
+    let mut command = std::process::Command::new("bwrap");
+    command.args(["--unshare-user", "--unshare-all", "--disable-userns", "--ro-bind", "/", "/"]);
+    command.arg("true").status().is_ok_and(|status| status.success())
 }
 
 /// All files below a directory with their contents, without those of a session's own directories.

@@ -6,7 +6,7 @@ mod support;
 
 use openvibe_runner::RunnerError;
 use serde_json::json;
-use support::{Server, Setup, text_of};
+use support::{Server, Setup, git, text_of};
 
 const NONE: &str = "sandbox = 'none'\n[repository.api]\ncheck = 'test ! -e broken'";
 
@@ -78,6 +78,24 @@ async fn events_are_sent_again_until_they_are_acknowledged() {
     connection.prompt(2, "task_1", "say One").await;
     connection.prompt(3, "task_2", "say Two").await;
     assert_eq!(text_of(&connection.until("done").await), "Two");
+}
+
+#[tokio::test]
+async fn sessions_of_another_server_stay_on_the_runner() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.acks = false;
+    assert_eq!(connection.open(1, "scripted").await["type"], "opened");
+    drop(connection);
+    let mut connection = server.connect(&json!({})).await;
+    for _ in 0..5 {
+        connection.send_text("{}").await;
+    }
+    assert!(connection.frame().await.is_null());
+    let mut connection = server.connect(&json!({"code_1": 0})).await;
+    assert_eq!(connection.event().await["type"], "opened");
 }
 
 #[tokio::test]
@@ -248,6 +266,70 @@ async fn a_closed_session_is_deleted_and_its_patch_starts_the_next_copy() {
     let second = connection.until("done").await.pop().unwrap();
     assert_eq!(first["tree"], second["tree"]);
     assert!(server.file("log?task_id=task_2").contains("kept"));
+}
+
+#[tokio::test]
+async fn a_lost_copy_continues_with_the_last_changes() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "sh echo kept > a.txt").await;
+    let first = connection.until("done").await.pop().unwrap();
+    std::fs::remove_dir_all(setup.path().join("data/sessions/code_1/copy")).unwrap();
+    connection.prompt(3, "task_2", "sh cat a.txt").await;
+    let second = connection.until("done").await.pop().unwrap();
+    assert_eq!(first["tree"], second["tree"]);
+    assert!(server.file("log?task_id=task_2").contains("kept"));
+}
+
+#[tokio::test]
+async fn changes_that_cannot_be_applied_are_reported_once() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "sh echo mine > README.md").await;
+    connection.until("done").await;
+    connection.command(3, json!({"type": "close"})).await;
+    let origin = setup.path().join("origin");
+    std::fs::write(origin.join("README.md"), "theirs\n").unwrap();
+    git(&origin, &["commit", "--quiet", "-am", "Change"]);
+    let command = json!({"type": "open", "repository": "api", "number": 7, "engine": "scripted", "patch": true});
+    connection.command(4, command).await;
+    let failed = connection.event().await;
+    assert!(failed["message"].as_str().unwrap().contains("the base has changed"), "{failed}");
+    connection.prompt(5, "task_2", "say Again").await;
+    let failed = connection.until("failed").await.pop().unwrap();
+    assert_eq!((&failed["task"], &failed["code"]), (&json!("task_2"), &json!("sandbox_failed")));
+    connection.prompt(6, "task_3", "sh cat README.md").await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!(done["files"], json!([]));
+    assert!(server.file("log?task_id=task_3").contains("theirs"));
+}
+
+#[tokio::test]
+async fn unpushed_changes_are_not_in_the_mirror_that_all_agents_can_read() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "sh echo private > a.txt").await;
+    let done = connection.until("done").await.pop().unwrap();
+    let mut command = std::process::Command::new("git");
+    command.args(["cat-file", "-e", done["tree"].as_str().unwrap()]);
+    let found = command.current_dir(setup.path().join("data/mirrors/api")).output().unwrap();
+    assert!(!found.status.success());
+    // The session has them until they are forgotten.
+    let scratch = setup.path().join("data/sessions/code_1/scratch");
+    assert!(scratch.join("objects").exists());
+    connection.command(3, json!({"type": "forget"})).await;
+    connection.prompt(4, "task_2", "stop refusal").await;
+    connection.until("failed").await;
+    assert!(!scratch.join("objects").exists());
 }
 
 #[tokio::test]

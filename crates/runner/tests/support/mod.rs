@@ -263,7 +263,7 @@ impl Setup {
         );
         let file = path.join("runner.toml");
         std::fs::write(&file, text).unwrap();
-        let mut config = Config::load(&file).unwrap();
+        let mut config = Config::load(&file, None).unwrap();
         config.program = program();
         Self { directory, config }
     }
