@@ -252,6 +252,8 @@ pub struct Config {
     pub mcp_workspaces: Vec<String>,
     /// URL of the MCP server that runs agents' code.
     pub sandbox_url: Option<Url>,
+    /// Settings of the runner that the server starts; `None` starts none.
+    pub runner: Option<PathBuf>,
     /// Web pages that agents can read even if they are local, use HTTP, or use a non-standard port.
     pub web_allow: Vec<Exemption>,
     /// Other sites whose pages can use the API with a key.
@@ -420,6 +422,7 @@ const NAMES: &[&str] = &[
     "WEB_ALLOW",
     "API_ORIGINS",
     "SANDBOX_URL",
+    "RUNNER",
     "SECRET_KEY",
     "QUIET",
     "WORKERS",
@@ -945,6 +948,7 @@ impl Config {
             mcp: processes.with_homes_in(&homes),
             mcp_workspaces: s.list(PROCESSES, parse_workspaces)?,
             sandbox_url: s.parsed("SANDBOX_URL", None, parse_server_url)?,
+            runner: s.path("RUNNER"),
             web_allow: s.list("WEB_ALLOW", Exemption::parse_list)?,
             api_origins: s.list("API_ORIGINS", ApiOrigins::parse_list)?,
             is_quiet: s.parsed("QUIET", false, parse_switch)?,
@@ -1256,9 +1260,9 @@ mod tests {
             let (name, _) = line.strip_prefix("#OPENVIBE_")?.split_once('=')?;
             Some(name)
         });
-        // The name of the file is not in the file.
+        // These are only read from the environment.
         let unknown: Vec<_> = names
-            .filter(|name| *name != "CONFIG" && !NAMES.contains(name))
+            .filter(|name| !["CONFIG", "RUNNER_KEY"].contains(name) && !NAMES.contains(name))
             .collect();
         assert!(unknown.is_empty(), "{unknown:?}");
         let values = parse_file("context_window = 4096").unwrap();

@@ -12,7 +12,7 @@ pub const PREFIX: &str = "OPENVIBE_";
 const FILES: [&str; 2] = ["openvibe.toml", "/etc/openvibe/openvibe.toml"];
 
 /// Variables of commands, builds, and tests, which are not settings. Names omit the prefix.
-const OTHERS: &[&str] = &["CONFIG", "API_KEY", "WEB_DIST"];
+const OTHERS: &[&str] = &["CONFIG", "API_KEY", "RUNNER_KEY", "WEB_DIST"];
 #[cfg(test_hooks)]
 const TEST_HOOKS: &[&str] = &[
     "FAILPOINT",
@@ -241,6 +241,7 @@ mod tests {
         for (name, value) in [
             ("OPENVIBE_LISTEN", "0.0.0.0:8080"),
             ("OPENVIBE_CONFIG", "/etc/openvibe.toml"),
+            ("OPENVIBE_RUNNER_KEY", "ovr_1"),
             ("OPENVIBE_PORT", "tcp://10.0.0.1:8080"),
             ("OPENVIBE_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
             ("OPENVIBE_PORT_8080_TCP_ADDR", "10.0.0.1"),

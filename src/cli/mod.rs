@@ -19,6 +19,7 @@ mod output;
 mod owner;
 mod post;
 mod providers;
+mod runner;
 mod setup;
 mod update;
 mod users;
@@ -27,6 +28,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use rustix::fs::Mode;
+use tokio_util::sync::CancellationToken;
 
 use self::{
     addresses::bases_of,
@@ -41,6 +43,7 @@ use self::{
     install::{InstallCommand, UninstallCommand},
     post::{PostCommand, UNREACHABLE, Unreachable},
     providers::ProviderCommand,
+    runner::{EmbeddedRunner, RunnerCommand},
     update::UpdateCommand,
     users::UserCommand,
 };
@@ -137,6 +140,10 @@ enum Command {
         #[arg(default_value = "")]
         ending: String,
     },
+    /// Offer repositories of this machine to a server, whose agents then work on them in a sandbox
+    Runner(RunnerCommand),
+    /// Run the built-in coding agent, which speaks the Agent Client Protocol on the standard streams; a runner starts it
+    Acp,
     /// Print the licenses of this program and of everything in it
     Licenses,
     /// Return the disk space of deleted data to the system, while the server is stopped
@@ -188,6 +195,16 @@ const INCOMPLETE: u8 = 3;
 /// Runs the command line.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    // These run inside of a sandbox, where the usual permissions apply.
+    match &arguments.command {
+        Some(Command::Acp) => return runner::agent(),
+        Some(Command::Runner(command)) => {
+            if let Some(status) = command.inside() {
+                return status;
+            }
+        }
+        _ => {}
+    }
     // Everything that this program creates is accessible only to its owner: 0600 and 0700.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     if let Some(Command::Extract { ending }) = &arguments.command {
@@ -241,14 +258,16 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             say(&router::document().to_pretty_json()?);
             Ok(())
         }
-        // `main` runs it.
-        Command::Extract { .. } => Ok(()),
+        // `main` runs them.
+        Command::Extract { .. } | Command::Acp => Ok(()),
         Command::Licenses => licenses::print(),
         // Connects to a running server, whose settings may differ from this environment.
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
         Command::Post(command) => runtime()?.block_on(post::run(command)),
         Command::Files { command } => runtime()?.block_on(files::run(command)),
         Command::Import(command) => runtime()?.block_on(import::run(command)),
+        // Has settings of its own.
+        Command::Runner(command) => runner::run(command),
         Command::Serve(options) => with_config(flags(options), serve),
         Command::Demo(options) => with_config(flags(options), demo::run),
         Command::Migrate(MigrateOptions { check: true, .. }) => {
@@ -380,6 +399,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     allow_open_files(&config);
     let format = config.log_format;
     let say = |line: &str| say_as(format, line);
+    let embedded = EmbeddedRunner::of(&config);
     let app = App::build(config).await?;
     tracing::info!("{}", app.summary());
     // The signal handlers are installed before anyone can see that the server is running and try to stop it.
@@ -393,7 +413,27 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         say(&format!("metrics at http://{address}/metrics"));
     }
     announce(&app, say);
-    app.run(stop).await
+    let stopping = CancellationToken::new();
+    let serving = async {
+        let stop = {
+            let stopping = stopping.clone();
+            async move {
+                stop.await;
+                stopping.cancel();
+            }
+        };
+        let served = app.run(stop).await;
+        // The server can also end by itself.
+        stopping.cancel();
+        served
+    };
+    let running = async {
+        if let Some(runner) = &embedded {
+            runner.keep(&stopping).await;
+        }
+    };
+    let (served, ()) = tokio::join!(serving, running);
+    served
 }
 
 /// Prints the addresses of the server.

@@ -174,6 +174,7 @@ mod run_recipes;
 mod run_rights;
 mod run_trees;
 mod run_triggers;
+mod runner_command;
 mod runs;
 mod scheduled_work;
 mod schedules;

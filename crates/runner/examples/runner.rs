@@ -152,7 +152,7 @@ impl<I: Iterator<Item = std::io::Result<String>>> Scripted<I> {
                         }
                     }
                 }
-                "hang" => std::thread::sleep(std::time::Duration::from_secs(600)),
+                "hang" => std::thread::sleep(std::time::Duration::from_mins(10)),
                 _ => Self::say(&format!("[{line}]")),
             }
         }

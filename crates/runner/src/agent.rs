@@ -489,7 +489,7 @@ async fn request(
 }
 
 async fn until_canceled<T>(peer: &mut Peer, work: impl Future<Output = T>) -> Result<T, Canceled> {
-    tokio::pin!(work);
+    let mut work = std::pin::pin!(work);
     loop {
         let message = tokio::select! {
             done = &mut work => return Ok(done),

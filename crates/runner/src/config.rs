@@ -321,7 +321,9 @@ impl Config {
         }
         self.data_dir = absolute(&self.data_dir)?;
         if self.repositories.is_empty() {
-            return invalid("no repository is listed: add [repository.NAME] with its url");
+            return invalid(
+                "no repository is listed: add [repository.NAME] with its url, or --repository",
+            );
         }
         for (name, repository) in &mut self.repositories {
             check_name(name)?;
@@ -415,7 +417,7 @@ mod tests {
         ))
         .unwrap();
         assert_eq!(config.limits.turn, Duration::from_secs(90));
-        assert_eq!(config.limits.setup, Duration::from_secs(7200));
+        assert_eq!(config.limits.setup, Duration::from_hours(2));
         assert!(config.repositories["api"].network);
         assert_eq!(config.engines["own"].env["A"], "$DOOR/own");
     }

@@ -427,7 +427,7 @@ impl Mirror {
         let reference = format!("{commit}:refs/heads/vibe/check");
         let url = self.repository.url.clone();
         let arguments = ["push", "--dry-run", "--no-verify", "--porcelain", "--", &url, &reference];
-        self.remote(&arguments, Duration::from_secs(60)).await.map(drop)
+        self.remote(&arguments, Duration::from_mins(1)).await.map(drop)
     }
 }
 

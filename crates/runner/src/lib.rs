@@ -74,12 +74,19 @@ pub enum RunnerError {
     OtherProtocol,
     #[error("another runner uses {0}: set another data_dir")]
     InUse(String),
+    /// The sandbox does not work here.
+    #[error(transparent)]
+    Sandbox(Failure),
     #[error(transparent)]
     Unavailable(#[from] Failure),
     #[error("the runner's directory cannot be used: {0}")]
     Disk(#[from] io::Error),
     #[error("the runner cannot continue as another user: {0}")]
     User(io::Error),
+    #[error(
+        "the runner does not stay root, and user {user} cannot enter {directory}: run it as a user of its own, or set another data_dir"
+    )]
+    Hidden { user: u32, directory: String },
     #[error("the HTTP client cannot be created: {0}")]
     Client(#[from] reqwest::Error),
 }
@@ -93,7 +100,7 @@ pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerE
     let client = client()?;
     let places =
         Places { session: config.data_dir.join("check"), mirror: config.data_dir.join("mirrors") };
-    Sandbox::new(&config, places).check().await?;
+    Sandbox::new(&config, places).check().await.map_err(RunnerError::Sandbox)?;
     let mut mirrors = BTreeMap::new();
     for name in config.repositories.keys() {
         mirrors.insert(name.clone(), Mirror::open(&config, name).await?);
@@ -165,5 +172,9 @@ pub fn drop_root(config: &Config) -> Result<(), RunnerError> {
     set_thread_groups(&[])
         .and_then(|()| set_thread_gid(Gid::from_raw(group)))
         .and_then(|()| set_thread_uid(Uid::from_raw(user)))
-        .map_err(|error| RunnerError::User(error.into()))
+        .map_err(|error| RunnerError::User(error.into()))?;
+    let directory = config.data_dir.display().to_string();
+    std::fs::read_dir(&config.data_dir)
+        .map(drop)
+        .map_err(|_| RunnerError::Hidden { user, directory })
 }

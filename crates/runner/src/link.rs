@@ -33,7 +33,7 @@ const SEND_MAX: Duration = Duration::from_secs(20);
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// Time without any message after which the connection counts as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(40);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
 const BAD_FRAMES_MAX: u32 = 5;
 /// Number of events of a session that are sent before the server acknowledges one.
 const WINDOW: u64 = 64;

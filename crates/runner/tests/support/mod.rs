@@ -29,7 +29,7 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
-const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
 type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
