@@ -183,6 +183,26 @@ fn a_command_inside_has_limits_the_usual_permissions_and_its_own_status() {
     assert_eq!(output.status.code(), Some(125));
 }
 
+#[test]
+fn a_command_inside_gets_no_sockets_that_leave_its_namespace() {
+    let place = TestDatabase::on_disk();
+    let script = "
+import socket
+def attempt(family, kind):
+    try:
+        socket.socket(family, kind).close()
+        return 'ok'
+    except OSError as e:
+        return e.errno
+print(*[attempt(*pair) for pair in ((1, 1), (2, 1), (16, 3), (38, 5), (40, 1))])
+";
+    let limits = r#"{"namespaced_sockets": true}"#;
+    let arguments = ["runner", "inside", limits, "--", "python3", "-c", script];
+    let output = run(&place.dir, &arguments);
+    // Local, IP, and routing sockets; EPERM for those of cryptography, and of the host of a virtual machine.
+    assert_eq!(stdout(&output), "ok ok ok 1 1\n", "{output:?}");
+}
+
 #[tokio::test]
 async fn a_server_goes_on_without_its_runner_if_there_is_no_sandbox() {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);

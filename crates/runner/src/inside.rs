@@ -3,6 +3,7 @@
 //! Inside of the sandbox, it is the parent of all others; when its command ends, the namespace ends.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::{Shutdown, TcpListener, TcpStream},
     os::unix::net::UnixStream,
@@ -21,11 +22,17 @@ use rustix::{
     fs::Mode,
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule,
+};
 use serde::{Deserialize, Serialize};
 
 /// Port of the door inside of the sandbox.
 pub(crate) const DOOR_PORT: u16 = 3128;
 const CONNECTIONS_MAX: usize = 64;
+/// Address families that a network namespace contains. Others reach outside of it, such as the host of a virtual machine (`AF_VSOCK`).
+const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Limits that processes inherit.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -37,6 +44,8 @@ pub(crate) struct Limited {
     pub(crate) cpu: Option<usize>,
     /// Whether the kernel kills these processes first when memory is short.
     pub(crate) dies_first: bool,
+    /// Whether sockets must be of `FAMILIES`.
+    pub(crate) namespaced_sockets: bool,
     /// Socket of the door, which gets a port of this machine.
     pub(crate) door: Option<PathBuf>,
 }
@@ -90,8 +99,28 @@ impl Limited {
                 resource.set(limit.min(hard), limit.min(hard))?;
             }
         }
+        if self.namespaced_sockets {
+            let filter = socket_filter().map_err(io::Error::other)?;
+            seccompiler::apply_filter(&filter).map_err(io::Error::other)?;
+        }
         Ok(())
     }
+}
+
+/// A filter that refuses sockets of other families, and the interface that makes sockets without the filtered system call.
+fn socket_filter() -> Result<BpfProgram, BackendError> {
+    let is_other = FAMILIES.map(|family| {
+        let family = u64::from(family.unsigned_abs());
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
+    });
+    let is_other: Result<Vec<_>, _> = is_other.into_iter().collect();
+    let rules = BTreeMap::from([
+        (libc::SYS_socket, vec![SeccompRule::new(is_other?)?]),
+        (libc::SYS_io_uring_setup, Vec::new()),
+    ]);
+    let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let architecture = std::env::consts::ARCH.try_into()?;
+    SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture)?.try_into()
 }
 
 /// Runs a command within limits: `PROGRAM runner inside LIMITS -- COMMAND`.

@@ -129,6 +129,7 @@ impl Sandbox {
             address_mb: None,
             cpu: Some(self.limits.cpu),
             dies_first: true,
+            namespaced_sockets: contained,
             door: door.filter(|_| contained).map(|_| PathBuf::from("/run/openvibe/door")),
         };
         let home =

@@ -93,6 +93,7 @@ async fn no_escape_changes_or_reads_anything_outside() {
         format!("rm -rf /home/agent/x; ln -sf {root}/victim/secret /home/agent/openvibe.patch; ln -sf {root}/victim /tmp/out"),
         // Files of the machine.
         format!("cat {root}/victim/secret {root}/key {root}/runner.toml"),
+        format!("cat {root}/data/sessions/code_1/journal {root}/data/sessions/code_1/patch; ls {root}/data/sessions && echo REACHED"),
         format!("touch {mark}; mkdir -p {root}/victim; touch {root}/data/mark"),
         format!("rm -rf {root}/data/mirrors; touch {root}/data/mirrors/api/HEAD; echo x >> {root}/data/mirrors/api/config"),
         "touch /usr/mark /etc/mark /mark /dev/mark /run/mark; cat /etc/shadow /root/.ssh/id_rsa".to_owned(),
@@ -108,6 +109,7 @@ async fn no_escape_changes_or_reads_anything_outside() {
         "bash -c 'echo x > /dev/udp/1.1.1.1/53' && echo SENT; bash -c 'echo x > /dev/tcp/1.1.1.1/443' && echo SENT".to_owned(),
         "command -v curl >/dev/null || exit 0; curl -sm5 -x http://127.0.0.1:3128 https://example.com/ && echo REACHED; curl -sm5 http://127.0.0.1:3128/openvibe/v1/messages -d x | grep -q reachable || echo REACHED".to_owned(),
         "command -v curl >/dev/null || exit 0; curl -sm5 -x http://127.0.0.1:3128 https://127.0.0.1/ && echo REACHED; curl -sm5 --path-as-is http://127.0.0.1:3128/openvibe/v1/../v2 | grep -q reachable || echo REACHED".to_owned(),
+        "for kind in '40, 1' '38, 5' '17, 3'; do python3 -c \"import socket; socket.socket($kind)\" && echo REACHED; done".to_owned(),
         "find / -type s 2>/dev/null | grep -v /run/openvibe/door && echo SOCKET".to_owned(),
         "git config include.path /etc/passwd; rm -rf .git/objects".to_owned(),
     ];
