@@ -150,6 +150,9 @@ async fn open(
     state.agent_session = None;
     shared.commit(session, Vec::new(), Some(state.clone()), Vec::new()).await;
     let commit = mirror.fetch().await?;
+    // The setup takes as much of the machine as a turn.
+    let permit = shared.turns.acquire().await;
+    let _permit = permit.map_err(|_| Failure::sandbox("the runner is stopping"))?;
     for directory in ["home", "tmp", "shm", "scratch"] {
         git::remove(&session.directory.join(directory)).await?;
     }

@@ -116,11 +116,14 @@ impl<'a> Turn<'a> {
 
     /// Works to the end, and returns the event for it.
     pub(crate) async fn run(mut self) -> Result<Event, Failure> {
-        let stop = self.work().await;
+        let worked = self.work().await;
         let rest = self.record.rest();
         self.commit(rest).await;
-        let changed = match stop {
-            Ok(stop) => self.changes().await.map(|(changes, check)| (stop, changes, check)),
+        let changed = match worked {
+            // The check is a part of the turn.
+            Ok((stop, _permit)) => {
+                self.changes().await.map(|(changes, check)| (stop, changes, check))
+            }
             Err(failure) => Err(failure),
         };
         let (stop, mut changes, check) = match changed {
@@ -153,8 +156,8 @@ impl<'a> Turn<'a> {
         self.shared.commit(self.session, events, Some(self.state.clone()), handled).await;
     }
 
-    /// Runs processes until one stops by itself.
-    async fn work(&mut self) -> Result<StopReason, Failure> {
+    /// Runs processes until one stops by itself. Returns the permit of the last one.
+    async fn work(&mut self) -> Result<(StopReason, Option<SemaphorePermit<'a>>), Failure> {
         let mut text = self.prompt.text.clone();
         if self.state.task.as_ref() != Some(&self.prompt.task) {
             self.state.task = Some(self.prompt.task.clone());
@@ -167,7 +170,7 @@ impl<'a> Turn<'a> {
         loop {
             if let Some(asked) = self.state.asked.clone() {
                 let Some(answer) = self.wait_for_answer(&asked).await else {
-                    return Ok(StopReason::Canceled);
+                    return Ok((StopReason::Canceled, None));
                 };
                 text = answer;
             } else {
@@ -180,10 +183,12 @@ impl<'a> Turn<'a> {
             if let Some(next) = &self.state.next {
                 next.clone_into(&mut text);
             }
-            let Some(_permit) = self.permit().await else { return Ok(StopReason::Canceled) };
+            let Some(permit) = self.permit().await else {
+                return Ok((StopReason::Canceled, None));
+            };
             self.commit(Vec::new()).await;
             match self.converse(&text).await? {
-                End::Stopped(stop) => return Ok(stop),
+                End::Stopped(stop) => return Ok((stop, Some(permit))),
                 End::Again(next) => {
                     text = next;
                     self.state.attempts = self.state.attempts.saturating_sub(1);
