@@ -21,18 +21,7 @@ export type CompactDelta = S['CompactDelta'];
 /** A streaming reply and its number in compact deltas. */
 export type StreamStart = S['StreamStart'];
 export type TaskDelta = FrameOf<'task.delta'>;
-export type DroppableFrame = FrameOf<
-  | 'task.delta'
-  | 'typing'
-  | 'presence'
-  | 'read.updated'
-  | 'follow.updated'
-  | 'fork_read.updated'
-  | 'fork_follow.updated'
-  | 'channel.activity'
-  | 'inbox.created'
-  | 'ephemeral'
->;
+export type DroppableFrame = Exclude<S['LiveFrame'] | S['OwnFrame'], { type: 'heartbeat' }>;
 /** A message that only this person sees. */
 export type EphemeralMessage = FrameOf<'ephemeral'>;
 export type ReadyFrame = FrameOf<'ready'>;

@@ -250,18 +250,10 @@ export class Socket {
       case 'ack':
       case 'error':
         return this.#answered(frame);
-      case 'task.delta':
-        if (frame.stream !== undefined) this.#started({ ...frame, stream: frame.stream });
-        return this.#handlers.onFrame(frame);
-      case 'typing':
-      case 'presence':
-      case 'read.updated':
-      case 'follow.updated':
-      case 'fork_read.updated':
-      case 'fork_follow.updated':
-      case 'channel.activity':
-      case 'inbox.created':
-      case 'ephemeral':
+      default:
+        if (frame.type === 'task.delta' && frame.stream !== undefined)
+          this.#started({ ...frame, stream: frame.stream });
+        // The parts of the state ignore types that they do not know.
         return this.#handlers.onFrame(frame);
     }
   }

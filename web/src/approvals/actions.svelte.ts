@@ -8,18 +8,20 @@ import {
   type Settlement,
   type Waiting,
 } from '../api/actions';
-import type { ServerEvent } from '../api/events';
+import { CodeApi } from '../api/code';
+import type { DroppableFrame, ServerEvent } from '../api/events';
 import { errorMessage } from '../api/problem';
 import { TaskTreesApi } from '../api/task-trees';
 import { ToolsApi } from '../api/tools';
 import type { Task } from '../api/types';
 import { visible } from '../chains/trees';
 import { waitingText } from '../chains/words';
+import { Code, waitsForRunner } from '../code/code.svelte';
 import { outsideComponents } from '../lib/outside-components.svelte';
 import type { Ui } from '../state/ui.svelte';
 import { isActive } from '../state/tasks.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
-import { doingText, isOpen, isRunning, progressOf, waitsFor } from './words';
+import { doingText, isOpen, isQuestion, isRunning, progressOf, waitsFor } from './words';
 
 /** Maximum number of known actions; ended ones are dropped, oldest first. */
 const KEEP = 2000;
@@ -49,6 +51,8 @@ export class Actions {
     const passedOn = [...this.#ws.tasks.map.values()].filter((t) => t.kind === 'delegate');
     return new Set(passedOn.map((t) => t.trigger_message_id));
   });
+  /** Sessions of agents in repositories. */
+  readonly code: Code;
   readonly #mineIds = $derived(new Set(this.mine.map((a) => a.id)));
 
   #ws: WorkspaceState;
@@ -66,6 +70,7 @@ export class Actions {
     this.#ws = ws;
     this.#api = ws.api.part(ActionsApi);
     this.#announce = announce;
+    this.code = new Code(ws);
     this.#cleanups = [
       ws.onEvent((e) => this.#onEvent(e)),
       $effect.root(() => {
@@ -75,9 +80,16 @@ export class Actions {
           if (!ws.connection.reachesServer) return;
           untrack(() => {
             this.#asked.clear();
+            this.code.restart();
             void this.#loadOpen();
             void this.refresh();
           });
+        });
+        // Chips of tasks that wait for a runner name it.
+        $effect(() => {
+          void ws.outcomes.starts;
+          const threads = ws.tasks.active.filter(waitsForRunner).map((t) => t.thread_id);
+          untrack(() => threads.forEach((thread) => this.code.want(thread)));
         });
       }),
     ];
@@ -90,7 +102,7 @@ export class Actions {
   // --- reading ---
 
   has(task: string): boolean {
-    return this.#tasks.has(task);
+    return this.#tasks.has(task) || this.code.turns.has(task);
   }
   /** Known actions of a task, in the order of its calls. */
   ofTask(task: string): Action[] {
@@ -115,12 +127,17 @@ export class Actions {
     if (!isActive(t)) return null;
     const all = this.ofTask(t.id);
     if (t.status === 'running') {
+      // An agent in a repository goes on while it waits for an answer.
+      if (all.some((a) => isQuestion(a) && isOpen(a) && this.isMine(a))) return 'Waiting for your answer';
       const running = all.findLast(isRunning);
-      return running ? doingText(running) : null;
+      return running ? doingText(running) : this.code.chip(t, now);
     }
+    if (waitsForRunner(t)) return this.code.chip(t, now);
     const open = all.filter(isOpen);
     const own = open.find((a) => this.isMine(a));
-    if (own) return own.state === 'waiting' ? 'Waiting for your approval' : 'Waiting for you';
+    if (own?.state === 'waiting')
+      return isQuestion(own) ? 'Waiting for your answer' : 'Waiting for your approval';
+    if (own) return 'Waiting for you';
     const [first] = open;
     if (first) return `Waiting for ${waitsFor(first, this.nameOf)}`;
     if (t.wait_reason !== 'children') return null;
@@ -204,7 +221,12 @@ export class Actions {
     if (isDrafted) this.#announce('A draft is ready to review');
     const [first, ...others] = waiting.actions.filter((a) => !known.has(a.id));
     if (!first) return;
-    const need = first.state === 'unknown' ? 'needs to know what happened' : 'needs your approval';
+    const need =
+      first.state === 'unknown'
+        ? 'needs to know what happened'
+        : isQuestion(first)
+          ? 'has a question for you'
+          : 'needs your approval';
     this.#announce(
       others.length
         ? `${others.length + 1} actions are waiting for you`
@@ -219,6 +241,10 @@ export class Actions {
   }
   async deny(a: Action, note: string): Promise<void> {
     await this.#decide(a, this.#api.deny(a, note.trim()));
+  }
+  /** Answers a question; `deny` declines it. */
+  async answer(a: Action, value: unknown): Promise<void> {
+    await this.#decide(a, this.#ws.api.part(CodeApi).answer(a.id, value));
   }
   async settle(a: Action, outcome: Settlement): Promise<void> {
     await this.#decide(a, this.#api.settle(a.id, outcome));
@@ -249,7 +275,11 @@ export class Actions {
     void this.refresh();
   }
 
+  onFrame(frame: DroppableFrame): void {
+    this.code.onFrame(frame);
+  }
   #onEvent(e: ServerEvent): void {
+    this.code.onEvent(e);
     switch (e.type) {
       case 'action.requested':
       case 'action.updated': {

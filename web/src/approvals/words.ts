@@ -5,6 +5,10 @@ import { plural, seconds, since } from '../lib/time';
 /** Name of a user as it appears in sentences. */
 export type NameOf = (user: string | null) => string;
 
+/** True if the action pushes changes of a repository. */
+export const isPush = (a: Action): boolean => a.function === 'push' && !a.tool;
+/** True if an agent asks its requester something. */
+export const isQuestion = (a: Action): boolean => (a.kind as string) === 'question';
 /** True if a person must decide. */
 export const isOpen = (a: Action): boolean => a.state === 'waiting' || a.state === 'unknown';
 /** True if the action is running, or is about to run. */
@@ -70,7 +74,7 @@ const HOST_OR_FILE = /^[\p{L}\p{M}\p{N}'’-]+(\.[\p{L}\p{N}-]+)*$/u;
 /** At most three words that begin with capital letters, or with letters of a script without case. */
 const NAME = /^[\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*( [\p{Lu}\p{Lo}][\p{L}\p{M}'’-]*){0,2}$/u;
 /** A label chosen by others, quoted if it could be read as part of the sentence. */
-const labelText = (label: string): string => {
+export const labelText = (label: string): string => {
   const text = withCodes(label);
   const cut = text.length > LABEL_MAX ? `${text.slice(0, LABEL_MAX)}…` : text;
   return HOST_OR_FILE.test(cut) || NAME.test(cut) ? cut : `“${cut.replace(/[“”]/g, '"')}”`;
@@ -94,6 +98,7 @@ export function sourcesText(a: Action): string {
     else if (kind === 'file') others.add(`${labelText(label)} (file)`);
     else if (kind === 'page') others.add(`${labelText(label)} (web page)`);
     else if (kind === 'mcp') others.add(`${labelText(label)} (tool)`);
+    else if ((kind as string) === 'repository') others.add(labelText(label.replace(/ \(repository\)$/, '')));
     else if (kind === 'import') others.add(`${labelText(label)} (import)`);
     else if (kind !== 'author') others.add(label);
   }

@@ -130,7 +130,7 @@ describe('on screen', () => {
   });
   test('new delegations are known after the row that loaded the actions was scrolled away', () => {
     const { ws } = screen.scene;
-    const row = screen.show(ReplyActions, { task: 'task_1', steps: 1 });
+    const row = screen.show(ReplyActions, { task: 'task_1', message: message({ metadata: { steps: 1 } }) });
     const actions = ws.actions!;
     expect(actions.delegated.size).toBe(0);
     row.unmount();
@@ -143,7 +143,7 @@ describe('on screen', () => {
     backend.tree = tree;
     const output = { response_length: 5, delegated: true };
     ws.tasks.put(task({ status: 'completed', completed_at: LATER, round: 1, output }));
-    screen.show(ReplyActions, { task: 'task_1', steps: 1 });
+    screen.show(ReplyActions, { task: 'task_1', message: message({ metadata: { steps: 1 } }) });
     screen.show(Chains, { message: message({ id: 'msg_1' }) });
     expect(await page.findByRole('region', { name: 'Agents at work' })).toBeTruthy();
   });

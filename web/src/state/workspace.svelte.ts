@@ -287,6 +287,7 @@ export class WorkspaceState implements WorkspaceParts {
   }
   onFrame(f: DroppableFrame): void {
     this.#incoming.onFrame(f);
+    this.actions?.onFrame(f);
   }
   /** The workspace's default agent, unless the thread has its own. */
   defaultAgentOf(thread: string): string | null {

@@ -16,6 +16,7 @@ import { WorkspaceState } from '../state/workspace.svelte';
 import { AT, Browser, fork, message, myChannel, snapshot, thread } from './make';
 import type { Inbox } from './inbox';
 import type { TaskTree } from '../api/task-trees';
+import type { CodeRoutes } from './make-code';
 import { waiting } from './make-actions';
 import type { SignInRules } from '../settings/sign-in-rules';
 import type { StoredFile, VersionedObject } from './versioned';
@@ -38,6 +39,8 @@ export class Backend {
   actions = new Map<string, Action>();
   /** Mia's open decisions. */
   waiting: Waiting = waiting();
+  /** Repositories and sessions, for tests of them. */
+  code: CodeRoutes | null = null;
   /** Mia's inbox, for tests of it. */
   inbox: Inbox | null = null;
   /** Mia's followed conversations. */
@@ -102,6 +105,8 @@ export class Backend {
     if (this.fail) return Response.json({ error: this.failure }, { status: this.fail });
     const object = this.objects.get(url.pathname);
     if (object) return object.answer(request, body);
+    const code = this.code?.answer(call, url, body);
+    if (code) return code;
     if (call === 'GET /v1/nodes' && !this.nodes)
       return Response.json({ error: this.failure }, { status: 404 });
     return Response.json(this.#answer(call, url, body));
