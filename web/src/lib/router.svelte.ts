@@ -43,7 +43,7 @@ export type Route =
   | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
   | { name: 'missing' };
 export type Panel =
-  | { kind: 'task' | 'agent' | 'memory'; id: string }
+  | { kind: 'task' | 'agent' | 'memory' | 'code'; id: string }
   /** `resolve`: true if the resolution editor is open. */
   | { kind: 'dive'; id: string; resolve: boolean }
   | null;
@@ -94,7 +94,7 @@ function parsePanel(text: string): Panel {
   const [kind, id, mode] = text.split(':');
   if (!id) return null;
   if (kind === 'dive') return { kind, id, resolve: mode === 'resolve' };
-  return kind === 'task' || kind === 'agent' || kind === 'memory' ? { kind, id } : null;
+  return kind === 'task' || kind === 'agent' || kind === 'memory' || kind === 'code' ? { kind, id } : null;
 }
 
 function parseRoute(path: string): Route {
