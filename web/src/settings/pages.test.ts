@@ -22,6 +22,8 @@ test.each([
   ['context', 'told'],
   ['about-us', 'told'],
   ['personas', 'styles'],
+  ['repositories', 'tools'],
+  ['runners', 'tools'],
   ['usage', 'costs'],
   ['budgets', 'costs'],
 ])('the former page %s is part of %s', (former, page) => {

@@ -100,6 +100,8 @@ const MOVED: Partial<Record<string, SettingsPage>> = {
   context: 'told',
   'about-us': 'told',
   personas: 'styles',
+  repositories: 'tools',
+  runners: 'tools',
   usage: 'costs',
   budgets: 'costs',
 };
