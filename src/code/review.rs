@@ -1,5 +1,7 @@
 //! Comments on lines of a session's changes: a message that quotes the lines.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
 use super::{
@@ -90,15 +92,53 @@ fn hunk(line: &str) -> Option<[(u32, u32); 2]> {
     Some([side('-')?, side('+')?])
 }
 
+/// A path as git writes it: in quotes and with escapes if it has unusual characters, such as `"a/\303\251"`.
+fn unquoted(text: &str) -> Cow<'_, str> {
+    let quoted = text.strip_prefix('"');
+    let Some(quoted) = quoted.and_then(|text| text.strip_suffix('"')) else {
+        return Cow::Borrowed(text);
+    };
+    let mut path = Vec::with_capacity(quoted.len());
+    let mut rest = quoted.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            path.push(byte);
+            continue;
+        }
+        path.push(match rest.next() {
+            Some(b'a') => 7,
+            Some(b'b') => 8,
+            Some(b't') => b'\t',
+            Some(b'n') => b'\n',
+            Some(b'v') => 11,
+            Some(b'f') => 12,
+            Some(b'r') => b'\r',
+            Some(digit @ b'0'..=b'7') => {
+                let others = rest.by_ref().take(2);
+                others.fold(digit & 7, |value, digit| (value << 3) | (digit & 7))
+            }
+            Some(other) => other,
+            None => b'\\',
+        });
+    }
+    Cow::Owned(String::from_utf8_lossy(&path).into_owned())
+}
+
+/// The path in a line such as `--- a/x`; `None` for a file that does not exist. A path with a space ends with a tab.
+fn path_of(text: &str) -> Option<String> {
+    let path = unquoted(text.strip_suffix('\t').unwrap_or(text));
+    let (side, path) = path.split_once('/')?;
+    (!side.is_empty()).then(|| path.to_owned())
+}
+
 /// Finds a line in a patch; `None` if it is not in it.
 fn find_line<'a>(patch: &'a str, comment: &ReviewComment) -> Option<&'a str> {
-    let path_of = |line: &'a str| line.split_once('/').map_or("", |(_, path)| path.trim_end());
-    let mut paths = ["", ""];
+    let mut paths = [None, None];
     let mut at = [(0, 0), (0, 0)];
     for line in patch.lines() {
         if at[0].1 == 0 && at[1].1 == 0 {
             if line.starts_with("diff --git ") {
-                paths = ["", ""];
+                paths = [None, None];
             } else if let Some(path) = line.strip_prefix("--- ") {
                 paths[0] = path_of(path);
             } else if let Some(path) = line.strip_prefix("+++ ") {
@@ -118,7 +158,8 @@ fn find_line<'a>(patch: &'a str, comment: &ReviewComment) -> Option<&'a str> {
             ReviewSide::Old => (at[0].0, on_old),
             ReviewSide::New => (at[1].0, on_new),
         };
-        if is_on && number == comment.line && paths.contains(&comment.path.as_str()) {
+        let mut known = paths.iter().flatten();
+        if is_on && number == comment.line && known.any(|path| *path == comment.path) {
             return Some(line.get(1..).unwrap_or_default());
         }
         for (side, is_on) in at.iter_mut().zip([on_old, on_new]) {
@@ -173,7 +214,7 @@ mod tests {
     use super::*;
 
     const PATCH: &str = "diff --git a/src/a.rs b/src/b.rs\nrename from src/a.rs\n--- a/src/a.rs\n+++ b/src/b.rs\n@@ -3,3 +3,3 @@ fn a()\n \
-        let x = 1;\n-let y = 2;\n+let `y` = 3;\n --- end\n\\ No newline at end of file\ndiff --git a/c b/c\n--- a/c\n+++ b/c\n@@ -0,0 +1 @@\n+@vibe\n";
+        let x = 1;\n-let y = 2;\n+let `y` = 3;\n --- end\n\\ No newline at end of file\ndiff --git a/c b/c\n--- /dev/null\n+++ b/c\n@@ -0,0 +1 @@\n+@vibe\n";
 
     fn on(path: &str, side: ReviewSide, line: u32) -> ReviewComment {
         ReviewComment {
@@ -198,8 +239,29 @@ mod tests {
             ("c", ReviewSide::Old, 1),
             ("d", ReviewSide::New, 1),
             ("", ReviewSide::New, 4),
+            ("dev/null", ReviewSide::New, 1),
         ] {
             assert_eq!(find(path, side, line), None, "{path} {line}");
+        }
+    }
+
+    #[test]
+    fn paths_are_read_as_git_quotes_them() {
+        // As `git diff` writes them, with `core.quotePath`.
+        let patch = "diff --git \"a/d/\\303\\274 \\\"x\\\".rs\" \"b/d/\\303\\274 \\\"x\\\".rs\"\n--- \"a/d/\\303\\274 \\\"x\\\".rs\"\n\
+            +++ \"b/d/\\303\\274 \\\"x\\\".rs\"\n@@ -1 +1 @@\n-one\n+two\ndiff --git a/a b.txt b/a b.txt\n--- a/a b.txt\t\n+++ b/a b.txt\t\n\
+            @@ -1 +1 @@\n-three\n+four\n";
+        let find = |path: &str| find_line(patch, &on(path, ReviewSide::New, 1));
+        assert_eq!(find("d/ü \"x\".rs"), Some("two"));
+        assert_eq!(find("a b.txt"), Some("four"));
+        assert_eq!(find("d/\\303\\274 \\\"x\\\".rs"), None);
+        for (text, path) in [
+            (r#""a/\\\t\n\a\b\v\f\r""#, "a/\\\t\n\u{7}\u{8}\u{b}\u{c}\r"),
+            (r#""\777\""#, "\u{fffd}\\"),
+            (r#"""#, "\""),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(unquoted(text), path, "{text}");
         }
     }
 

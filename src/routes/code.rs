@@ -366,8 +366,12 @@ pub async fn reviewed(
         code::find_reviewed(&mut c, caller, conversation, form).await?
     };
     let patch = restored(patch, TextOwner::Patch(form.session_id)).await?;
-    let patch = String::from_utf8_lossy(&patch);
-    let text = code::with_comments(content, &patch, &form.comments)?;
+    let (content, comments) = (content.to_owned(), form.comments.clone());
+    // Each comment reads the patch up to its line.
+    let text = blocking((), move || {
+        code::with_comments(&content, &String::from_utf8_lossy(&patch), &comments)
+    });
+    let text = text.await.map_err(|_| ApiError::internal())??;
     let review = MessageReview {
         session_id: form.session_id,
         tree: form.tree.clone(),
