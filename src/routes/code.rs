@@ -526,7 +526,7 @@ async fn store_text(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `GET /v1/runner/sessions/{id}/patch`: the patch that a new copy gets.
+/// `GET /v1/runner/sessions/{id}/patch`: the patch that a new copy gets; 404 if there is none.
 async fn read_text(
     axum::extract::State(state): St,
     Address(address): Address,
@@ -542,9 +542,7 @@ async fn read_text(
     code::check_session(&mut c, runner, id).await?;
     let content = code::find_text(&mut c, id, owner).await?;
     drop(c);
-    let text = match content {
-        Some(content) => restored(content, owner).await?,
-        None => Vec::new(),
-    };
+    let content = content.ok_or_else(ApiError::no_route)?;
+    let text = restored(content, owner).await?;
     Ok(text_response("text/plain; charset=utf-8", text))
 }

@@ -6,7 +6,7 @@ use crate::{
     approvals::waiting,
     code::{allow, team_with_runner},
     code_turns::{COMMIT, TREE, Turn, done, started},
-    support::{Person, id, list, text, unknown_id},
+    support::{Person, ScriptedRunner, id, list, new_runner, text, unknown_id},
 };
 
 /// Commit that the runner pushes.
@@ -268,6 +268,7 @@ async fn only_people_who_may_start_work_change_or_close_a_session() {
 #[tokio::test]
 async fn a_closed_session_keeps_its_patch_for_a_new_copy() {
     let mut turn = started().await;
+    assert_eq!(turn.runner.patch(&turn.session).await, Err(404));
     let path = format!("{}/patch?task_id={}", turn.session, turn.task);
     assert_eq!(turn.runner.put(&path, "diff").await, 204);
     turn.finish(1).await;
@@ -295,6 +296,11 @@ async fn a_closed_session_keeps_its_patch_for_a_new_copy() {
         (&open["session"], &open["patch"]),
         (&json!(turn.session), &json!(true))
     );
+    let patch = turn.runner.patch(&turn.session).await;
+    assert_eq!(patch, Ok((4, "diff".to_owned())));
+    let (_, key) = new_runner(&turn.t.ada, "build-2").await;
+    let other = ScriptedRunner::connect(&turn.t.app.base, &key, &["web"]).await;
+    assert_eq!(other.patch(&turn.session).await, Err(404));
 }
 
 #[tokio::test]

@@ -201,6 +201,18 @@ impl ScriptedRunner {
         let sent = within("an upload", request.body(body.into()).send()).await;
         sent.unwrap().status().as_u16()
     }
+
+    /// Reads the patch of a session for a new copy: its size, which the server must name, and the text; or the status.
+    pub async fn patch(&self, session: &str) -> Result<(u64, String), u16> {
+        let url = format!("{}/v1/runner/sessions/{session}/patch", self.base);
+        let request = client().get(url).bearer_auth(&self.key);
+        let found = within("a patch", request.send()).await.unwrap();
+        if !found.status().is_success() {
+            return Err(found.status().as_u16());
+        }
+        let size = found.content_length().unwrap();
+        Ok((size, found.text().await.unwrap()))
+    }
 }
 
 async fn closing(ws: &mut Connection) -> (u16, String) {
