@@ -312,6 +312,7 @@ async fn store_pushed(
     let arguments = arguments.and_then(|text| serde_json::from_str::<Value>(&text).ok());
     let tree = arguments.and_then(|arguments| arguments["tree"].as_str().map(str::to_owned));
     let row = sessions::find_row(c, session).await?;
+    code_texts::delete_pushed(c, session).await?;
     let is_current = tree.is_some() && row.is_some_and(|row| row.tree == tree);
     let is_kept = is_current && code_texts::keep_pushed(c, session, action.id.0).await?;
     c.q("update code_sessions set parent = $2, pushed_commit = $2, pushed_url = $3, pushed_by = $4, pushed_at = $5, pushed_tree = $6, \

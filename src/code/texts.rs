@@ -84,16 +84,12 @@ pub(super) async fn put(
     Ok(())
 }
 
-/// Keeps the patch of a session as the one that was pushed, instead of the earlier one. Returns false if there is no patch.
+/// Keeps the patch of a session as the one that was pushed. Returns false if there is no patch.
 pub(super) async fn keep_pushed(
     c: &mut Conn,
     session: CodeSessionId,
     owner: Uuid,
 ) -> Result<bool, DbError> {
-    c.q("delete from code_texts where session_id = $1 and owner_id = (select pushed_text_id from code_sessions where id = $1)")
-        .bind(session)
-        .run()
-        .await?;
     let kept = c
         .q("insert into code_texts (owner_id, session_id, content) select $2, x.session_id, x.content from code_texts x \
             where x.owner_id = $1 on conflict do nothing")
@@ -102,6 +98,15 @@ pub(super) async fn keep_pushed(
         .run()
         .await?;
     Ok(kept == 1)
+}
+
+/// Deletes the patch that was pushed last.
+pub(super) async fn delete_pushed(c: &mut Conn, session: CodeSessionId) -> Result<(), DbError> {
+    c.q("delete from code_texts where session_id = $1 and owner_id = (select pushed_text_id from code_sessions where id = $1)")
+        .bind(session)
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// The compressed patch that was pushed last; `None` if there is none.
