@@ -134,10 +134,15 @@ impl<'a> Turn<'a> {
                 return Err(failure);
             }
         };
-        for name in ["patch", "log"] {
-            if let Err(cause) = self.upload(name).await {
-                changes.notes.push(format!("The {name} could not be stored: {cause}"));
-            }
+        if let Err(cause) = self.upload("patch").await {
+            // People would approve a push of other changes than those that they see.
+            changes.tree = None;
+            let note =
+                format!("The changes could not be stored, so they cannot be pushed: {cause}");
+            changes.notes.push(note);
+        }
+        if let Err(cause) = self.upload("log").await {
+            changes.notes.push(format!("The log could not be stored: {cause}"));
         }
         let is_cut = self.record.is_cut() && stop == StopReason::Complete;
         let stop = if is_cut { StopReason::Truncated } else { stop };

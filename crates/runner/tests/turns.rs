@@ -60,6 +60,21 @@ async fn a_failed_check_and_an_empty_turn_are_reported() {
 }
 
 #[tokio::test]
+async fn changes_that_the_server_does_not_store_cannot_be_pushed() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    server.refuse_files();
+    connection.prompt(2, "task_1", "sh echo two >> README.md").await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!((&done["tree"], &done["file_count"]), (&json!(null), &json!(1)));
+    let note = done["notes"][0].as_str().unwrap();
+    assert!(note.contains("cannot be pushed") && note.contains("413"), "{note}");
+}
+
+#[tokio::test]
 async fn events_are_sent_again_until_they_are_acknowledged() {
     let mut server = Server::start().await;
     let setup = Setup::new(&server, NONE);

@@ -41,6 +41,8 @@ struct State {
     model_requests: Vec<(String, String, Value)>,
     /// Answers of the model, the next one at the end.
     model_answers: Vec<Value>,
+    /// Whether files are answered with 413.
+    refuses_files: bool,
 }
 
 /// A server whose sockets belong to the test.
@@ -82,6 +84,11 @@ impl Server {
 
     pub fn answer_model(&self, answers: &[Value]) {
         self.state.lock().unwrap().model_answers = answers.iter().rev().cloned().collect();
+    }
+
+    /// Refuses files from now on.
+    pub fn refuse_files(&self) {
+        self.state.lock().unwrap().refuses_files = true;
     }
 
     pub fn model_requests(&self) -> Vec<(String, String, Value)> {
@@ -139,6 +146,9 @@ async fn answer(
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let mut state = state.lock().unwrap();
     if method == Method::PUT {
+        if state.refuses_files {
+            return Response::builder().status(413).body(Full::default()).unwrap();
+        }
         state.files.insert(path, body);
         return Response::new(Full::default());
     }
