@@ -99,6 +99,9 @@ create index code_sessions_reply on code_sessions (reply_id) where reply_id is n
 create index code_sessions_turn on code_sessions (turn_at);
 create index code_sessions_unsent on code_sessions (action_id) where push_sent = FALSE and action_id is not null;
 
+-- A deleted thread stays until the runners of its sessions have the commands to remove their texts.
+alter table thread_removals add column is_waiting boolean not null default FALSE;
+
 -- Commands for runners, until they are acknowledged. Each is a JSON object.
 create table runner_commands (
     session_id uuid not null references code_sessions (id) on delete cascade,

@@ -7,7 +7,7 @@ use openvibe_runner::{Command, Numbered};
 use crate::{
     auth::{hash_token, new_token},
     db::{Conn, DbError},
-    ids::{CodeSessionId, RunnerId, TaskId},
+    ids::{CodeSessionId, RunnerId, TaskId, ThreadId},
 };
 
 /// Maximum number of commands that are read at once.
@@ -55,6 +55,31 @@ pub(super) async fn blank(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
         .run()
         .await?;
     Ok(())
+}
+
+/// Replaces all commands of a session that the runner does not have by another one. Their numbers stay.
+pub(super) async fn replace(
+    c: &mut Conn,
+    session: CodeSessionId,
+    command: &Command,
+) -> Result<(), DbError> {
+    c.q("update runner_commands set command = $2 where session_id = $1")
+        .bind(session)
+        .bind(encoded(command)?)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Checks whether runners have to receive commands for the sessions of a thread.
+///
+/// # Errors
+/// Only database errors.
+pub async fn has_commands_in(c: &mut Conn, thread: ThreadId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from runner_commands m join code_sessions s on s.id = m.session_id where s.thread_id = $1)")
+        .bind(thread)
+        .value()
+        .await
 }
 
 /// A command that a runner has not acknowledged.

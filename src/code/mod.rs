@@ -32,7 +32,7 @@ mod uploads;
 mod watch;
 
 pub use apply::{Applied, RunnerEvent, Shown, apply};
-pub use commands::{CommandFrame, Commanded};
+pub use commands::{CommandFrame, Commanded, has_commands_in};
 pub use delete::delete_runner;
 pub use error::CodeError;
 pub use event::{CodeSessionEvent, RepositoryEvent};
@@ -56,4 +56,4 @@ pub use sessions::{
 pub use texts::{TextOwner, compress, find as find_text, find_pushed, restore};
 pub use turns::{Choice, TurnPlace, TurnPrompt, begin, choose, messages_after};
 pub use uploads::{check_session, check_text, put_text};
-pub use watch::{close_session, close_unused, end_due};
+pub use watch::{close_session, close_unused, end_due, forget_thread};

@@ -155,6 +155,15 @@ pub(super) async fn delete(
     Ok(())
 }
 
+/// Deletes all texts of a session.
+pub(super) async fn delete_all(c: &mut Conn, session: CodeSessionId) -> Result<(), DbError> {
+    c.q("delete from code_texts where session_id = $1")
+        .bind(session)
+        .run()
+        .await?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,13 +8,14 @@ use super::{
     CodeError, commands,
     push::{self, enter_as_starter},
     sessions::{self, CodeSession, SessionState},
+    texts,
     turns::{self, Told},
 };
 use crate::{
     auth::Caller,
     chat::remove,
-    db::{Conn, Db, DbError, dialect::lock_workspace, now},
-    ids::{ActionId, CodeSessionId, TaskId, WorkspaceId},
+    db::{Conn, Db, DbError, Json, dialect::lock_workspace, now},
+    ids::{ActionId, CodeSessionId, TaskId, ThreadId, WorkspaceId},
     realtime::Audience,
     tasks::{
         FailCode,
@@ -156,6 +157,43 @@ pub async fn close_session(
         close(c, id).await?;
     }
     sessions::changed(c, id).await
+}
+
+/// Closes the sessions of a thread that is about to be removed, and removes their texts, here and on the runners. Its tasks have been stopped.
+/// The thread must stay until the runners have the commands (`has_commands_in`).
+///
+/// # Errors
+/// Only database errors.
+pub async fn forget_thread(
+    c: &mut Conn,
+    thread: ThreadId,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let sessions: Vec<(CodeSessionId,)> = c
+        .q("select id from code_sessions where thread_id = $1 order by id")
+        .bind(thread)
+        .all()
+        .await?;
+    for (session,) in sessions {
+        push::withdraw(c, session, audience).await?;
+        commands::replace(c, session, &Command::Close).await?;
+        for turn in turns::list_of_session(c, session).await? {
+            turns::end(c, turn, Told::Cancel).await?;
+        }
+        texts::delete_all(c, session).await?;
+        c.q("delete from code_turns where session_id = $1")
+            .bind(session)
+            .run()
+            .await?;
+        c.q("update code_sessions set tree = null, files = $2, file_count = 0, additions = 0, deletions = 0, notes = $2, title = null, \
+             body = null, reply_id = null, action_id = null where id = $1")
+            .bind(session)
+            .bind(Json(Vec::<()>::new()))
+            .run()
+            .await?;
+        close(c, session).await?;
+    }
+    Ok(())
 }
 
 async fn stop_turns(c: &mut Conn, id: CodeSessionId, audience: Audience) -> Result<(), DbError> {

@@ -24,6 +24,7 @@ use crate::{
         search::index,
         variants,
     },
+    code,
     db::{
         Conn, Db, DbError, Json,
         dialect::{hexadecimal_ids, lock_workspace},
@@ -150,7 +151,7 @@ const DELETED_AT_ONCE: [&str; 8] = [
     "delete from action_items where resolution_id in (select id from resolutions where thread_id = $1)",
 ];
 /// Statements that move thread `$1` to channel `$2`. An archived thread without memory is not used by anything.
-const MOVED: [&str; 7] = [
+const MOVED: [&str; 8] = [
     "update threads set channel_id = $2, status = 'archived', memory = 'off', title = null, first_thread_id = null, \
      variant_message_id = null, variant_seq = null where id = $1",
     "update messages set channel_id = $2 where thread_id = $1",
@@ -159,6 +160,7 @@ const MOVED: [&str; 7] = [
     "update tasks set channel_id = $2 where thread_id = $1",
     "update runs set channel_id = $2 where thread_id = $1",
     "update memories set channel_id = $2 where thread_id = $1",
+    "update code_sessions set channel_id = $2 where thread_id = $1",
 ];
 
 /// Stops all work in a thread, moves it to the channel `target`, and appends `thread.deleted`.
@@ -186,6 +188,7 @@ async fn hide(
             remove::stop(c, &task, hub, audience).await?;
         }
     }
+    code::forget_thread(c, id, audience).await?;
     schedules::delete_in_thread(c, id).await?;
     catch_up::store::forget_thread(c, id).await?;
     for sql in DELETED_AT_ONCE {
@@ -222,7 +225,15 @@ struct Removal {
     from_seq: i64,
 }
 
-/// Workspaces with deleted threads that have not been removed completely.
+/// Condition that removal `x` can continue: runners have the commands for which it waits.
+macro_rules! can_continue {
+    () => {
+        "(not x.is_waiting or not exists (select 1 from runner_commands m \
+          join code_sessions s on s.id = m.session_id where s.thread_id = x.thread_id))"
+    };
+}
+
+/// Workspaces with deleted threads that have not been removed completely, except for those that wait for runners.
 ///
 /// # Errors
 /// Only database errors.
@@ -230,7 +241,11 @@ pub async fn workspaces_to_clean(db: &Db) -> Result<Vec<WorkspaceId>, DbError> {
     let found: Vec<(WorkspaceId,)> = db
         .read()
         .await?
-        .q("select distinct workspace_id from thread_removals order by workspace_id limit $1")
+        .q(concat!(
+            "select distinct x.workspace_id from thread_removals x where ",
+            can_continue!(),
+            " order by x.workspace_id limit $1"
+        ))
         .bind(REMOVALS_MAX)
         .all()
         .await?;
@@ -256,8 +271,11 @@ impl Eraser {
             .db
             .read()
             .await?
-            .q("select thread_id, workspace_id, channel_id, from_seq from thread_removals where workspace_id = $1 \
-                order by created_at limit $2")
+            .q(concat!(
+                "select x.thread_id, x.workspace_id, x.channel_id, x.from_seq from thread_removals x where x.workspace_id = $1 and ",
+                can_continue!(),
+                " order by x.created_at limit $2"
+            ))
             .bind(workspace)
             .bind(REMOVALS_MAX)
             .all()
@@ -281,11 +299,13 @@ impl Eraser {
         self.replace_events(removal).await?;
         let thread = removal.thread_id;
         self.remove_step(removal, async move |c: &mut Conn| {
-            // The other rows of the thread are deleted by a cascade.
-            c.q("delete from threads where id = $1")
-                .bind(thread)
-                .run()
-                .await?;
+            // The other rows of the thread are deleted by a cascade, which must not take commands from runners.
+            let sql = if code::has_commands_in(c, thread).await? {
+                "update thread_removals set is_waiting = TRUE where thread_id = $1"
+            } else {
+                "delete from threads where id = $1"
+            };
+            c.q(sql).bind(thread).run().await?;
             Ok(())
         })
         .await

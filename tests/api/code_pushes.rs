@@ -1,12 +1,18 @@
 //! Changes of sessions: patches, logs, pushes that people approve, questions of agents, and closed sessions.
 
+use openvibe::{
+    db::{Conn, DbError, Json},
+    ids::MessageId,
+};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::{
     approvals::waiting,
+    chats::removed,
     code::{allow, team_with_runner},
     code_turns::{COMMIT, TREE, Turn, done, started},
-    support::{Person, ScriptedRunner, id, list, new_runner, text, unknown_id},
+    support::{Person, ScriptedRunner, id, list, new_runner, pause, text, unknown_id, within},
 };
 
 /// Commit that the runner pushes.
@@ -449,6 +455,64 @@ async fn a_deleted_message_takes_the_log_with_it_and_a_deleted_reply_the_changes
     assert_eq!(session["files"], json!([]));
     ada.get(&format!("{path}/patch")).await.ok_text("");
     assert_eq!(ada.get(&push).await.ok()["state"], "cancelled");
+}
+
+async fn count(turn: &Turn, sql: &'static str) -> i64 {
+    let mut c = turn.t.app.db().read().await.unwrap();
+    c.q(sql).value().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_deleted_thread_stays_until_the_runner_has_closed_its_session() {
+    let mut turn = started().await;
+    for name in ["patch", "log"] {
+        let path = format!("{}/{name}?task_id={}", turn.session, turn.task);
+        assert_eq!(turn.runner.put(&path, name).await, 204);
+    }
+    turn.write("Fixed.").await;
+    turn.finish(1).await;
+    turn.task = turn.t.ada.ask(&turn.thread, "@coder more").await;
+    turn.runner.command("prompt").await;
+    // Admins can delete examples.
+    let root = id(&turn.t.ada.messages(&turn.thread).await[0]);
+    let root: MessageId = root.parse().unwrap();
+    let mark = async move |c: &mut Conn| {
+        c.q("update messages set metadata = $2 where id = $1")
+            .bind(root)
+            .bind(Json(json!({"example": true})))
+            .run()
+            .await
+    };
+    let marked: Result<u64, DbError> = turn.t.app.db().write(Uuid::nil(), mark).await;
+    assert_eq!(marked.unwrap(), 1);
+    let ada = turn.t.ada.clone();
+    let path = format!("/v1/threads/{}", turn.thread);
+    ada.delete(&path).await.is(204);
+    let session = format!("/v1/code-sessions/{}", turn.session);
+    ada.get(&session).await.refused(404);
+    assert_eq!(ada.get("/v1/code-sessions").await.ok()["data"], json!([]));
+    assert_eq!(count(&turn, "select count(*) from code_texts").await, 0);
+    let cancel = turn.runner.next_command().await;
+    assert_eq!(
+        (&cancel["type"], &cancel["task"]),
+        (&json!("cancel"), &json!(turn.task))
+    );
+    let close = turn.runner.next_command().await;
+    assert_eq!(
+        (&close["type"], &close["session"]),
+        (&json!("close"), &json!(turn.session))
+    );
+    let waiting = "select count(*) from thread_removals where is_waiting";
+    within("the rest of the thread to be removed", async {
+        while count(&turn, waiting).await == 0 {
+            pause().await;
+        }
+    })
+    .await;
+    assert_eq!(count(&turn, "select count(*) from code_sessions").await, 1);
+    turn.runner.acknowledge(&close).await;
+    removed(&turn.t).await;
+    assert_eq!(count(&turn, "select count(*) from code_sessions").await, 0);
 }
 
 #[tokio::test]
