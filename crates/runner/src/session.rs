@@ -55,7 +55,8 @@ async fn execute(shared: &Arc<Shared>, session: &Session, n: u64, command: Comma
             if !known {
                 state.base = None;
             }
-            let with_patch = patch || (known && state.with_patch);
+            // The server asks for the patch until a turn has ended, also if this session has reported that it cannot be applied.
+            let with_patch = if known { state.with_patch } else { patch };
             state = State { repository, number, engine, with_patch, closed: false, ..state };
             match open(shared, session, &mut state).await {
                 Ok(commit) => events.push(Event::Opened { commit }),
@@ -251,7 +252,9 @@ async fn work(
     }
     if state.base.is_none() {
         let opened = open(shared, session, state).await;
-        shared.commit(session, Vec::new(), Some(state.clone()), Vec::new()).await;
+        // The base can be another commit than before, and a push names it.
+        let events = opened.iter().map(|commit| Event::Opened { commit: commit.clone() }).collect();
+        shared.commit(session, events, Some(state.clone()), Vec::new()).await;
         opened?;
     }
     let mirror = mirror(shared, state)?;

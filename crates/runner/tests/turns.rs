@@ -261,7 +261,8 @@ async fn a_setup_that_fails_is_explained_and_tried_again() {
     assert!(message.contains("api could not be prepared: test -e ../../../ready ended with 1"));
     std::fs::write(setup.path().join("data/ready"), "").unwrap();
     connection.prompt(2, "task_1", "say Here").await;
-    assert_eq!(text_of(&connection.until("done").await), "Here");
+    let events = connection.until("done").await;
+    assert_eq!((&events[0]["type"], text_of(&events).as_str()), (&json!("opened"), "Here"));
 }
 
 #[tokio::test]
@@ -319,7 +320,11 @@ async fn changes_that_cannot_be_applied_are_reported_once() {
     connection.prompt(5, "task_2", "say Again").await;
     let failed = connection.until("failed").await.pop().unwrap();
     assert_eq!((&failed["task"], &failed["code"]), (&json!("task_2"), &json!("sandbox_failed")));
-    connection.prompt(6, "task_3", "sh cat README.md").await;
+    // The server still has the patch.
+    let command = json!({"type": "open", "repository": "api", "number": 7, "engine": "scripted", "patch": true});
+    connection.command(6, command).await;
+    assert_eq!(connection.event().await["type"], "opened");
+    connection.prompt(7, "task_3", "sh cat README.md").await;
     let done = connection.until("done").await.pop().unwrap();
     assert_eq!(done["files"], json!([]));
     assert!(server.file("log?task_id=task_3").contains("theirs"));
