@@ -62,7 +62,7 @@ struct RunnerOptions {
     /// Address of the server; with `--repository`, no file is needed
     #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
-    /// Key of the runner, from Settings › Repositories
+    /// Key of the runner, from Settings › Tools
     #[arg(long, global = true, env = KEY_VARIABLE, hide_env_values = true)]
     key: Option<String>,
     /// Repository to offer, with `--server`; can be repeated

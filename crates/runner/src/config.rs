@@ -299,7 +299,7 @@ impl Config {
         self.key = self.key.trim().to_owned();
         if self.key.is_empty() {
             return invalid(format!(
-                "the runner has no key: set {KEY_VARIABLE} or key_file; Settings › Repositories creates one"
+                "the runner has no key: set {KEY_VARIABLE} or key_file; Settings › Tools creates one"
             ));
         }
         match Url::parse(&self.server) {

@@ -68,7 +68,7 @@ const NOBODY: u32 = 65534;
 /// Reason why a runner ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    #[error("the server does not know this key: create a runner in Settings › Repositories")]
+    #[error("the server does not know this key: create a runner in Settings › Tools")]
     UnknownKey,
     #[error("the server needs another version: upgrade the runner")]
     OtherProtocol,

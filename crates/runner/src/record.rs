@@ -144,7 +144,7 @@ impl Record {
         }
         step.state = state;
         let number = step.step;
-        let line = json!({"kind": "step", "task": self.task, "step": number, "title": step.title, "state": state, "ms": step.ms});
+        let line = json!({"kind": "step", "task": self.task, "step": number, "title": step.title, "tool": step.kind, "state": state, "ms": step.ms});
         self.write(&line);
         for content in update["content"].as_array().into_iter().flatten() {
             let text = match content["type"].as_str() {
