@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ensures that the tools for the tests, besides Rust and Node, are available: PostgreSQL server programs, Chromium with
-# fonts, Python with venv, an S3 server, NATS, HAProxy, a certificate authority, ssh-keygen, and curl. Installs missing tools, as root or
+# fonts, Python with venv, an S3 server, NATS, HAProxy, a certificate authority, bubblewrap, ssh-keygen, and curl. Installs missing tools, as root or
 # with sudo. Fails if that is not possible, because no test is skipped. Prints nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,7 @@ has_haproxy() { [ -n "$(server_program haproxy)" ]; }
 has_pebble() { command -v pebble >/dev/null && command -v pebble-challtestsrv >/dev/null; }
 has_ssh_keygen() { command -v ssh-keygen >/dev/null; }
 has_curl() { command -v curl >/dev/null; }
+has_bubblewrap() { command -v bwrap >/dev/null; }
 has_python() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
 missing=()
@@ -24,6 +25,7 @@ has_python || missing+=(python3 python3-venv)
 has_pebble || missing+=(pebble)
 has_ssh_keygen || missing+=(openssh-client)
 has_curl || missing+=(curl)
+has_bubblewrap || missing+=(bubblewrap)
 services=()
 has_nats || services+=(nats-server)
 has_haproxy || services+=(haproxy)
@@ -44,6 +46,7 @@ has_nats || die "no NATS server. Install the package nats-server, or add nats-se
 has_haproxy || die "no HAProxy. Install the package haproxy, or add haproxy to PATH."
 has_ssh_keygen || die "no ssh-keygen. Install the package openssh-client."
 has_curl || die "no curl. Install the package curl."
+has_bubblewrap || die "no bubblewrap. Install the package bubblewrap."
 has_pebble || die "no Pebble. Install the package pebble, or add pebble and pebble-challtestsrv to PATH."
 
 # tests/api starts the S3 server of tests/s3.

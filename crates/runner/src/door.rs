@@ -18,7 +18,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -169,22 +169,27 @@ impl Keeper {
                 continue;
             };
             let Ok(permit) = connections.clone().try_acquire_owned() else { continue };
-            let keeper = self.clone();
+            let serving = self.closed.clone().run_until_cancelled_owned(self.converse(stream));
             self.owner.spawn(async move {
-                let answering = keeper.clone();
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let keeper = answering.clone();
-                    async move { Ok::<_, Infallible>(keeper.answer(request).await) }
-                });
-                let mut builder = http1::Builder::new();
-                builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(30));
-                let serving =
-                    builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
-                // Errors of a connection are seen by its client.
-                let _ = keeper.closed.run_until_cancelled(serving).await;
+                serving.await;
                 drop(permit);
             });
         }
+    }
+
+    /// Answers the requests of a connection. Boxed outside of any future, because the compiler cannot prove that
+    /// hyper's type is `Send` inside one.
+    fn converse(self: &Arc<Self>, stream: Box<dyn Connection>) -> BoxFuture<'static, ()> {
+        let keeper = self.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let keeper = keeper.clone();
+            async move { Ok::<_, Infallible>(keeper.answer(request).await) }
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(30));
+        let serving = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        // Errors of a connection are seen by its client.
+        serving.map(|_| ()).boxed()
     }
 
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {

@@ -251,7 +251,7 @@ impl Journal {
             return Ok(());
         }
         let events = (first..).zip(events).collect();
-        self.write(Line { events, state, handled, ..Line::default() })
+        self.write(Line { handled, events, state, ..Line::default() })
     }
 
     /// Stores that the server has all events up to number `n`.

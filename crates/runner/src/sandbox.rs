@@ -202,6 +202,10 @@ impl Sandbox {
             add(&["--ro-bind-try", &path, &path]);
         }
         add(&["--proc", "/proc", "--dev", "/dev"]);
+        // Bubblewrap covers these only if it believes that they can be written, which it does not for root without capabilities.
+        for name in ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"] {
+            add(&["--ro-bind-try", name, name]);
+        }
         // Memory of temporary file systems belongs to no process: these are directories, and count as disk.
         for (name, path) in
             [("tmp", "/tmp"), ("shm", "/dev/shm"), ("home", "/home/agent"), ("copy", "/work")]
@@ -517,7 +521,7 @@ mod tests {
         let hidden = directory.path().join("hidden");
         std::fs::create_dir(&hidden).unwrap();
         std::fs::write(hidden.join("file"), vec![1; 1 << 20]).unwrap();
-        std::fs::set_permissions(&hidden, PermissionsExt::from_mode(0)).unwrap();
+        std::fs::set_permissions(&hidden, PermissionsExt::from_mode(0o000)).unwrap();
         assert!(disk_of(directory.path()).await.unwrap() >= 1 << 20);
         crate::git::remove(&hidden).await.unwrap();
         assert!(!hidden.exists());

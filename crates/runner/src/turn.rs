@@ -258,7 +258,10 @@ impl<'a> Turn<'a> {
             }
             for (n, steer) in self.steers() {
                 handled.push(n);
-                text = format!("{text}\n\n{steer}").trim().to_owned();
+                if !text.is_empty() {
+                    text.push_str("\n\n");
+                }
+                text.push_str(&steer);
             }
             if !handled.is_empty() {
                 self.state.asked = None;
