@@ -296,15 +296,14 @@ async fn append(
     text: &str,
 ) -> Result<Option<Shown>, DbError> {
     let clean = text.replace('\0', "");
-    let (message, piece) = match turn.task.reply_message_id {
-        Some(message) => (message, clean.as_str()),
-        None => {
-            let piece = clean.trim_start();
-            if piece.is_empty() {
-                return Ok(None);
-            }
-            (open_reply(c, session, turn).await?, piece)
+    let (message, piece) = if let Some(message) = turn.task.reply_message_id {
+        (message, clean.as_str())
+    } else {
+        let piece = clean.trim_start();
+        if piece.is_empty() {
+            return Ok(None);
         }
+        (open_reply(c, session, turn).await?, piece)
     };
     let appended = c
         .q("update messages set content = content || $2 where id = $1 and state = $3 and deleted_at is null and octet_length(content) < $4")

@@ -178,12 +178,11 @@ async fn complete(
         None => reply::open_reply(c, session, turn).await?,
     };
     let own;
-    let text = match text {
-        Some(text) => text,
-        None => {
-            own = ReplyText::of(summary(done.changes.file_count));
-            &own
-        }
+    let text = if let Some(text) = text {
+        text
+    } else {
+        own = ReplyText::of(summary(done.changes.file_count));
+        &own
     };
     let steps = reply::list_steps(c, turn.task.id).await?;
     let failed = steps

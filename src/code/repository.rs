@@ -99,6 +99,7 @@ pub struct Repository {
     pub version: i64,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(sqlx::FromRow)]
 pub(super) struct Row {
     pub(super) id: RepositoryId,

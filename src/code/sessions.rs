@@ -186,7 +186,6 @@ pub(super) struct Row {
     pub(super) pushed_at: Option<Timestamp>,
     pub(super) notes: Json<Vec<String>>,
     pub(super) read_seq: i64,
-    pub(super) last_event: i64,
     pub(super) version: i64,
     pub(super) created_at: Timestamp,
 }
@@ -199,12 +198,11 @@ macro_rules! session_sql {
              nullif(s.conversation_id, s.thread_id) as fork_id, s.engine, s.state, s.base_commit, s.parent, s.tree, s.files, s.file_count, \
              s.additions, s.deletions, s.check_state, s.check_ms, s.title, s.body, s.reply_id, s.action_id, s.pushed_commit, s.pushed_url, \
              s.pushed_tree, s.pushed_by, \
-             s.pushed_at, s.notes, s.read_seq, s.last_event, s.version, s.created_at from code_sessions s ",
+             s.pushed_at, s.notes, s.read_seq, s.version, s.created_at from code_sessions s ",
             $tail
         )
     };
 }
-pub(super) use session_sql;
 
 impl Row {
     pub(super) fn branch(&self) -> String {

@@ -453,23 +453,20 @@ async fn get_code_log(
     }
     let owner = TextOwner::Log(query.task_id);
     let content = code::find_text(&mut c, id, owner).await?;
-    let text = match content {
-        Some(content) => {
-            drop(c);
-            restored(content, owner).await?
+    let text = if let Some(content) = content {
+        drop(c);
+        restored(content, owner).await?
+    } else {
+        let steps = code::list_steps(&mut c, query.task_id).await?;
+        let mut text = Vec::new();
+        for step in steps {
+            let line = json!({
+                "kind": "step", "step": step.n, "title": step.title, "tool": step.kind, "state": step.state, "ms": step.ms,
+            });
+            text.extend_from_slice(line.to_string().as_bytes());
+            text.push(b'\n');
         }
-        None => {
-            let steps = code::list_steps(&mut c, query.task_id).await?;
-            let mut text = Vec::new();
-            for step in steps {
-                let line = json!({
-                    "kind": "step", "step": step.n, "title": step.title, "tool": step.kind, "state": step.state, "ms": step.ms,
-                });
-                text.extend_from_slice(line.to_string().as_bytes());
-                text.push(b'\n');
-            }
-            text
-        }
+        text
     };
     Ok(text_response("application/x-ndjson", text))
 }

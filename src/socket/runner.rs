@@ -31,7 +31,7 @@ use crate::{
     code::{self, Applied, BadHello, Connected, RunnerEvent, RunnerHello, RunnerIdentity, Shown},
     db::{Conn, DbError},
     http::{ApiError, ErrorCode},
-    ids::{CodeSessionId, MessageId, TaskId, UserId},
+    ids::{CodeSessionId, TaskId, UserId},
     realtime::{LiveFrame, hub::TaskRun},
     server::{
         State,
@@ -431,7 +431,9 @@ impl RunnerConnection {
                 let piece = if is_open {
                     piece
                 } else {
-                    let whole = self.whole_text(message).await?;
+                    // It can have begun on another connection.
+                    let whole =
+                        code::text_of_reply(&mut self.state.db.read().await?, message).await?;
                     let hub = &self.state.hub;
                     hub.open_stream(workspace, run, conversation, message, attempt);
                     whole.unwrap_or(piece)
@@ -441,11 +443,6 @@ impl RunnerConnection {
             }
         }
         Ok(())
-    }
-
-    /// The text of a reply so far, which can have begun on another connection.
-    async fn whole_text(&self, message: MessageId) -> Result<Option<String>, End> {
-        Ok(code::text_of_reply(&mut self.state.db.read().await?, message).await?)
     }
 
     /// Ends the streams of replies whose text came over this connection: the next connection can be to another node.
