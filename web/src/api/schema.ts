@@ -172,6 +172,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/actions/{id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer a question of an agent
+         * @description Only the requester can answer. A question is declined with `deny`.
+         *
+         *     **Access:** members and admins; with a session only, not a key.
+         */
+        post: operations["answer_action"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/actions/{id}/approve": {
         parameters: {
             query?: never;
@@ -2073,6 +2095,119 @@ export interface paths {
          *     **Access:** members and admins; keys need `agents:use`.
          */
         post: operations["create_chat_completion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/code-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the work of agents on repositories in conversations that the caller can see, newest first
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["list_code_sessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/code-sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a session: an agent's work on a repository in a conversation
+         * @description **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["get_code_session"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the title and the text of the next commit
+         * @description Allowed for people who can start work on the repository. A push that waits for approval is withdrawn, and another one with the new text
+         *     takes its place.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        patch: operations["patch_code_session"];
+        trace?: never;
+    };
+    "/v1/code-sessions/{id}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close a session: its copy on the runner is deleted, and the changes stay visible
+         * @description Allowed for people who can start work on the repository. A new message applies the changes to a new copy.
+         *
+         *     **Access:** members and admins; keys need `chat:write`.
+         */
+        post: operations["close_code_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/code-sessions/{id}/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the log of a turn: a JSON object per line
+         * @description Before the turn has ended, the lines are its steps so far.
+         *
+         *     **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["get_code_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/code-sessions/{id}/patch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the changes of a session as a patch, or those that were pushed last
+         * @description The response has status 409 and the code `diff_changed` if there is no patch of this tree.
+         *
+         *     **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["get_code_patch"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4456,6 +4591,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/repositories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the repositories of the workspace, oldest first
+         * @description People who manage agents see all of them; others see those that are allowed in a channel of theirs.
+         *
+         *     **Access:** every role except guests; keys need `chat:read`.
+         */
+        get: operations["list_repositories"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/repositories/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Allow a repository in channels, or change who can start work on it
+         * @description Everyone in these channels will see its code.
+         *
+         *     **Access:** admins; keys need `agents:admin`.
+         */
+        patch: operations["patch_repository"];
+        trace?: never;
+    };
     "/v1/responses": {
         parameters: {
             query?: never;
@@ -4554,6 +4733,52 @@ export interface paths {
          */
         post: operations["call"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runners": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the runners of the workspace, oldest first
+         * @description **Access:** admins; keys need `agents:admin`.
+         */
+        get: operations["list_runners"];
+        put?: never;
+        /**
+         * Create a runner, which connects with the key in the response
+         * @description The key is shown only once. A workspace can have 20 runners.
+         *
+         *     **Access:** admins; keys need `agents:admin`.
+         */
+        post: operations["create_runner"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runners/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a runner with its repositories and their sessions; its connection ends
+         * @description **Access:** admins; keys need `agents:admin`.
+         */
+        delete: operations["delete_runner"];
         options?: never;
         head?: never;
         patch?: never;
@@ -6556,9 +6781,11 @@ export interface components {
          *     `call`: A call of a tool.
          *
          *     `approval`: A step that only asks for approval.
+         *
+         *     `question`: A question of an agent, which the requester answers.
          * @enum {string}
          */
-        ActionKind: "call" | "approval";
+        ActionKind: "call" | "approval" | "question";
         /**
          * @description State of an action.
          *
@@ -6639,6 +6866,7 @@ export interface components {
             skills: components["schemas"]["SkillList"] | null;
             /** @description Names in `skills` that no skill of the workspace has. */
             missing_skills: string[];
+            coding: components["schemas"]["Coding"] | null;
             /** @description People (`user_…`) and roles (`role:…`) that can change the agent, besides admins. Empty allows everyone with `agents:write`. */
             editors: string[];
             authors: components["schemas"]["Authors"];
@@ -6780,6 +7008,7 @@ export interface components {
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             skills?: components["schemas"]["SkillList"] | null;
+            coding?: components["schemas"]["Coding"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -6878,6 +7107,10 @@ export interface components {
          */
         AllSkills: "all";
         Amount: number;
+        AnswerForm: {
+            /** @description ID of an option, or the object of the question's form; at most 32 KiB. */
+            value: unknown;
+        };
         ApiKey: {
             id: components["schemas"]["ApiKeyId"];
             /** @description Owner of the key. */
@@ -7052,7 +7285,7 @@ export interface components {
          *     `provider.links_sent`: An admin sent links to people who can sign in only with a provider.
          * @enum {string}
          */
-        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "embeddings.changed" | "embeddings.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "skill.created" | "skill.updated" | "skill.deleted" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "export.created" | "export.deleted" | "emoji.deleted" | "vector_store.created" | "vector_store.updated" | "vector_store.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.links_sent" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
+        AuditAction: "member.role_changed" | "member.role_kept" | "member.handle_changed" | "member.removed" | "member.suspended" | "member.not_suspended" | "member.restored" | "guest.changed" | "guest.ended" | "member.reset_link_created" | "member.exported" | "member.erasure_started" | "member.erased" | "key.created" | "key.deleted" | "invite.created" | "invite.sent" | "invite.withdrawn" | "workspace.updated" | "policy.changed" | "prompt_profiles.changed" | "model.changed" | "model.removed" | "embeddings.changed" | "embeddings.removed" | "budgets.changed" | "memory.published" | "memory.unpublished" | "memory.deleted" | "compaction.deleted" | "agent.created" | "agent.updated" | "agent.accepted" | "agent.status_changed" | "agent.made_default" | "agent.deleted" | "persona.created" | "persona.updated" | "persona.deleted" | "skill.created" | "skill.updated" | "skill.deleted" | "runner.created" | "runner.deleted" | "repository.updated" | "code.pushed" | "file.changed" | "file.deleted" | "sandbox_policy.created" | "sandbox_policy.changed" | "sandbox_policy.deleted" | "channel.archived" | "channel.unarchived" | "channel.member_removed" | "message.deleted" | "task.retried" | "tool.created" | "tool.updated" | "tool.secret_changed" | "tool.secret_deleted" | "tool.deleted" | "tool.function_accepted" | "tool.function_withdrawn" | "action.approved" | "action.denied" | "action.started" | "action.settled" | "grant.deleted" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "run.cancelled" | "run.resumed" | "member.merged" | "import.created" | "import.updated" | "import.started" | "import.paused" | "import.resumed" | "import.undone" | "import.deleted" | "export.created" | "export.deleted" | "emoji.deleted" | "vector_store.created" | "vector_store.updated" | "vector_store.deleted" | "hook.created" | "hook.updated" | "hook.rotated" | "hook.deleted" | "bot.created" | "bot.updated" | "bot.deleted" | "bot.added" | "bot.removed" | "bot.key_created" | "bot.key_deleted" | "server.backup_started" | "server.drill_started" | "server.resumed" | "server.updated" | "server.mail_tested" | "server.checked" | "server.certificate_ordered" | "sign_in.link_created" | "sign_in.changed" | "factor.added" | "factor.removed" | "factor.reset" | "provider.created" | "provider.updated" | "provider.enabled" | "provider.disabled" | "provider.secret_changed" | "provider.tried" | "provider.links_sent" | "provider.deleted" | "identity.linked" | "identity.removed" | "scim.token_created" | "scim.token_deleted" | "scim.user_linked";
         AuditEntry: {
             id: components["schemas"]["AuditEntryId"];
             actor_id: components["schemas"]["UserId"] | null;
@@ -7937,9 +8170,147 @@ export interface components {
             /** @enum {string} */
             type: "typing";
         };
+        /** @description The result of the check that the runner ran after the last turn. */
+        CodeCheck: {
+            state: components["schemas"]["CodeCheckState"];
+            /**
+             * Format: int64
+             * @description Duration in milliseconds.
+             */
+            ms: number;
+        };
+        /**
+         * @description Result of the check after a turn.
+         *
+         *     `none`: The repository has no check, or nothing was changed.
+         * @enum {string}
+         */
+        CodeCheckState: "passed" | "failed" | "none";
+        /** @description A changed file. */
+        CodeFile: {
+            path: string;
+            /** @description Path before the file was renamed. */
+            old_path: string | null;
+            status: components["schemas"]["FileStatus"];
+            /** Format: int64 */
+            additions: number;
+            /** Format: int64 */
+            deletions: number;
+            binary: boolean;
+        };
         CodeForm: {
             /** @description Six digits. */
             code: string;
+        };
+        /** @description An entry of the plan of an agent in a repository. */
+        CodePlanEntry: {
+            content: string;
+            /** @description `pending`, `in_progress`, or `completed`. */
+            status: string;
+        };
+        /** @description Work of an agent on a repository in a conversation. */
+        CodeSession: {
+            id: components["schemas"]["CodeSessionId"];
+            /** @enum {string} */
+            object: "code_session";
+            /**
+             * Format: int64
+             * @description Number of the session in its repository, which is part of the name of its branch.
+             */
+            number: number;
+            repository_id: components["schemas"]["RepositoryId"];
+            agent_id: components["schemas"]["AgentId"];
+            thread_id: components["schemas"]["ThreadId"];
+            fork_id: components["schemas"]["ForkId"] | null;
+            engine: string;
+            /** @description Commit on which the work began; null until the copy is ready. */
+            base_commit: string | null;
+            state: components["schemas"]["SessionState"];
+            /** @description Tree of the changes, as git names it; null if there are none, or if they are too large. */
+            tree: string | null;
+            /** @description At most 300 files. */
+            files: components["schemas"]["CodeFile"][];
+            /**
+             * Format: int64
+             * @description Number of changed files, which can be larger than that of `files`.
+             */
+            file_count: number;
+            /** Format: int64 */
+            additions: number;
+            /** Format: int64 */
+            deletions: number;
+            check: components["schemas"]["CodeCheck"] | null;
+            /** @description Title of the next commit; null if there is nothing to push. */
+            title: string | null;
+            /** @description Text of the next commit. */
+            body: string | null;
+            branch: string;
+            pushed: components["schemas"]["PushedCommit"] | null;
+            /** @description Notes of the runner about the last turn. */
+            notes: string[];
+            reply_id: components["schemas"]["MessageId"] | null;
+            action_id: components["schemas"]["ActionId"] | null;
+            /** Format: int64 */
+            version: number;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        /** @description An event as it is stored and sent. */
+        CodeSessionEvent: {
+            /** @enum {string} */
+            type: "code_session.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                code_session_id: components["schemas"]["CodeSessionId"];
+                /** Format: int64 */
+                version: number;
+            };
+        };
+        /** @description ID of a session on a repository: `code_` and 26 base-32 characters */
+        CodeSessionId: string;
+        /** @description Something that an agent did in a repository. */
+        CodeStep: {
+            /**
+             * Format: int64
+             * @description Number in the turn, from 0.
+             */
+            n: number;
+            title: string;
+            /** @description Kind, such as `edit` or `execute`. */
+            kind: string;
+            state: components["schemas"]["CodeStepState"];
+            /**
+             * Format: int64
+             * @description Duration in milliseconds.
+             */
+            ms: number;
+        };
+        /**
+         * @description State of a step.
+         * @enum {string}
+         */
+        CodeStepState: "running" | "done" | "failed";
+        /** @description Work of an agent on repositories. */
+        Coding: {
+            /**
+             * @description Engine of the runner, at most 64 characters; null uses that of the repository.
+             * @default null
+             */
+            engine?: string | null;
+            /**
+             * Format: double
+             * @description Maximum cost of a turn in US dollars, as the agent reports it, above 0; null for no limit. Costs of the workspace's own models are
+             *     limited by budgets.
+             * @default null
+             */
+            usd_max?: number | null;
         };
         /** @description Collaboration of agents that take turns working on a goal in a fork. */
         Collaboration: {
@@ -8609,6 +8980,14 @@ export interface components {
             object: "response";
             deleted: boolean;
         };
+        /** @description Response of `DELETE /v1/runners/{id}`. */
+        DeletedRunner: {
+            id: components["schemas"]["RunnerId"];
+            /** @enum {string} */
+            object: "runner";
+            /** @description Always true. */
+            deleted: boolean;
+        };
         /** @description Response of `DELETE /v1/skills/{id}`. */
         DeletedSkill: {
             id: components["schemas"]["SkillId"];
@@ -8927,7 +9306,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bad_skill" | "bare_model_off" | "base_archived" | "batch_not_found" | "bot_no_answer" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "emoji_not_found" | "export_not_found" | "export_not_ready" | "export_running" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "in_variant" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_a_chat" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_https" | "not_joined" | "not_requester" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_tried" | "not_verified" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "part_not_found" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "skill_not_found" | "slug_taken" | "still_running" | "store_required" | "sync_incomplete" | "task_ended" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_collections" | "too_many_devices" | "too_many_files" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_passages" | "too_many_requests" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_skills" | "too_many_sockets" | "too_many_steers" | "too_many_subscriptions" | "too_many_tools" | "too_many_urls" | "too_many_variants" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "vector_store_not_found" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bad_skill" | "bare_model_off" | "base_archived" | "batch_not_found" | "bot_no_answer" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "code_session_not_found" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "diff_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "emoji_not_found" | "export_not_found" | "export_not_ready" | "export_running" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "in_variant" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_a_chat" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_for_turns" | "not_https" | "not_joined" | "not_requester" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_starter" | "not_tried" | "not_verified" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "part_not_found" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "repository_not_found" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "runner_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "skill_not_found" | "slug_taken" | "still_running" | "store_required" | "sync_incomplete" | "task_ended" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_collections" | "too_many_devices" | "too_many_files" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_passages" | "too_many_requests" | "too_many_runners" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_skills" | "too_many_sockets" | "too_many_steers" | "too_many_subscriptions" | "too_many_tools" | "too_many_urls" | "too_many_variants" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "vector_store_not_found" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -8995,7 +9374,7 @@ export interface components {
          * @description Type of an event in the log of a workspace.
          * @enum {string}
          */
-        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "bot.updated" | "emoji.updated" | "channel.created" | "channel.updated" | "channel.archived" | "channel.imported" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "thread.deleted" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "skill.updated" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated" | "inbox.updated" | "file.updated" | "vector_store.updated" | "vector_store.deleted" | "import.updated";
+        EventType: "workspace.updated" | "member.joined" | "member.updated" | "member.removed" | "bot.updated" | "emoji.updated" | "channel.created" | "channel.updated" | "channel.archived" | "channel.imported" | "channel.member_added" | "channel.member_removed" | "thread.created" | "thread.updated" | "thread.deleted" | "message.created" | "message.updated" | "message.deleted" | "reaction.added" | "reaction.removed" | "fork.created" | "fork.updated" | "resolution.drafted" | "resolution.updated" | "resolution.published" | "action_item.updated" | "task.status_changed" | "agent.created" | "agent.updated" | "agent.archived" | "skill.updated" | "repository.updated" | "code_session.updated" | "memory.changed" | "compaction.created" | "compaction.updated" | "compaction.deleted" | "budget.updated" | "tool.updated" | "action.requested" | "action.updated" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "workflow.created" | "workflow.updated" | "workflow.archived" | "run.created" | "run.updated" | "inbox.updated" | "file.updated" | "vector_store.updated" | "vector_store.deleted" | "import.updated";
         /** @description A page of the event log. */
         Events: {
             /** @enum {string} */
@@ -9079,9 +9458,15 @@ export interface components {
          *     `tree_limit`: The tree of the task has used up its model calls or its run time.
          *
          *     `step_failed`: A step of the run failed.
+         *
+         *     `runner_offline`: The runner of the repository is not connected.
+         *
+         *     `sandbox_failed`: The runner could not prepare the repository, or the agent could not be started.
+         *
+         *     `refused`: The coding agent refused to do this.
          * @enum {string}
          */
-        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "thought_only" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded" | "budget_exceeded" | "not_allowed" | "loop" | "tree_limit" | "step_failed";
+        FailCode: "model_unavailable" | "rate_limited" | "timeout" | "bad_response" | "thought_only" | "context_too_large" | "bad_request" | "auth" | "worker_lost" | "queue_full" | "quota_exceeded" | "budget_exceeded" | "not_allowed" | "loop" | "tree_limit" | "step_failed" | "runner_offline" | "sandbox_failed" | "refused";
         /** @description Reason why the response failed. */
         Fault: {
             code: components["schemas"]["FaultCode"];
@@ -9198,6 +9583,11 @@ export interface components {
          * @enum {string}
          */
         FileSource: "profile" | "agent" | "workspace";
+        /**
+         * @description Change of a file.
+         * @enum {string}
+         */
+        FileStatus: "added" | "modified" | "deleted" | "renamed";
         /** @description A file as an entry in a list. */
         FileSummary: {
             /** @enum {string} */
@@ -10641,6 +11031,21 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_CodeSession: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["CodeSession"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_CompactionRecord: {
             /** @enum {string} */
             object: "list";
@@ -11001,10 +11406,40 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_Repository: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Repository"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Resolution: {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Resolution"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_Runner: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["Runner"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -11286,6 +11721,12 @@ export interface components {
             text: string;
             /** @enum {string} */
             type: "task.delta";
+        } | {
+            task_id: components["schemas"]["TaskId"];
+            steps: components["schemas"]["CodeStep"][];
+            plan: components["schemas"]["CodePlanEntry"][] | null;
+            /** @enum {string} */
+            type: "code.step";
         } | {
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
@@ -11728,6 +12169,13 @@ export interface components {
             /** @description Question before the press counts; at most 300 characters. */
             confirm?: string;
         };
+        /** @description Work on a repository to which a reply belongs. */
+        MessageCode: {
+            /** @description The session; absent if the agent replied without a repository. */
+            session_id?: components["schemas"]["CodeSessionId"];
+            /** @description Name of the repository that the requester must not use, so that the agent replied without it. */
+            without?: string;
+        };
         /** @description An event as it is stored and sent. */
         MessageEvent: {
             /** @enum {string} */
@@ -11756,6 +12204,7 @@ export interface components {
             /** @description False if a mention of all members of the channel opens no inbox item; true by default. */
             notify?: boolean;
             steer?: components["schemas"]["TaskId"] | null;
+            review?: components["schemas"]["ReviewForm"] | null;
         };
         /** @description ID of a message: `msg_` and 26 base-32 characters */
         MessageId: string;
@@ -11778,6 +12227,10 @@ export interface components {
             chain?: components["schemas"]["TaskId"][];
             /** @description The running reply that the message steers. If the reply ended before it read the message, the message has a task of its own. */
             steers?: components["schemas"]["TaskId"];
+            /** @description Work on a repository to which a reply belongs. */
+            code?: components["schemas"]["MessageCode"];
+            /** @description Lines of a diff that the message comments. */
+            review?: components["schemas"]["MessageReview"];
             /** @description The schedule that started the reply. */
             schedule_id?: components["schemas"]["ScheduleId"];
             /** @description API key that posted the message. */
@@ -11828,6 +12281,16 @@ export interface components {
         MessagePatch: {
             /** @description Markdown, at most 32 KiB. Can be empty if the message has files, which stay attached. */
             content: string;
+        };
+        /** @description The diff to which the comments of a message refer. The text of the message quotes the lines. */
+        MessageReview: {
+            session_id: components["schemas"]["CodeSessionId"];
+            tree: string;
+            /**
+             * Format: int64
+             * @description Number of comments.
+             */
+            comments: number;
         };
         /** @description Score of a message, without its text. */
         MessageScore: {
@@ -12253,6 +12716,7 @@ export interface components {
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             skills?: components["schemas"]["SkillList"] | null;
+            coding?: components["schemas"]["Coding"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -13058,6 +13522,7 @@ export interface components {
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             skills?: components["schemas"]["SkillList"] | null;
+            coding?: components["schemas"]["Coding"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -13449,6 +13914,16 @@ export interface components {
          * @enum {string}
          */
         PushUnavailable: "secret_key_missing";
+        /** @description The commit that was pushed last. */
+        PushedCommit: {
+            commit: string;
+            /** @description The pull request, or the page on which one can be opened; null if the git server named none. */
+            url: string | null;
+            /** @description Tree of the commit, for its patch; null if the server does not have that. */
+            tree: string | null;
+            by: components["schemas"]["UserId"] | null;
+            at: components["schemas"]["Timestamp"];
+        };
         /** @enum {string} */
         QuietDay: "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
         /** @description Span of a day without notifications. It ends on the next day if `to` is not after `from`. */
@@ -13807,6 +14282,78 @@ export interface components {
              */
             count?: number | null;
         };
+        /** @description A repository on which agents can work in some channels. */
+        Repository: {
+            id: components["schemas"]["RepositoryId"];
+            /** @enum {string} */
+            object: "repository";
+            name: string;
+            runner: components["schemas"]["RepositoryRunner"];
+            state: components["schemas"]["RepositoryState"];
+            /** @description Branch on which work begins. */
+            base: string;
+            /** @description Engine that agents without their own choice use; null for `builtin`, or else the first one. */
+            engine: string | null;
+            /** @description Engines of the runner. */
+            engines: components["schemas"]["RunnerEngine"][];
+            /** @description Channels in which agents work on it, except for those that the caller cannot read. Everyone who reads them sees its code. */
+            channel_ids: components["schemas"]["ChannelId"][];
+            starters: components["schemas"]["Starters"];
+            /** @description False if the runner has no sandbox, and therefore pushes nothing. */
+            can_push: boolean;
+            /** Format: int64 */
+            version: number;
+        };
+        /** @description An event as it is stored and sent. */
+        RepositoryEvent: {
+            /** @enum {string} */
+            type: "repository.updated";
+            /**
+             * Format: int64
+             * @description Number of the event in its workspace; there are no gaps.
+             */
+            seq: number;
+            ts: components["schemas"]["Timestamp"];
+            channel_id: components["schemas"]["ChannelId"] | null;
+            thread_id: components["schemas"]["ThreadId"] | null;
+            fork_id: components["schemas"]["ForkId"] | null;
+            data: {
+                repository_id: components["schemas"]["RepositoryId"];
+                /**
+                 * Format: int64
+                 * @description Null if the repository was deleted together with its runner.
+                 */
+                version: number | null;
+            };
+        };
+        /** @description ID of a repository of a runner: `repo_` and 26 base-32 characters */
+        RepositoryId: string;
+        /** @description Body of `PATCH /v1/repositories/{id}`; absent fields stay as they are. */
+        RepositoryPatch: {
+            /** @description `allowed` or `offered`. */
+            state?: components["schemas"]["RepositoryState"];
+            /** @description At most 50. Channels that the caller cannot read stay. */
+            channel_ids?: components["schemas"]["ChannelId"][];
+            starters?: components["schemas"]["Starters"];
+            /** @description One of `engines`. */
+            engine?: string | null;
+        };
+        /** @description The runner of a repository. */
+        RepositoryRunner: {
+            id: components["schemas"]["RunnerId"];
+            name: string;
+            /** @description True if the runner is connected. */
+            online: boolean;
+        };
+        /**
+         * @description State of a repository.
+         *
+         *     `offered`: A runner offers it, and no admin has allowed it.
+         *
+         *     `gone`: Its runner no longer offers it.
+         * @enum {string}
+         */
+        RepositoryState: "offered" | "allowed" | "gone";
         /** @description Options for `navigator.credentials.get()`, as `PublicKeyCredential.parseRequestOptionsFromJSON()` takes them. */
         RequestOptions: {
             challenge: string;
@@ -14031,6 +14578,34 @@ export interface components {
              */
             guard?: number | null;
         };
+        /** @description A comment on a line of a diff. */
+        ReviewComment: {
+            path: string;
+            side: components["schemas"]["ReviewSide"];
+            /**
+             * Format: int32
+             * @description Number of the line on this side, from 1.
+             */
+            line: number;
+            text: string;
+        };
+        /** @description Comments on the changes of a session, whose lines the message quotes after its text. */
+        ReviewForm: {
+            session_id: components["schemas"]["CodeSessionId"];
+            /** @description `tree` of the session whose changes the caller has seen. */
+            tree: string;
+            /** @description 1 to 50 comments. */
+            comments: components["schemas"]["ReviewComment"][];
+        };
+        /**
+         * @description Side of a diff.
+         *
+         *     `old`: A removed or unchanged line of the old text.
+         *
+         *     `new`: An added or unchanged line of the new text.
+         * @enum {string}
+         */
+        ReviewSide: "old" | "new";
         /**
          * @description Approval that a call of a function needs, in increasing order.
          *
@@ -14122,6 +14697,44 @@ export interface components {
             error: string | null;
             started_at: components["schemas"]["Timestamp"] | null;
             ended_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description A program that connects to this server and runs coding agents. */
+        Runner: {
+            id: components["schemas"]["RunnerId"];
+            /** @enum {string} */
+            object: "runner";
+            name: string;
+            /** @description True if the runner is connected. */
+            online: boolean;
+            /** @description Version of the program; null until it has connected for the first time. */
+            version: string | null;
+            /** @description `bubblewrap`, or `none` if the runner's machine is the sandbox; null until it has connected for the first time. */
+            sandbox: string | null;
+            engines: components["schemas"]["RunnerEngine"][];
+            seen_at: components["schemas"]["Timestamp"] | null;
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+        };
+        /** @description An engine of a runner: an agent that it can start. */
+        RunnerEngine: {
+            name: string;
+            /**
+             * @description Host of the engine's own provider, through which its agent can reach the web; null for an engine that only uses the models of this
+             *     workspace.
+             */
+            to: string | null;
+        };
+        /** @description Body of `POST /v1/runners`. */
+        RunnerForm: {
+            /** @description Name for people, such as that of the machine: 1 to 80 characters. */
+            name: string;
+        };
+        /** @description ID of a runner of coding agents: `runner_` and 26 base-32 characters */
+        RunnerId: string;
+        /** @description A new runner with its key, which is shown only once. */
+        RunnerWithKey: components["schemas"]["Runner"] & {
+            /** @description Key with which the runner connects: `ovr_…`. */
+            key: string;
         };
         /** @description Fields of `POST` and `PUT /v1/sandbox-policies`. */
         SandboxForm: {
@@ -14637,7 +15250,7 @@ export interface components {
             days_left: number | null;
         };
         /** @description An event of the log. */
-        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["EmojiEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ChannelImportedEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["SkillEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"] | components["schemas"]["FileEvent"] | components["schemas"]["StoreEvent"] | components["schemas"]["ImportEvent"];
+        ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["EmojiEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ChannelImportedEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["SkillEvent"] | components["schemas"]["RepositoryEvent"] | components["schemas"]["CodeSessionEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"] | components["schemas"]["FileEvent"] | components["schemas"]["StoreEvent"] | components["schemas"]["ImportEvent"];
         /** @description Changes to the choices of the server's admins. Omitted fields are unchanged. */
         ServerForm: {
             /** @description Permits that the server looks for new versions once a day. */
@@ -14721,6 +15334,24 @@ export interface components {
         };
         /** @description ID of a session: `sess_` and 26 base-32 characters */
         SessionId: string;
+        /** @description Body of `PATCH /v1/code-sessions/{id}`; absent fields stay as they are. */
+        SessionPatch: {
+            /** @description One line of 1 to 200 characters. */
+            title?: string;
+            /** @description At most 32 KiB. */
+            body?: string;
+        };
+        /**
+         * @description State of a session.
+         *
+         *     `preparing`: The runner prepares the copy.
+         *
+         *     `closed`: The copy was deleted; a new message begins with a new one.
+         *
+         *     `lost`: The runner has lost the copy; a new message begins with a new one.
+         * @enum {string}
+         */
+        SessionState: "preparing" | "working" | "ready" | "closed" | "lost";
         SettleForm: {
             outcome: components["schemas"]["Settlement"];
         };
@@ -15170,6 +15801,15 @@ export interface components {
             run: components["schemas"]["WorkflowRun"];
             task: components["schemas"]["Task"];
         };
+        /**
+         * @description People who can start sessions on a repository.
+         *
+         *     `members`: Everyone in its channels who can post there, except for guests.
+         * @enum {string}
+         */
+        StarterGroup: "members" | "admins";
+        /** @description People who can start sessions on a repository: `members`, `admins`, or at most 200 members. */
+        Starters: components["schemas"]["StarterGroup"] | components["schemas"]["UserId"][];
         /** @enum {string} */
         Status: "in_progress" | "completed" | "incomplete" | "failed";
         /**
@@ -15689,10 +16329,12 @@ export interface components {
          *
          *     `key`: A message that the requester posted with an API key.
          *
+         *     `repository`: A repository on which the agent works.
+         *
          *     `author`: A text that shapes an agent, such as its instructions.
          * @enum {string}
          */
-        TaintKind: "message" | "bot" | "reply" | "title" | "key" | "memory" | "file" | "page" | "mcp" | "code" | "import" | "author";
+        TaintKind: "message" | "bot" | "reply" | "title" | "key" | "memory" | "file" | "page" | "mcp" | "code" | "import" | "repository" | "author";
         /** @description A unit of work for an agent, or for a model without an agent. */
         Task: {
             id: components["schemas"]["TaskId"];
@@ -15974,6 +16616,7 @@ export interface components {
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             skills?: components["schemas"]["SkillList"] | null;
+            coding?: components["schemas"]["Coding"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -16565,6 +17208,7 @@ export interface components {
             /** @description The persona's last approved text when the version was made. Set by the server; ignored in requests. */
             persona_text?: string | null;
             skills?: components["schemas"]["SkillList"] | null;
+            coding?: components["schemas"]["Coding"] | null;
             base_profile_id?: components["schemas"]["AgentId"] | null;
             access_control?: components["schemas"]["AccessControl"] | null;
             /**
@@ -16876,9 +17520,11 @@ export interface components {
          *     `children`: Tasks that this one started have not ended; `retry_at` is null.
          *
          *     `asleep`: The data was restored, and nobody has started the agents yet; `retry_at` is null.
+         *
+         *     `runner`: A runner has not begun with the task, or is away; `retry_at` is null.
          * @enum {string}
          */
-        WaitReason: "rate_limited" | "unavailable" | "budget" | "approval" | "chain" | "children" | "asleep";
+        WaitReason: "rate_limited" | "unavailable" | "budget" | "approval" | "chain" | "children" | "asleep" | "runner";
         /** @description Items that wait for the caller, and the caller's active permissions. */
         WaitingSeen: {
             /** @description Actions that the caller can approve, deny, or settle, oldest first. */
@@ -18049,6 +18695,96 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    answer_action: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of an action of an agent: `act_` and 26 base-32 characters */
+                id: components["schemas"]["ActionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "value": "yes"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AnswerForm"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agent_id": null,
+                     *       "arguments": null,
+                     *       "arguments_hash": null,
+                     *       "call": 0,
+                     *       "child_task_id": null,
+                     *       "count": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "duration_ms": null,
+                     *       "effect": "read",
+                     *       "ended_at": null,
+                     *       "error": null,
+                     *       "expires_at": null,
+                     *       "fork_id": null,
+                     *       "function": "…",
+                     *       "grantable": false,
+                     *       "granted_by": null,
+                     *       "id": "act_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "call",
+                     *       "name": "Ada",
+                     *       "needs": [
+                     *         {
+                     *           "at": null,
+                     *           "by": null,
+                     *           "user_id": null,
+                     *           "who": "requester"
+                     *         }
+                     *       ],
+                     *       "object": "action",
+                     *       "repeats": null,
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "result": null,
+                     *       "round": 0,
+                     *       "sources": [
+                     *         {
+                     *           "author": null,
+                     *           "kind": "message",
+                     *           "label": "…"
+                     *         }
+                     *       ],
+                     *       "state": "waiting",
+                     *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "thread_id": null,
+                     *       "title": "Friday or Monday?",
+                     *       "tool": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     approve_action: {
         parameters: {
             query?: never;
@@ -18590,6 +19326,7 @@ export interface operations {
                      *       "capabilities": [
                      *         "…"
                      *       ],
+                     *       "coding": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": null,
                      *       "description": null,
@@ -18764,6 +19501,7 @@ export interface operations {
                      *       "capabilities": [
                      *         "…"
                      *       ],
+                     *       "coding": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": null,
                      *       "description": null,
@@ -18961,6 +19699,7 @@ export interface operations {
                      *       "capabilities": [
                      *         "…"
                      *       ],
+                     *       "coding": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": null,
                      *       "description": null,
@@ -19073,6 +19812,7 @@ export interface operations {
                      *       "capabilities": [
                      *         "…"
                      *       ],
+                     *       "coding": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": null,
                      *       "description": null,
@@ -19236,6 +19976,7 @@ export interface operations {
                      *       "capabilities": [
                      *         "…"
                      *       ],
+                     *       "coding": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": null,
                      *       "description": null,
@@ -19341,6 +20082,7 @@ export interface operations {
                      *       "capabilities": [
                      *         "…"
                      *       ],
+                     *       "coding": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": null,
                      *       "description": null,
@@ -19460,6 +20202,7 @@ export interface operations {
                      *       "capabilities": [
                      *         "…"
                      *       ],
+                     *       "coding": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": null,
                      *       "description": null,
@@ -19570,6 +20313,7 @@ export interface operations {
                      *       "capabilities": [
                      *         "…"
                      *       ],
+                     *       "coding": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": null,
                      *       "description": null,
@@ -20098,6 +20842,7 @@ export interface operations {
                      *       "capabilities": [
                      *         "…"
                      *       ],
+                     *       "coding": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": null,
                      *       "description": null,
@@ -24345,6 +25090,10 @@ export interface operations {
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "code": {
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "without": "…"
+                     *             },
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24353,6 +25102,11 @@ export interface operations {
                      *             ],
                      *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "review": {
+                     *               "comments": 0,
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "tree": "…"
+                     *             },
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_start": {
                      *               "cause": {
@@ -24683,6 +25437,10 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "code": {
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "without": "…"
+                     *           },
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24691,6 +25449,11 @@ export interface operations {
                      *           ],
                      *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "review": {
+                     *             "comments": 0,
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "tree": "…"
+                     *           },
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
                      *             "cause": {
@@ -24882,6 +25645,10 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "code": {
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "without": "…"
+                     *           },
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -24890,6 +25657,11 @@ export interface operations {
                      *           ],
                      *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "review": {
+                     *             "comments": 0,
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "tree": "…"
+                     *           },
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
                      *             "cause": {
@@ -25148,6 +25920,386 @@ export interface operations {
             429: components["responses"]["OpenAiError429"];
             500: components["responses"]["OpenAiError500"];
             503: components["responses"]["OpenAiError503"];
+        };
+    };
+    list_code_sessions: {
+        parameters: {
+            query?: {
+                /** @description Only sessions in this thread and its forks. */
+                thread_id?: components["schemas"]["ThreadId"];
+                /** @description Only sessions in this state. */
+                state?: "preparing" | "working" | "ready" | "closed" | "lost";
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description The `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "action_id": null,
+                     *           "additions": 0,
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "base_commit": null,
+                     *           "body": null,
+                     *           "branch": "…",
+                     *           "check": null,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "deletions": 0,
+                     *           "engine": "…",
+                     *           "file_count": 0,
+                     *           "files": [
+                     *             {
+                     *               "additions": 0,
+                     *               "binary": false,
+                     *               "deletions": 0,
+                     *               "old_path": null,
+                     *               "path": "SOUL.md",
+                     *               "status": "added"
+                     *             }
+                     *           ],
+                     *           "fork_id": null,
+                     *           "id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "notes": [
+                     *             "…"
+                     *           ],
+                     *           "number": 0,
+                     *           "object": "code_session",
+                     *           "pushed": null,
+                     *           "reply_id": null,
+                     *           "repository_id": "repo_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "state": "preparing",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "title": null,
+                     *           "tree": null,
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_CodeSession"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_code_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a session on a repository: `code_` and 26 base-32 characters */
+                id: components["schemas"]["CodeSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "action_id": null,
+                     *       "additions": 0,
+                     *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "base_commit": null,
+                     *       "body": null,
+                     *       "branch": "…",
+                     *       "check": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deletions": 0,
+                     *       "engine": "…",
+                     *       "file_count": 0,
+                     *       "files": [
+                     *         {
+                     *           "additions": 0,
+                     *           "binary": false,
+                     *           "deletions": 0,
+                     *           "old_path": null,
+                     *           "path": "SOUL.md",
+                     *           "status": "added"
+                     *         }
+                     *       ],
+                     *       "fork_id": null,
+                     *       "id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "notes": [
+                     *         "…"
+                     *       ],
+                     *       "number": 0,
+                     *       "object": "code_session",
+                     *       "pushed": null,
+                     *       "reply_id": null,
+                     *       "repository_id": "repo_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "state": "preparing",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "title": null,
+                     *       "tree": null,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CodeSession"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_code_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a session on a repository: `code_` and 26 base-32 characters */
+                id: components["schemas"]["CodeSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "title": "Fix the login"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SessionPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "action_id": null,
+                     *       "additions": 0,
+                     *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "base_commit": null,
+                     *       "body": null,
+                     *       "branch": "…",
+                     *       "check": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deletions": 0,
+                     *       "engine": "…",
+                     *       "file_count": 0,
+                     *       "files": [
+                     *         {
+                     *           "additions": 0,
+                     *           "binary": false,
+                     *           "deletions": 0,
+                     *           "old_path": null,
+                     *           "path": "SOUL.md",
+                     *           "status": "added"
+                     *         }
+                     *       ],
+                     *       "fork_id": null,
+                     *       "id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "notes": [
+                     *         "…"
+                     *       ],
+                     *       "number": 0,
+                     *       "object": "code_session",
+                     *       "pushed": null,
+                     *       "reply_id": null,
+                     *       "repository_id": "repo_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "state": "preparing",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "title": null,
+                     *       "tree": null,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CodeSession"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    close_code_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a session on a repository: `code_` and 26 base-32 characters */
+                id: components["schemas"]["CodeSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "action_id": null,
+                     *       "additions": 0,
+                     *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "base_commit": null,
+                     *       "body": null,
+                     *       "branch": "…",
+                     *       "check": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deletions": 0,
+                     *       "engine": "…",
+                     *       "file_count": 0,
+                     *       "files": [
+                     *         {
+                     *           "additions": 0,
+                     *           "binary": false,
+                     *           "deletions": 0,
+                     *           "old_path": null,
+                     *           "path": "SOUL.md",
+                     *           "status": "added"
+                     *         }
+                     *       ],
+                     *       "fork_id": null,
+                     *       "id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "notes": [
+                     *         "…"
+                     *       ],
+                     *       "number": 0,
+                     *       "object": "code_session",
+                     *       "pushed": null,
+                     *       "reply_id": null,
+                     *       "repository_id": "repo_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "state": "preparing",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "title": null,
+                     *       "tree": null,
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CodeSession"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_code_log: {
+        parameters: {
+            query: {
+                /** @description The task of the turn. */
+                task_id: components["schemas"]["TaskId"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of a session on a repository: `code_` and 26 base-32 characters */
+                id: components["schemas"]["CodeSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Lines with `kind`: `step` or `content` */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    get_code_patch: {
+        parameters: {
+            query?: {
+                /** @description Tree of the changes, or of those that were pushed last; by default that of the changes. */
+                tree?: string;
+            };
+            header?: never;
+            path: {
+                /** @description ID of a session on a repository: `code_` and 26 base-32 characters */
+                id: components["schemas"]["CodeSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The patch, as git writes it; empty without changes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     run_command: {
@@ -27717,6 +28869,10 @@ export interface operations {
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "code": {
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "without": "…"
+                     *             },
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -27725,6 +28881,11 @@ export interface operations {
                      *             ],
                      *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "review": {
+                     *               "comments": 0,
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "tree": "…"
+                     *             },
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_start": {
                      *               "cause": {
@@ -27880,6 +29041,10 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "code": {
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "without": "…"
+                     *           },
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -27888,6 +29053,11 @@ export interface operations {
                      *           ],
                      *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "review": {
+                     *             "comments": 0,
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "tree": "…"
+                     *           },
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
                      *             "cause": {
@@ -28047,6 +29217,10 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "code": {
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "without": "…"
+                     *           },
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -28055,6 +29229,11 @@ export interface operations {
                      *           ],
                      *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "review": {
+                     *             "comments": 0,
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "tree": "…"
+                     *           },
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
                      *             "cause": {
@@ -28381,6 +29560,10 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "code": {
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "without": "…"
+                     *           },
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -28389,6 +29572,11 @@ export interface operations {
                      *           ],
                      *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "review": {
+                     *             "comments": 0,
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "tree": "…"
+                     *           },
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
                      *             "cause": {
@@ -31039,6 +32227,10 @@ export interface operations {
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "code": {
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "without": "…"
+                     *             },
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -31047,6 +32239,11 @@ export interface operations {
                      *             ],
                      *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "review": {
+                     *               "comments": 0,
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "tree": "…"
+                     *             },
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_start": {
                      *               "cause": {
@@ -33116,6 +34313,10 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "code": {
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "without": "…"
+                     *         },
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -33124,6 +34325,11 @@ export interface operations {
                      *         ],
                      *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "review": {
+                     *           "comments": 0,
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tree": "…"
+                     *         },
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
                      *           "cause": {
@@ -33266,6 +34472,10 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "code": {
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "without": "…"
+                     *         },
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -33274,6 +34484,11 @@ export interface operations {
                      *         ],
                      *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "review": {
+                     *           "comments": 0,
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tree": "…"
+                     *         },
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
                      *           "cause": {
@@ -33427,6 +34642,10 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "code": {
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "without": "…"
+                     *         },
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -33435,6 +34654,11 @@ export interface operations {
                      *         ],
                      *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "review": {
+                     *           "comments": 0,
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tree": "…"
+                     *         },
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
                      *           "cause": {
@@ -33641,6 +34865,10 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "code": {
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "without": "…"
+                     *         },
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -33649,6 +34877,11 @@ export interface operations {
                      *         ],
                      *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "review": {
+                     *           "comments": 0,
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tree": "…"
+                     *         },
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
                      *           "cause": {
@@ -33793,6 +35026,10 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "code": {
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "without": "…"
+                     *         },
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -33801,6 +35038,11 @@ export interface operations {
                      *         ],
                      *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "review": {
+                     *           "comments": 0,
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tree": "…"
+                     *         },
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
                      *           "cause": {
@@ -33950,6 +35192,10 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "code": {
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "without": "…"
+                     *         },
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -33958,6 +35204,11 @@ export interface operations {
                      *         ],
                      *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "review": {
+                     *           "comments": 0,
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tree": "…"
+                     *         },
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
                      *           "cause": {
@@ -34107,6 +35358,10 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "code": {
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "without": "…"
+                     *         },
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -34115,6 +35370,11 @@ export interface operations {
                      *         ],
                      *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "review": {
+                     *           "comments": 0,
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tree": "…"
+                     *         },
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
                      *           "cause": {
@@ -34357,6 +35617,10 @@ export interface operations {
                      *         "chain": [
                      *           "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
+                     *         "code": {
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "without": "…"
+                     *         },
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -34365,6 +35629,11 @@ export interface operations {
                      *         ],
                      *         "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "review": {
+                     *           "comments": 0,
+                     *           "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "tree": "…"
+                     *         },
                      *         "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "run_start": {
                      *           "cause": {
@@ -35965,6 +37234,151 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_repositories: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only objects created after the one with this ID. */
+                after?: string;
+                /** @description Only objects created before the one with this ID. */
+                before?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "base": "…",
+                     *           "can_push": false,
+                     *           "channel_ids": [
+                     *             "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "engine": null,
+                     *           "engines": [
+                     *             {
+                     *               "name": "Ada",
+                     *               "to": null
+                     *             }
+                     *           ],
+                     *           "id": "repo_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "repository",
+                     *           "runner": {
+                     *             "id": "runner_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "name": "Ada",
+                     *             "online": false
+                     *           },
+                     *           "starters": "members",
+                     *           "state": "offered",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Repository"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    patch_repository: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description ID of a repository of a runner: `repo_` and 26 base-32 characters */
+                id: components["schemas"]["RepositoryId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "starters": "members",
+                 *       "state": "allowed"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RepositoryPatch"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "base": "…",
+                     *       "can_push": false,
+                     *       "channel_ids": [
+                     *         "chan_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "engine": null,
+                     *       "engines": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "to": null
+                     *         }
+                     *       ],
+                     *       "id": "repo_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "repository",
+                     *       "runner": {
+                     *         "id": "runner_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "online": false
+                     *       },
+                     *       "starters": "members",
+                     *       "state": "offered",
+                     *       "version": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Repository"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     create_response: {
         parameters: {
             query?: never;
@@ -36286,6 +37700,171 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    list_runners: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only objects created after the one with this ID. */
+                after?: string;
+                /** @description Only objects created before the one with this ID. */
+                before?: string;
+            };
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "engines": [
+                     *             {
+                     *               "name": "Ada",
+                     *               "to": null
+                     *             }
+                     *           ],
+                     *           "id": "runner_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "runner",
+                     *           "online": false,
+                     *           "sandbox": null,
+                     *           "seen_at": null,
+                     *           "version": null
+                     *         }
+                     *       ],
+                     *       "first_id": null,
+                     *       "has_more": false,
+                     *       "last_id": null,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_Runner"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    create_runner: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "build-1"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RunnerForm"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "engines": [
+                     *         {
+                     *           "name": "Ada",
+                     *           "to": null
+                     *         }
+                     *       ],
+                     *       "id": "runner_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "key": "…",
+                     *       "name": "Ada",
+                     *       "object": "runner",
+                     *       "online": false,
+                     *       "sandbox": null,
+                     *       "seen_at": null,
+                     *       "version": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RunnerWithKey"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    delete_runner: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a runner of coding agents: `runner_` and 26 base-32 characters */
+                id: components["schemas"]["RunnerId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "runner_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "runner"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedRunner"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
@@ -37518,6 +39097,10 @@ export interface operations {
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "code": {
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "without": "…"
+                     *             },
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -37526,6 +39109,11 @@ export interface operations {
                      *             ],
                      *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "review": {
+                     *               "comments": 0,
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "tree": "…"
+                     *             },
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_start": {
                      *               "cause": {
@@ -40411,6 +41999,10 @@ export interface operations {
                      *             "chain": [
                      *               "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
+                     *             "code": {
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "without": "…"
+                     *             },
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -40419,6 +42011,11 @@ export interface operations {
                      *             ],
                      *             "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "review": {
+                     *               "comments": 0,
+                     *               "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "tree": "…"
+                     *             },
                      *             "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "run_start": {
                      *               "cause": {
@@ -40574,6 +42171,10 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "code": {
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "without": "…"
+                     *           },
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -40582,6 +42183,11 @@ export interface operations {
                      *           ],
                      *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "review": {
+                     *             "comments": 0,
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "tree": "…"
+                     *           },
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
                      *             "cause": {
@@ -40741,6 +42347,10 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "code": {
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "without": "…"
+                     *           },
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -40749,6 +42359,11 @@ export interface operations {
                      *           ],
                      *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "review": {
+                     *             "comments": 0,
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "tree": "…"
+                     *           },
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
                      *             "cause": {
@@ -41093,6 +42708,10 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "code": {
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "without": "…"
+                     *           },
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -41101,6 +42720,11 @@ export interface operations {
                      *           ],
                      *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "review": {
+                     *             "comments": 0,
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "tree": "…"
+                     *           },
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
                      *             "cause": {
@@ -41292,6 +42916,10 @@ export interface operations {
                      *           "chain": [
                      *             "task_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
+                     *           "code": {
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "without": "…"
+                     *           },
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -41300,6 +42928,11 @@ export interface operations {
                      *           ],
                      *           "pinned_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "review": {
+                     *             "comments": 0,
+                     *             "session_id": "code_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "tree": "…"
+                     *           },
                      *           "run_id": "run_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "run_start": {
                      *             "cause": {

@@ -56,11 +56,7 @@ export type Reaction = S['Reaction'];
 export type Attachment = Omit<S['UploadedFile'], 'object' | 'workspace_id' | 'created_by' | 'created_at'>;
 export type Author = S['MessageAuthor'];
 /** Messages that are not sent yet have the attachments of the composer. */
-export type Message = Omit<S['Message'], 'attachments' | 'metadata'> & {
-  attachments: Attachment[];
-  /** `code`: the session of a reply in a repository, or the name of a repository that it was written without. */
-  metadata: S['MessageMetadata'] & { code?: { session_id?: string; without?: string } };
-};
+export type Message = Omit<S['Message'], 'attachments'> & { attachments: Attachment[] };
 
 export type ForkStatus = S['ForkStatus'];
 export type ForkContext = S['ForkContext'];

@@ -8,7 +8,7 @@ export type NameOf = (user: string | null) => string;
 /** True if the action pushes changes of a repository. */
 export const isPush = (a: Action): boolean => a.function === 'push' && !a.tool;
 /** True if an agent asks its requester something. */
-export const isQuestion = (a: Action): boolean => (a.kind as string) === 'question';
+export const isQuestion = (a: Action): boolean => a.kind === 'question';
 /** True if a person must decide. */
 export const isOpen = (a: Action): boolean => a.state === 'waiting' || a.state === 'unknown';
 /** True if the action is running, or is about to run. */
@@ -98,7 +98,7 @@ export function sourcesText(a: Action): string {
     else if (kind === 'file') others.add(`${labelText(label)} (file)`);
     else if (kind === 'page') others.add(`${labelText(label)} (web page)`);
     else if (kind === 'mcp') others.add(`${labelText(label)} (tool)`);
-    else if ((kind as string) === 'repository') others.add(labelText(label.replace(/ \(repository\)$/, '')));
+    else if (kind === 'repository') others.add(labelText(label.replace(/ \(repository\)$/, '')));
     else if (kind === 'import') others.add(`${labelText(label)} (import)`);
     else if (kind !== 'author') others.add(label);
   }

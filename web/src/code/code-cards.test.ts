@@ -3,7 +3,7 @@ import { fireEvent, screen as page, waitFor, within } from '@testing-library/sve
 import { expect, test, vi } from 'vitest';
 import type { Action } from '../api/actions';
 import type { CodeSession } from '../api/code';
-import type { DroppableFrame, ServerEvent } from '../api/events';
+import type { DroppableFrame } from '../api/events';
 import { actionsOf } from '../approvals/actions.svelte';
 import Conversation from '../components/Conversation.svelte';
 import { AT, fromAgent, message, task } from '../test/make';
@@ -118,7 +118,9 @@ test.each([
 ])('a pushed branch links to %s: %s', async (url, isLinked) => {
   const needs = [{ who: 'requester' as const, user_id: null, by: 'user_bo', at: AT }];
   ask(push({ state: 'done', granted_by: 'person', needs }));
-  await showReply(codeSession({ action_id: 'act_1', pushed: { commit: 'c', url, by: 'user_bo', at: AT } }));
+  await showReply(
+    codeSession({ action_id: 'act_1', pushed: { commit: 'c', url, tree: null, by: 'user_bo', at: AT } }),
+  );
   const it = within(await card());
   expect(await it.findByText(/^Pushed by Bo/)).toBeTruthy();
   expect(it.queryByRole('link', { name: 'Open pull request' }) !== null).toBe(isLinked);
@@ -126,7 +128,7 @@ test.each([
 test('an earlier push has neither the link nor the person of a later one', async () => {
   const needs = [{ who: 'requester' as const, user_id: null, by: 'user_me', at: AT }];
   ask(push({ state: 'done', granted_by: 'person', needs }));
-  const pushed = { commit: 'c', url: 'https://git.example/pr/8', by: 'user_bo', at: AT };
+  const pushed = { commit: 'c', url: 'https://git.example/pr/8', tree: null, by: 'user_bo', at: AT };
   await showReply(codeSession({ action_id: 'act_2', reply_id: 'msg_later', pushed }));
   expect(await page.findByText('Pushed by you')).toBeTruthy();
   expect(page.queryByRole('article', { name: /^Changes/ })).toBeNull();
@@ -218,7 +220,7 @@ test('a task that waits names the runner, and those before it', async () => {
   expect(actions.chip(first)).toBe('Waiting for build-1');
   backend.code.sessions = [codeSession({ state: 'preparing', version: 2 })];
   const changed = { code_session_id: 'code_1', version: 2 };
-  screen.scene.event('code_session.updated' as ServerEvent['type'], changed as never);
+  screen.scene.event('code_session.updated', changed);
   await vi.waitFor(() => expect(actions.chip(task({ wait_reason }))).toBe('Preparing api'));
   expect(actions.chip(task({ status: 'running' }))).toBe('Preparing api');
 });
@@ -285,6 +287,6 @@ test('only the repository of the session counts for its name', async () => {
   await card();
   screen.scene.backend.code!.repositories = [repository({ name: 'web' })];
   const changed = { repository_id: 'repo_1', version: 2 };
-  screen.scene.event('repository.updated' as ServerEvent['type'], changed as never);
+  screen.scene.event('repository.updated', changed);
   expect(await page.findByRole('article', { name: 'Changes: web' })).toBeTruthy();
 });

@@ -1,13 +1,5 @@
 import { SvelteMap } from 'svelte/reactivity';
-import {
-  CodeApi,
-  type CodeEvent,
-  type CodeSession,
-  type CodeStepFrame,
-  type PlanEntry,
-  type Repository,
-  type Step,
-} from '../api/code';
+import { CodeApi, type CodeSession, type PlanEntry, type Repository, type Step } from '../api/code';
 import type { DroppableFrame, ServerEvent } from '../api/events';
 import type { Task } from '../api/types';
 import type { WorkspaceState } from '../state/workspace.svelte';
@@ -33,8 +25,7 @@ interface Place {
 }
 
 /** True if the task is queued until a runner has time for it. */
-export const waitsForRunner = (t: Task): boolean =>
-  t.status === 'queued' && (t.wait_reason as string | null) === 'runner';
+export const waitsForRunner = (t: Task): boolean => t.status === 'queued' && t.wait_reason === 'runner';
 
 /** Sessions of agents in repositories. They come from the server; a failed request changes nothing. */
 export class Code {
@@ -153,17 +144,16 @@ export class Code {
     this.#put(this.sessions, await this.#api.editTexts(session.id, session.version, { title, body }));
   }
   onEvent(event: ServerEvent): void {
-    const e = event as unknown as CodeEvent;
-    if (e.type === 'code_session.updated') {
-      const { code_session_id: id } = e.data;
+    if (event.type === 'code_session.updated') {
+      const { code_session_id: id } = event.data;
       if (this.#loading.has(id)) this.#loading.set(id, true);
-      else if (this.sessions.has(id) || this.#asked.has(e.thread_id ?? ''))
-        this.load(id).catch(() => this.#asked.delete(e.thread_id ?? '')); // the next one who wants it tries again
-    } else if (e.type === 'repository.updated' && this.#asked.delete('repositories')) this.want(null);
+      else if (this.sessions.has(id) || this.#asked.has(event.thread_id ?? ''))
+        this.load(id).catch(() => this.#asked.delete(event.thread_id ?? '')); // the next one who wants it tries again
+    } else if (event.type === 'repository.updated' && this.#asked.delete('repositories')) this.want(null);
   }
   onFrame(frame: DroppableFrame): void {
-    if ((frame.type as string) !== 'code.step') return;
-    const { task_id, steps, plan } = frame as unknown as CodeStepFrame;
+    if (frame.type !== 'code.step') return;
+    const { task_id, steps, plan } = frame;
     if (!this.turns.has(task_id)) this.want(this.#ws.tasks.map.get(task_id)?.thread_id ?? null);
     this.#merge(task_id, steps, plan ?? null);
   }

@@ -1,7 +1,6 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page, waitFor, within } from '@testing-library/svelte';
 import { expect, test } from 'vitest';
-import type { ServerEvent } from '../api/events';
 import { CodeRoutes, codeSession } from '../test/make-code';
 import { Screen } from '../test/screen';
 import CodePanel from './CodePanel.svelte';
@@ -91,7 +90,7 @@ test('comments survive a refusal, newer changes, and closing the panel', async (
     .replace('-let a = 1;\n', '')
     .replace(/\+let.*\n/, '');
   const changed = { code_session_id: 'code_1', version: 2 };
-  screen.scene.event('code_session.updated' as ServerEvent['type'], changed as never);
+  screen.scene.event('code_session.updated', changed);
   await fireEvent.click(await page.findByRole('button', { name: 'Show them' }));
   expect(await page.findByText(/^Line 12 of .* has changed\. Your comment: Why\?/)).toBeTruthy();
   shown.unmount();
@@ -118,15 +117,12 @@ test('a narrow window has one column', async () => {
   expect(document.querySelector('.two')).toBeNull();
 });
 test('the last push is a choice only if the server has its patch', async () => {
-  const pushed = { commit: 'c', url: null, by: 'user_bo', at: '2026-01-05T09:00:00.000Z' };
+  const pushed = { commit: 'c', url: null, tree: null, by: 'user_bo', at: '2026-01-05T09:00:00.000Z' };
   const code = setUp(codeSession({ pushed }));
   await open();
   expect(page.queryByRole('button', { name: 'Since the last push' })).toBeNull();
   code.sessions = [codeSession({ pushed: { ...pushed, tree: 't0' }, version: 2 })];
-  screen.scene.event(
-    'code_session.updated' as ServerEvent['type'],
-    { code_session_id: 'code_1', version: 2 } as never,
-  );
+  screen.scene.event('code_session.updated', { code_session_id: 'code_1', version: 2 });
   await fireEvent.click(await page.findByRole('button', { name: 'Since the last push' }));
   expect(await page.findByText('No changes since the last push.')).toBeTruthy();
 });

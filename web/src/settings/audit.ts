@@ -443,6 +443,25 @@ export const ACTIONS: Record<AuditAction, Action> = {
     name: 'Emoji deleted',
     describe: (e) => `deleted the emoji${quoted(e.data, 'name')}`,
   },
+  'runner.created': {
+    name: 'Runner added',
+    describe: (e) => `added the runner${quoted(e.data, 'name')}`,
+  },
+  'runner.deleted': {
+    name: 'Runner removed',
+    describe: (e) => `removed the runner${quoted(e.data, 'name')}`,
+  },
+  'repository.updated': {
+    name: 'Repository changed',
+    describe: (e) =>
+      text(e.data, 'state') === 'allowed'
+        ? `decided where agents work on the repository${quoted(e.data, 'name')}`
+        : `stopped work on the repository${quoted(e.data, 'name')}`,
+  },
+  'code.pushed': {
+    name: 'Changes pushed',
+    describe: () => 'pushed changes of an agent',
+  },
   'bot.updated': {
     name: 'Bot changed',
     describe: (e) => `changed the bot${quoted(e.data, 'name')}`,

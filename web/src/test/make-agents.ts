@@ -11,6 +11,7 @@ export const profile = (x: Partial<AgentProfile> = {}): AgentProfile => ({
   temperature: null,
   top_p: null,
   agency: null,
+  coding: null,
   tools: [],
   sandbox_policy_id: null,
   memory: null,

@@ -4,6 +4,7 @@ import { message } from './make';
 
 export const repository = (x: Partial<Repository> = {}): Repository => ({
   id: 'repo_1',
+  object: 'repository',
   name: 'api',
   runner: { id: 'runner_1', name: 'build-1', online: true },
   state: 'allowed',
@@ -21,6 +22,7 @@ export const repository = (x: Partial<Repository> = {}): Repository => ({
 });
 export const codeSession = (x: Partial<CodeSession> = {}, file: Partial<ChangedFile> = {}): CodeSession => ({
   id: 'code_1',
+  object: 'code_session',
   number: 123,
   repository_id: 'repo_1',
   agent_id: 'agent_vibe',
@@ -53,6 +55,7 @@ export const codeSession = (x: Partial<CodeSession> = {}, file: Partial<ChangedF
   reply_id: 'msg_r',
   action_id: null,
   version: 1,
+  created_at: '2026-01-05T09:00:00.000Z',
   ...x,
 });
 export const step = (x: Partial<Step> = {}): Step => ({
@@ -61,6 +64,20 @@ export const step = (x: Partial<Step> = {}): Step => ({
   kind: 'read',
   state: 'running',
   ms: 0,
+  ...x,
+});
+
+export const runner = (x: Partial<Runner> = {}): Runner => ({
+  id: 'runner_1',
+  object: 'runner',
+  name: 'build-1',
+  online: false,
+  version: null,
+  sandbox: null,
+  engines: [],
+  seen_at: null,
+  created_by: 'user_me',
+  created_at: '2026-01-05T09:00:00.000Z',
   ...x,
 });
 
@@ -77,7 +94,7 @@ export class CodeRoutes {
     const [, , kind, id, part] = url.pathname.split('/');
     if (kind === 'runners') {
       if (call.startsWith('GET')) return list(this.runners);
-      const made = { id: 'runner_2', name: String(body.name), online: false, sandbox: null, engines: [] };
+      const made = runner({ id: 'runner_2', name: String(body.name) });
       this.runners = call.startsWith('POST') ? [...this.runners, made] : [];
       return Response.json({ ...made, key: 'ovr_secret' });
     }
