@@ -11,12 +11,12 @@ use uuid::Uuid;
 use super::{memory::Memory, rows::ModelRow};
 use crate::{
     db::{Conn, Db, DbError},
-    ids::WorkspaceId,
-    model::{Connection, EmbeddingServer, ErrorTexts, Provider, SetupError},
+    ids::{UserId, WorkspaceId},
+    model::{Connection, EmbedRequest, EmbeddingServer, ErrorTexts, Provider, SetupError},
     outbound::Url,
     providers::Providers,
     secrets::{self, Keyring},
-    tasks::calls::CallLog,
+    tasks::calls::{CallLog, NewCall, Purpose},
 };
 
 /// Maximum number of clients in memory.
@@ -94,6 +94,20 @@ pub(super) fn connection_to(base_url: Url, api_key: Option<String>) -> Connectio
         utility_model: None,
         resolver: None,
         errors: ErrorTexts::default(),
+    }
+}
+
+/// The call for vectors, which counts toward the budgets of the user.
+pub(super) fn new_call(row: &ModelRow, user: UserId, request: &EmbedRequest) -> NewCall {
+    NewCall {
+        workspace: row.workspace_id,
+        task: None,
+        purpose: Purpose::Embed,
+        user,
+        agent: None,
+        model: row.model.clone(),
+        prompt_tokens: request.tokens(),
+        output_tokens_max: 0,
     }
 }
 

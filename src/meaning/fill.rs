@@ -9,7 +9,7 @@ use std::{
 use uuid::Uuid;
 
 use super::{
-    clients::Meaning,
+    clients::{Meaning, new_call},
     rows::{self, ModelRow},
     text::{passage_text, text_hash},
     vector,
@@ -20,7 +20,6 @@ use crate::{
     ids::WorkspaceId,
     model::{EmbedRequest, Embedded, ModelError, estimate_tokens},
     secrets::{self, Sealed},
-    tasks::calls::{NewCall, Purpose},
 };
 
 /// Maximum number of texts of a call, and of their estimated tokens. Some servers, such as TEI, accept 32 texts by default.
@@ -287,16 +286,7 @@ impl Meaning {
                 model: row.model.clone(),
                 texts: texts.map(|text| beginning(&text.text, part)).collect(),
             };
-            let call = NewCall {
-                workspace: row.workspace_id,
-                task: None,
-                purpose: Purpose::Embed,
-                user,
-                agent: None,
-                model: row.model.clone(),
-                prompt_tokens: request.tokens(),
-                output_tokens_max: 0,
-            };
+            let call = new_call(row, user, &request);
             let call = match self.calls.begin(&provider, call, Duration::ZERO).await? {
                 Ok(call) => call,
                 Err(over) => return Ok(Filled::Failed(over.to_string())),

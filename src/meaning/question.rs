@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{
     bits::{Bits, Place, signs},
-    clients::Meaning,
+    clients::{Meaning, new_call},
     rows::ModelRow,
 };
 use crate::{
@@ -15,7 +15,6 @@ use crate::{
     ids::{UserId, WorkspaceId},
     model::EmbedRequest,
     sql_with_numbers,
-    tasks::calls::{NewCall, Purpose},
 };
 
 /// Number of passages whose bytes are read to rank them.
@@ -126,16 +125,7 @@ impl Meaning {
                 model: row.model.clone(),
                 texts: vec![question.chars().take(QUESTION_CHARS_MAX).collect()],
             };
-            let call = NewCall {
-                workspace: row.workspace_id,
-                task: None,
-                purpose: Purpose::Embed,
-                user,
-                agent: None,
-                model: row.model.clone(),
-                prompt_tokens: request.tokens(),
-                output_tokens_max: 0,
-            };
+            let call = new_call(row, user, &request);
             let Ok(call) = self.calls.begin(&provider, call, Duration::ZERO).await? else {
                 return Ok(None);
             };
