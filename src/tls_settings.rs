@@ -11,7 +11,7 @@ const NAMES_MAX: usize = 20;
 /// Maximum length of a DNS name, in bytes (RFC 1035).
 const NAME_BYTES_MAX: usize = 253;
 
-/// How the server gets its certificate.
+/// Names of the server, and the source of its certificate.
 #[derive(Debug, Clone)]
 pub struct TlsSettings {
     /// Names of the server; the first is the public one. Can be empty with the operator's own files.

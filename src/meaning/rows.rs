@@ -33,7 +33,7 @@ pub(super) struct ModelRow {
     pub(super) version: i64,
     /// Number of the last passage up to which all passages have vectors.
     pub(super) done_no: i64,
-    /// How often `done_no` was lowered.
+    /// Number of times that `done_no` was lowered.
     pub(super) rewinds: i64,
     pub(super) failures: i64,
     pub(super) retry_at: Option<Timestamp>,

@@ -90,7 +90,7 @@ pub struct PassagePage {
     pub next_cursor: Option<String>,
     /// Present with `order=relevance` or `match=any` on the first page, if a model for search by meaning is named.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, inline)]
+    #[schema(nullable = false)]
     pub ranking: Option<PassageRanking>,
     /// Present while the index is being rebuilt after an upgrade or a restore.
     #[serde(skip_serializing_if = "Option::is_none")]

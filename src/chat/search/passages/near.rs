@@ -17,7 +17,7 @@ use crate::{
 pub(super) const SHARE: usize = 4;
 
 text_enum! {
-    /// How a passage was found.
+    /// Search that found a passage.
     pub enum FoundBy {
         Words = "words",
         /// Only by meaning.
@@ -27,7 +27,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// How the hits of a search were found.
+    /// Ranking of the hits of a search.
     pub enum PassageRanking {
         /// By words alone, although a model for search by meaning is named: passages still get vectors, its server is slow or fails, or there
         /// is too little memory.
