@@ -40,7 +40,7 @@ pub struct EmbeddingConnection {
     pub dimensions: Option<i64>,
     /// Number of passages of files that have no vector yet.
     pub pending: i64,
-    /// Number of passages of files that have a vector.
+    /// Number of passages of files that have a vector, or get none because the server refuses their text.
     pub done: i64,
     /// Version for `If-Match`; 0 before the first change.
     pub version: i64,

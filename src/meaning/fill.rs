@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    sync::PoisonError,
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -11,15 +11,17 @@ use uuid::Uuid;
 use super::{
     clients::{Meaning, new_call},
     rows::{self, ModelRow},
+    settings::TEST_TEXT,
     text::{passage_text, text_hash},
     vector,
 };
 use crate::{
     db::{Conn, DbError, now},
     files::documents::{self, DocumentPart},
-    ids::WorkspaceId,
-    model::{EmbedRequest, Embedded, ModelError, estimate_tokens},
+    ids::{UserId, WorkspaceId},
+    model::{CollectError, EmbedRequest, Embedded, ModelError, Provider, estimate_tokens},
     secrets::{self, Sealed},
+    tasks::calls::CallError,
 };
 
 /// Maximum number of texts of a call, and of their estimated tokens. Some servers, such as TEI, accept 32 texts by default.
@@ -83,9 +85,12 @@ impl Batch {
     }
 }
 
-/// Vectors of a batch, or the reason why it waits.
+/// Vectors of a batch, or the error instead of them.
 enum Filled {
     Vectors(Embedded),
+    /// The server accepts other texts, but not the only one of the batch.
+    Refused(String),
+    /// The batch waits.
     Failed(String),
 }
 
@@ -209,6 +214,10 @@ impl Meaning {
                 }
                 self.store(row, batch, Some(embedded)).await
             }
+            Filled::Refused(error) => {
+                tracing::warn!(workspace.id = %row.workspace_id, error, "the server for embeddings refuses a passage, which gets no vector");
+                self.store(row, batch, None).await
+            }
             Filled::Failed(error) => self.wait(row, error).await,
         }
     }
@@ -266,8 +275,8 @@ impl Meaning {
         Ok(batch)
     }
 
-    /// Requests the vectors of a batch. If the server accepts fewer texts, the others are left to later calls; a single text that is too
-    /// long for the model is shortened.
+    /// Requests the vectors of a batch. If the server refuses it, some texts are left to later calls, down to a single one; a single text
+    /// that is too long for the model is shortened.
     async fn request(&self, row: &ModelRow, batch: &mut Batch) -> Result<Filled, DbError> {
         let Some(provider) = self.provider_of(row).await? else {
             return Ok(Filled::Failed("no server is connected".to_owned()));
@@ -278,34 +287,68 @@ impl Meaning {
         let Some(user) = admin else {
             return Ok(Filled::Failed("the workspace has no admin".to_owned()));
         };
-        let until = tokio::time::Instant::now() + CALLS_WITHIN;
+        let until = Instant::now() + CALLS_WITHIN;
         let mut part = 1;
         loop {
             let texts = batch.texts.iter();
-            let request = EmbedRequest {
-                model: row.model.clone(),
-                texts: texts.map(|text| beginning(&text.text, part)).collect(),
+            let texts = texts.map(|text| beginning(&text.text, part)).collect();
+            let error = match self.embed(row, &provider, user, texts, until).await? {
+                Ok(embedded) => return Ok(Filled::Vectors(embedded)),
+                Err(CallError::Collect(CollectError::Model(error))) => error,
+                Err(error) => return Ok(Filled::Failed(error.to_string())),
             };
-            let call = new_call(row, user, &request);
-            let call = match self.calls.begin(&provider, call, Duration::ZERO).await? {
-                Ok(call) => call,
-                Err(over) => return Ok(Filled::Failed(over.to_string())),
-            };
-            let embedded = tokio::time::timeout_at(until, call.embed(request)).await;
-            if embedded.is_err() {
-                call.fail();
-            }
-            call.end().await?;
-            match embedded {
-                Ok(Ok(embedded)) => return Ok(Filled::Vectors(embedded)),
-                Ok(Err(ModelError::ContextTooLarge)) if batch.texts.len() > 1 => {
+            match error {
+                ModelError::ContextTooLarge
+                | ModelError::BadRequest(_)
+                | ModelError::ModelMissing(_)
+                    if batch.texts.len() > 1 =>
+                {
                     batch.truncate(batch.texts.len().div_ceil(4));
                 }
-                Ok(Err(ModelError::ContextTooLarge)) if part < PART_MIN => part *= 2,
-                Ok(Err(error)) => return Ok(Filled::Failed(error.to_string())),
-                Err(_) => return Ok(Filled::Failed("no response in time".to_owned())),
+                ModelError::ContextTooLarge if part < PART_MIN => part *= 2,
+                ModelError::ContextTooLarge
+                | ModelError::BadRequest(_)
+                | ModelError::ModelMissing(_) => {
+                    // The reason is the text only if the server accepts another one.
+                    let other = vec![TEST_TEXT.to_owned()];
+                    let accepted = self.embed(row, &provider, user, other, until).await?;
+                    return Ok(match accepted {
+                        Ok(_) => Filled::Refused(error.to_string()),
+                        Err(error) => Filled::Failed(error.to_string()),
+                    });
+                }
+                error => return Ok(Filled::Failed(error.to_string())),
             }
         }
+    }
+
+    /// Requests the vectors of texts with one call, which ends at `until` at the latest.
+    async fn embed(
+        &self,
+        row: &ModelRow,
+        provider: &Arc<dyn Provider>,
+        user: UserId,
+        texts: Vec<String>,
+        until: Instant,
+    ) -> Result<Result<Embedded, CallError>, DbError> {
+        let request = EmbedRequest {
+            model: row.model.clone(),
+            texts,
+        };
+        let call = new_call(row, user, &request);
+        let call = match self.calls.begin(provider, call, Duration::ZERO).await? {
+            Ok(call) => call,
+            Err(over) => return Ok(Err(CallError::OverBudget(over))),
+        };
+        let embedded = tokio::time::timeout_at(until.into(), call.embed(request)).await;
+        if embedded.is_err() {
+            call.fail();
+        }
+        call.end().await?;
+        Ok(match embedded {
+            Ok(embedded) => embedded.map_err(|e| CollectError::Model(e).into()),
+            Err(_) => Err(CollectError::Timeout.into()),
+        })
     }
 
     /// Stores the vectors of a batch and the progress. At 100 %, the model begins to serve.

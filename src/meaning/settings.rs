@@ -26,7 +26,7 @@ use crate::{
 /// Time limit of a test.
 const TEST_WITHIN: Duration = Duration::from_secs(30);
 /// Text whose vector a test requests.
-const TEST_TEXT: &str = "This is a connection test.";
+pub(super) const TEST_TEXT: &str = "This is a connection test.";
 
 /// Validated values of a form.
 struct Wanted {

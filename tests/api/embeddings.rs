@@ -496,6 +496,78 @@ async fn texts_that_are_too_long_for_the_model_are_shortened() {
     assert_eq!(own.embedded(), ["ABCDEFGH", "ABCD"]);
 }
 
+/// Lets a server refuse requests with a text that contains this word.
+fn refuse(server: &ModelServer, status: u16, word: &'static str) {
+    server.answer_by("embedder", move |request| {
+        let texts = list(&request.body, "/input");
+        if texts
+            .iter()
+            .any(|text| text.as_str().unwrap().contains(word))
+        {
+            return Answer::status(status, r#"{"error": {"message": "invalid input"}}"#);
+        }
+        let vectors: Vec<Value> = texts.iter().map(|_| json!({"embedding": [1, 0]})).collect();
+        let vectors = json!({"data": vectors});
+        Answer::stream().json().raw(&vectors.to_string())
+    });
+}
+
+#[tokio::test]
+async fn a_text_that_the_server_refuses_does_not_hold_back_the_others() {
+    for status in [400, 413, 422] {
+        let mut t = unlimited(&[]).await;
+        let own = ModelServer::start().await;
+        refuse(&own, status, "☠");
+        for (name, words) in [
+            ("a.md", "The cat sleeps."),
+            ("b.md", "☠ is on the label."),
+            ("c.md", "The dog barks."),
+        ] {
+            let file = t.ada.upload(name, words.as_bytes()).await;
+            read(&t.ada, &file).await;
+        }
+        put(&t.ada, form(&own)).await.is(200);
+        let shown = filled(&t.ada, 3).await;
+        assert_eq!(
+            (&shown["error"], &shown["retry_at"]),
+            (&json!(null), &json!(null))
+        );
+        assert_eq!(t.app.place.count("embeddings").await, 2);
+        let hits = t.ada.get("/v1/search?kind=file&q=label").await.ok();
+        assert_eq!(list(&hits, "/data").len(), 1, "words find it");
+        // It is not sent again.
+        let refused = || {
+            let texts = own.embedded().into_iter();
+            texts.filter(|text| text.contains('☠')).count()
+        };
+        let before = refused();
+        t.app.restart(&[]).await;
+        let ada = t.ada.at(&t.app.base);
+        ada.upload("d.md", b"The bird sings.").await;
+        filled(&ada, 4).await;
+        assert_eq!(t.app.place.count("embeddings").await, 3);
+        assert_eq!(refused(), before);
+    }
+}
+
+#[tokio::test]
+async fn passages_wait_for_a_server_that_refuses_all_texts() {
+    let t = unlimited(&[]).await;
+    let own = ModelServer::start().await;
+    put(&t.ada, form(&own)).await.is(200);
+    refuse(&own, 400, "");
+    t.ada.upload("a.md", b"The cat sleeps.").await;
+    let shown = waiting(&t.ada).await;
+    assert_eq!(
+        (number(&shown, "/pending"), number(&shown, "/done")),
+        (1, 0)
+    );
+    refuse(&own, 400, "☠");
+    put(&t.ada, form(&own)).await.is(200);
+    filled(&t.ada, 1).await;
+    assert_eq!(t.app.place.count("embeddings").await, 1);
+}
+
 #[tokio::test]
 async fn vectors_leave_with_their_file() {
     let t = unlimited(&[("UPLOAD_ORPHAN_AFTER", "20s")]).await;

@@ -8,7 +8,7 @@
 //! - `reflection` for reflections, `drafter` for drafts of agents, and `catch_up` for catch-ups
 //! - `condition` for conditions of workflows, and `resolver` for drafts of resolutions
 //!
-//! Requests for vectors have the speaker `embedder`; without a script, each text gets the vector that `embed_by` gives it.
+//! Requests for vectors have the speaker `embedder`; without a script and a rule, each text gets the vector that `embed_by` gives it.
 //!
 //! When a speaker's script is used up, the server responds by the speaker's rule. Without a rule, it responds `Fine.`, or `DRAFT` for
 //! the drafter.
@@ -608,7 +608,10 @@ async fn embed(
         .collect();
     let usage = json!({"prompt_tokens": texts.len(), "total_tokens": texts.len()});
     let vectors = json!({"object": "list", "data": data, "usage": usage});
-    let answer = scripted.unwrap_or_else(|| Answer::stream().json().raw(&vectors.to_string()));
+    let rule = shared.rules.lock().unwrap().get(&request.speaker).cloned();
+    let answer = scripted
+        .or_else(|| rule.map(|rule| rule(&request)))
+        .unwrap_or_else(|| Answer::stream().json().raw(&vectors.to_string()));
     shared.requests.send_modify(|all| all.push(request));
     respond(shared, answer).await
 }
