@@ -2,13 +2,17 @@
 
 use std::{fmt::Write, time::Duration};
 
+use openvibe::{
+    db::{Conn, DbError},
+    ids::WorkspaceId,
+};
 use serde_json::{Value, json};
 
 use crate::{
     imports::unlimited_team,
     support::{
-        Answer, MULTIPART, ModelServer, Person, TestApp, TestDatabase, TestProcess, at_points, id,
-        list, multipart, number, sign_up, text, within,
+        Answer, MULTIPART, ModelServer, Person, Team, TestApp, TestDatabase, TestProcess,
+        at_points, id, list, multipart, number, sign_up, text, within,
     },
     tools_loop::reader,
 };
@@ -444,6 +448,58 @@ async fn survives(point: &str) {
         (&json!("ready"), &json!("# Plan\n\nTen quinces"))
     );
     found(&ada, "q=quinces", 1).await;
+}
+
+/// Changes the documents of a server that runs.
+async fn change_documents(t: &Team, sql: &'static str) {
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let changed: Result<(), DbError> = t
+        .app
+        .db()
+        .write(workspace.0, async move |c: &mut Conn| {
+            c.q(sql).run().await?;
+            Ok(())
+        })
+        .await;
+    changed.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_whose_storage_fails_is_read_later() {
+    let t = unlimited_team().await;
+    if t.app.place.postgres.is_some() {
+        // In PostgreSQL, the bytes cannot be missing, because other rows reference their rows.
+        return;
+    }
+    let file = t.ada.upload("plan.md", b"Ten quinces").await;
+    read(&t.ada, &file).await;
+    let hashes = t.app.place.texts("select hash from documents").await;
+    let dir = t.app.place.dir.join("data/blobs").join(&hashes[0][..2]);
+    let path = std::fs::read_dir(dir).unwrap().next().unwrap();
+    let path = path.unwrap().path();
+    let away = t.app.place.dir.join("away");
+    std::fs::rename(&path, &away).unwrap();
+    let again =
+        "update documents set state = 'waiting', reason = null, claimed_until = null, attempt = 0";
+    change_documents(&t, again).await;
+    let later = "documents where state = 'waiting' and claimed_until is not null and attempt = 0";
+    let postponed = async {
+        while t.app.place.count(later).await == 0 {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    within("the file to be postponed", postponed).await;
+    // Others of the workspace are read meanwhile.
+    let other = t.bo.upload("other.md", b"Five medlars").await;
+    assert_eq!(read(&t.bo, &other).await["state"], "ready");
+    assert_eq!(t.app.place.count(later).await, 1);
+    std::fs::rename(&away, &path).unwrap();
+    change_documents(&t, "update documents set claimed_until = null").await;
+    let text = read(&t.ada, &file).await;
+    assert_eq!(
+        (&text["state"], &text["text"]),
+        (&json!("ready"), &json!("Ten quinces"))
+    );
 }
 
 #[tokio::test]

@@ -29,11 +29,13 @@ const SIGNAL_ABORT: i32 = 6;
 const SIGNAL_KILL: i32 = 9;
 const SIGNAL_CPU: i32 = 24;
 
-/// The process could not be started, or the parts could not be stored.
+/// Error that is not about the content of a file, which is read again later.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     #[error("the process that reads files could not be started: {0}")]
     Start(#[source] io::Error),
+    #[error("the stored bytes could not be read: {0}")]
+    Storage(#[source] io::Error),
     #[error(transparent)]
     Db(#[from] DbError),
 }
@@ -86,12 +88,8 @@ pub(super) async fn read(
     if progress.is_unwanted {
         return Ok(None);
     }
-    if let Err(e) = fed
-        && progress.end.is_none()
-    {
-        tracing::warn!(error = %e, "a stored file could not be read");
-        return Ok(Some(progress.cut(DocumentReason::Damaged)));
-    }
+    // Even a result may be about the first bytes only.
+    fed.map_err(ReadError::Storage)?;
     if status.code() == Some(i32::from(NO_SANDBOX)) {
         return Ok(Some(Outcome {
             state: DocumentState::Off,

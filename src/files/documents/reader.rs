@@ -1,6 +1,6 @@
 //! The job that reads waiting documents, each in a process of its own.
 
-use std::{path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, thread, time::Duration};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -165,9 +165,9 @@ impl DocumentReader {
         let claimed = &turn.claimed;
         match shutdown.run_until_cancelled(self.try_read(claimed)).await {
             Some(Ok(())) => {}
-            // The claim ends by itself, and the document is read again.
             Some(Err(e)) => {
                 tracing::warn!(error = %e, hash = claimed.hash, "a file could not be read; retrying later");
+                self.postpone(claimed.clone()).await;
             }
             None => self.release(claimed.clone()).await,
         }
@@ -180,6 +180,15 @@ impl DocumentReader {
             rows::release(c, &claimed).await
         });
         if let Err(e) = released.await {
+            tracing::warn!(error = %e, "a file that was not read stays claimed for some minutes");
+        }
+    }
+
+    async fn postpone(&self, claimed: Claimed) {
+        let postponed = self.db.write(Uuid::nil(), async move |c: &mut Conn| {
+            rows::postpone(c, &claimed).await
+        });
+        if let Err(e) = postponed.await {
             tracing::warn!(error = %e, "a file that was not read stays claimed for some minutes");
         }
     }
@@ -238,9 +247,8 @@ impl DocumentReader {
             return Ok(None);
         };
         let size = u64::try_from(size_bytes).unwrap_or_default();
-        let Ok(bytes) = self.blobs.read(&blob, 0, size).await else {
-            return Ok(Some(Outcome::failed(DocumentReason::Damaged)));
-        };
+        let bytes = self.blobs.read(&blob, 0, size).await;
+        let bytes = bytes.map_err(|e| process::ReadError::Storage(io::Error::other(e)))?;
         let (batches, received) = mpsc::channel(1);
         let (read, stored) = tokio::join!(
             process::read(&self.program, &name, bytes, batches),

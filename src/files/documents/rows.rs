@@ -15,6 +15,9 @@ use crate::{
 
 /// Time after which a process that reads a document counts as lost.
 const READ_WITHIN: Duration = Duration::from_mins(4);
+/// Shortest and longest wait after an error that is not about the content of a document.
+const POSTPONED_MIN: Duration = Duration::from_mins(1);
+const POSTPONED_MAX: Duration = Duration::from_mins(15);
 /// Number of attempts after which a document is given up: its process and the server ended each time.
 const ATTEMPTS_MAX: i64 = 3;
 /// Number of documents that are queued at a time after an upgrade or a restore.
@@ -214,6 +217,7 @@ pub(super) struct Claimed {
     pub(super) workspace_id: WorkspaceId,
     pub(super) attempt: i64,
     pub(super) claimed_until: Timestamp,
+    pub(super) queued_at: Timestamp,
 }
 
 impl Claimed {
@@ -236,9 +240,10 @@ pub(super) async fn claim(c: &mut Conn) -> Result<Option<Claimed>, DbError> {
     let now = now();
     c.q("update documents set claimed_until = $2, attempt = attempt + 1 where hash = (select d.hash from documents d \
          where d.state = 'waiting' and (d.claimed_until is null or d.claimed_until <= $1) and not exists (select 1 from documents o \
-         where o.workspace_id = d.workspace_id and o.state = 'waiting' and o.claimed_until > $1) order by d.queued_at desc limit 1) \
+         where o.workspace_id = d.workspace_id and o.state = 'waiting' and o.claimed_until > $1 and o.attempt > 0) \
+         order by d.queued_at desc limit 1) \
          and state = 'waiting' and (claimed_until is null or claimed_until <= $1) \
-         returning hash, workspace_id, attempt, claimed_until")
+         returning hash, workspace_id, attempt, claimed_until, queued_at")
         .bind(now)
         .bind(now + READ_WITHIN)
         .opt()
@@ -250,6 +255,20 @@ pub(super) async fn release(c: &mut Conn, claimed: &Claimed) -> Result<(), DbErr
     c.q("update documents set claimed_until = null, attempt = attempt - 1 where hash = $1 and claimed_until = $2")
         .bind(claimed.hash.clone())
         .bind(claimed.claimed_until)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Returns a document to the queue after an error that is not about its content. It waits for as long as it has been queued, and without an
+/// attempt, so that the others of its workspace are read meanwhile.
+pub(super) async fn postpone(c: &mut Conn, claimed: &Claimed) -> Result<(), DbError> {
+    let now = now();
+    let wait = now.since(claimed.queued_at);
+    c.q("update documents set claimed_until = $3, attempt = 0 where hash = $1 and claimed_until = $2")
+        .bind(claimed.hash.clone())
+        .bind(claimed.claimed_until)
+        .bind(now + wait.clamp(POSTPONED_MIN, POSTPONED_MAX))
         .run()
         .await?;
     Ok(())
