@@ -21,7 +21,7 @@ use tokio::{io::AsyncReadExt, sync::Semaphore, time::timeout};
 use uuid::Uuid;
 
 use super::{
-    Blobs, Bytestream,
+    Blobs, Bytestream, FileError,
     documents::{feed, start},
 };
 use crate::storage::Blob;
@@ -120,26 +120,32 @@ impl PictureReader {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Scales a stored picture; `None` if it cannot be read or decoded. The caller has checked that its reader can read the file.
-    pub async fn read(&self, blob: &Blob, size_bytes: i64) -> Option<Picture> {
+    /// Scales a stored picture; `None` if it is too large or cannot be decoded. The caller has checked that its reader can read the file.
+    ///
+    /// # Errors
+    /// Same as `Blobs::read`; `Io` if the process could not be started.
+    pub async fn read(&self, blob: &Blob, size_bytes: i64) -> Result<Option<Picture>, FileError> {
         if size_bytes > INPUT_BYTES_MAX {
-            return None;
+            return Ok(None);
         }
         let known = self.kept().get(&blob.hash);
         if known.is_some() {
-            return known;
+            return Ok(known);
         }
-        let len = u64::try_from(size_bytes).ok()?;
-        let bytes = self.blobs.read(blob, 0, len).await.ok()?;
+        let len = u64::try_from(size_bytes).unwrap_or_default();
+        let bytes = self.blobs.read(blob, 0, len).await?;
         self.scale(blob.hash.clone(), bytes).await
     }
 
     /// Scales a picture that a client has sent; `None` if it cannot be decoded.
-    pub async fn read_bytes(&self, bytes: Bytes) -> Option<Picture> {
+    ///
+    /// # Errors
+    /// `Io` if the process could not be started.
+    pub async fn read_bytes(&self, bytes: Bytes) -> Result<Option<Picture>, FileError> {
         let hash = hex::encode(Sha256::digest(&bytes));
         let known = self.kept().get(&hash);
         if known.is_some() {
-            return known;
+            return Ok(known);
         }
         let stream = futures::stream::iter([Ok(bytes)]).boxed();
         self.scale(hash, stream).await
@@ -151,9 +157,13 @@ impl PictureReader {
         let keep = async {
             let mut n = 0;
             for bytes in pictures {
-                if let Some(picture) = self.read_bytes(bytes.into()).await {
-                    self.kept().add(result_key(result, n), picture);
-                    n += 1;
+                match self.read_bytes(bytes.into()).await {
+                    Ok(Some(picture)) => {
+                        self.kept().add(result_key(result, n), picture);
+                        n += 1;
+                    }
+                    Ok(None) => {}
+                    Err(e) => tracing::warn!(error = %e, "a picture of a result is left out"),
                 }
             }
         };
@@ -168,26 +178,25 @@ impl PictureReader {
             .collect()
     }
 
-    async fn scale(&self, hash: String, bytes: Bytestream) -> Option<Picture> {
+    async fn scale(&self, hash: String, bytes: Bytestream) -> Result<Option<Picture>, FileError> {
         // Closed only with the server.
-        let _slot = self.slots.acquire().await.ok()?;
+        let Ok(_slot) = self.slots.acquire().await else {
+            return Ok(None);
+        };
         // Another reply may have waited for the same picture.
         let known = self.kept().get(&hash);
         if known.is_some() {
-            return known;
+            return Ok(known);
         }
-        match timeout(ENDS_WITHIN, scaled(&self.program, bytes)).await {
-            Ok(Ok(Some(picture))) => {
-                self.kept().add(hash, picture.clone());
-                Some(picture)
-            }
-            Ok(Err(e)) => {
-                tracing::warn!(error = %e, "the process that scales pictures failed");
-                None
-            }
-            // Without a picture, or too slow: the process is killed when it is dropped.
-            Ok(Ok(None)) | Err(_) => None,
+        // If it is too slow, the process is killed when it is dropped.
+        let Ok(scaled) = timeout(ENDS_WITHIN, scaled(&self.program, bytes)).await else {
+            return Ok(None);
+        };
+        let scaled = scaled?;
+        if let Some(picture) = &scaled {
+            self.kept().add(hash, picture.clone());
         }
+        Ok(scaled)
     }
 }
 

@@ -90,7 +90,14 @@ pub async fn read_pictures(
     for file in files {
         let read = if can_see {
             let read = timeout_at(until, reader.read(&file.blob, file.size_bytes));
-            read.await.ok().flatten()
+            match read.await {
+                Ok(Ok(picture)) => picture,
+                Ok(Err(e)) => {
+                    tracing::warn!(file.id = %file.file_id, error = %e, "a picture could not be read for a prompt");
+                    None
+                }
+                Err(_) => None,
+            }
         } else {
             None
         };

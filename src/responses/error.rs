@@ -75,6 +75,9 @@ pub enum ResponseError {
     /// The client disconnected, so this error is never sent.
     #[error("the client disconnected")]
     Gone,
+    /// The storage of a file failed.
+    #[error("the file could not be read: try again in a moment")]
+    FileUnread,
     #[error("the call failed unexpectedly and was logged: try again")]
     Broken,
     #[error(transparent)]
@@ -222,7 +225,9 @@ impl From<ResponseError> for ApiError {
             E::OverBudget(_) => make(StatusCode::TOO_MANY_REQUESTS, ErrorCode::InsufficientQuota),
             E::Model(_) => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelUnavailable),
             E::Timeout => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::ModelTimeout),
-            E::Stopping | E::Gone => make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
+            E::Stopping | E::Gone | E::FileUnread => {
+                make(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+            }
             E::Broken => ApiError::internal(),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),

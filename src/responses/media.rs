@@ -18,7 +18,7 @@ use crate::{
     chat::{ChatError, access},
     collections::{self, CollectionError},
     db::Conn,
-    files::{self, Stored, documents, pictures::Picture},
+    files::{self, FileError, Stored, documents, pictures::Picture},
     ids::{FileId, WorkspaceId},
     model::{ChatMessage, Role, TurnPicture, picture_tokens},
     replies::{lines::escape_lines, pictures::PICTURES_BYTES_MAX},
@@ -264,10 +264,7 @@ impl ResponsesService {
         let mut c = self.db.read().await?;
         member.enter(&mut c).await?.require(Scope::ChatRead)?;
         let found = find_readable(&mut c, &member.caller, member.workspace, id).await?;
-        found.ok_or_else(|| {
-            let text = "the file does not exist, or you don't have access to it";
-            ResponseError::invalid(path, text)
-        })
+        found.ok_or_else(|| no_file(path))
     }
 
     async fn read_picture(
@@ -294,6 +291,13 @@ impl ResponsesService {
                 reader.read_bytes(bytes.into()).await
             }
         };
+        let picture = picture.map_err(|e| match e {
+            FileError::NotFound => no_file(&one.path),
+            e => {
+                tracing::error!(error = %e, "could not read a picture of a request");
+                ResponseError::FileUnread
+            }
+        })?;
         picture.ok_or_else(|| {
             let text = "the picture cannot be read: send a PNG, JPEG, WebP, or GIF of at most 50 megapixels";
             ResponseError::invalid(&*one.path, text)
@@ -332,6 +336,11 @@ impl ResponsesService {
         }
         Ok(MediaContent::Text { name, text })
     }
+}
+
+fn no_file(path: &str) -> ResponseError {
+    let text = "the file does not exist, or you don't have access to it";
+    ResponseError::invalid(path, text)
 }
 
 /// Puts pictures and texts into the turn with the last user message, after their notes.

@@ -642,7 +642,7 @@ async fn suggest_alt(
         let text = "no model described the picture: describe it yourself";
         ApiError::new(status, code, text.to_owned())
     };
-    let picture = picture.await.ok_or_else(missing)?;
+    let picture = picture.await?.ok_or_else(missing)?;
     let found = suggest_description(&utility, workspace, user, &picture).await?;
     let found = found.map_err(ResponseError::OverBudget)?;
     let alt = found.ok_or_else(missing)?;

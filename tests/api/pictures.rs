@@ -232,6 +232,37 @@ async fn a_description_is_suggested_to_the_uploader_and_not_stored() {
     assert_eq!(t.model().requests().len(), 1);
 }
 
+#[tokio::test]
+async fn a_failed_storage_is_no_fault_of_the_picture() {
+    let t = team().await;
+    if t.app.place.postgres.is_some() {
+        // In PostgreSQL, the bytes are rows.
+        return;
+    }
+    let file = t.ada.upload("photo.png", &red()).await;
+    let blobs = t.app.place.dir.join("data/blobs");
+    let folder = std::fs::read_dir(blobs).unwrap().next().unwrap().unwrap();
+    let blob = std::fs::read_dir(folder.path()).unwrap().next().unwrap();
+    let blob = blob.unwrap().path();
+    let suggest = format!("/v1/files/{}/suggest-alt", id(&file));
+    let by_id = json!({"type": "input_image", "file_id": id(&file)});
+    std::fs::remove_file(&blob).unwrap();
+    assert_eq!(t.ada.act(&suggest).await.refused(404), "file_not_found");
+    let refused = t.ada.post("/v1/responses", asking(&by_id)).await;
+    assert_eq!(refused.status, 400, "{}", refused.text);
+    // A folder can be opened, but not read.
+    std::fs::create_dir(&blob).unwrap();
+    assert_eq!(t.ada.act(&suggest).await.refused(503), "unavailable");
+    let refused = t.ada.post("/v1/responses", asking(&by_id)).await;
+    assert_eq!(refused.status, 503, "{}", refused.text);
+    assert_eq!(refused.json()["error"]["code"], "unavailable");
+    assert!(t.model().requests().is_empty());
+    std::fs::remove_dir(&blob).unwrap();
+    std::fs::write(&blob, red()).unwrap();
+    t.ada.post("/v1/responses", asking(&by_id)).await.is(200);
+    assert_eq!(count(&t.model().requests()[0]), 1);
+}
+
 /// The attachment of a message, as a reader gets it.
 async fn attached(person: &Person, message: &str) -> Value {
     let message = person.get(&format!("/v1/messages/{message}")).await.ok();
