@@ -236,36 +236,54 @@ async fn a_reply_is_counted_once_with_its_call_and_its_tokens() {
 async fn failed_calls_are_counted_by_reason() {
     let settings = [("RETRY_DELAYS", "1ms"), ("TASK_TIMEOUT", "500ms")];
     let (p, _server, ada) = started(&settings).await;
-    let gate = Gate::new();
-    let answers = [
-        Answer::status(400, "{}"),
-        Answer::stream().silence(),
-        Answer::pieces_open(&["Half"]).wait(&gate),
-    ];
+    let answers = [Answer::status(400, "{}"), Answer::stream().silence()];
     p.model.script("vibe", answers);
     let before = Figures::of(&ada).await;
     for code in ["bad_request", "timeout"] {
         let task = ada.ask(&p.thread, "@vibe hi").await;
         assert_eq!(ada.failed(&task).await.1, code);
     }
-    let task = ada.ask(&p.thread, "@vibe hi").await;
-    gate.reached().await;
-    ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
-    p.model.given_up(2).await;
-    let cancelled = counted(MODEL, "cancelled");
-    once(&ada, &cancelled, 1.0).await;
-    once(&ada, &counted("reply", "cancelled_task"), 1.0).await;
-    // Counts the text that was received before the call was canceled, as an estimate.
-    let after = once(&ada, &tokens("output"), 1.0).await;
+    once(&ada, &counted(MODEL, "timeout"), 1.0).await;
+    let after = once(&ada, &counted("reply", "failed"), 2.0).await;
     rose(
         &before,
         &after,
         &[
             (&counted(MODEL, "bad_request"), 1.0),
             (&counted(MODEL, "timeout"), 1.0),
-            (&cancelled, 1.0),
             (&counted(MODEL, "ok"), 0.0),
             (&counted("reply", "failed"), 2.0),
+            (&tokens("output"), 0.0),
+        ],
+    );
+}
+
+#[tokio::test]
+async fn a_canceled_call_counts_the_text_that_was_received() {
+    let (p, _server, ada) = started(&[]).await;
+    let gate = Gate::new();
+    p.model
+        .script("vibe", [Answer::pieces_open(&["Half"]).wait(&gate)]);
+    let before = Figures::of(&ada).await;
+    let mut socket = ada.socket().await;
+    socket.subscribe(&p.thread).await;
+    let task = ada.ask(&p.thread, "@vibe hi").await;
+    // The model server sends the text before the server receives it.
+    socket.of("task.delta").await;
+    ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
+    p.model.given_up(1).await;
+    let cancelled = counted(MODEL, "cancelled");
+    once(&ada, &cancelled, 1.0).await;
+    once(&ada, &counted("reply", "cancelled_task"), 1.0).await;
+    // An estimate.
+    let after = once(&ada, &tokens("output"), 1.0).await;
+    rose(
+        &before,
+        &after,
+        &[
+            (&cancelled, 1.0),
+            (&counted(MODEL, "ok"), 0.0),
+            (&counted("reply", "failed"), 0.0),
             (&tokens("output"), 1.0),
         ],
     );
