@@ -14,8 +14,8 @@ use super::{
     archive::{Archive, ArchiveFault, unknown},
     json::{array, first, flag, string},
     record::{
-        EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
-        SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
+        EachUnit, Listed, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
+        SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
         SourceReaction, SourceThread, SourceUnit, UNIT_MESSAGES, distinct_files, finish,
         is_linkable,
     },
@@ -92,7 +92,7 @@ fn person(author: &Value) -> Option<SourcePerson> {
 #[derive(Default)]
 struct Lists {
     guild: String,
-    people: BTreeMap<String, SourcePerson>,
+    people: Listed<String, SourcePerson>,
     channels: BTreeMap<String, SourceChannel>,
     files: Vec<ChatFile>,
 }
@@ -103,10 +103,8 @@ impl Lists {
         let reacted = reactions.flat_map(|reaction| array(reaction, "users"));
         let author = message.get("author").into_iter();
         for one in author.chain(reacted) {
-            if self.people.len() < LISTED_MAX
-                && let Some(person) = person(one)
-            {
-                self.people.entry(person.key.clone()).or_insert(person);
+            if let Some(person) = person(one) {
+                self.people.add(person.key.clone(), person);
             }
         }
     }
@@ -226,6 +224,7 @@ impl<R: Read + Seek> DiscordArchive<R> {
         }
         lists.files.sort_unstable();
         self.files = lists.files;
+        let too_many = lists.people.problem("people");
         let guild = if lists.guild.is_empty() {
             "unknown"
         } else {
@@ -235,7 +234,7 @@ impl<R: Read + Seek> DiscordArchive<R> {
             source: format!("{PRODUCT}:{guild}"),
             people: lists.people.into_values().collect(),
             channels: lists.channels.into_values().collect(),
-            problems,
+            problems: too_many.into_iter().chain(problems).collect(),
         }
     }
 

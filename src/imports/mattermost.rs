@@ -3,7 +3,7 @@
 //! Posts have no IDs. A post is identified by its channel, time, and author, and by a number if these are the same.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
     io::{Read, Seek},
     ops::ControlFlow,
@@ -19,8 +19,8 @@ use super::{
     json::{array, first, flag, number, string, strings},
     lines::{Line, each_line},
     record::{
-        EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
-        SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
+        EachUnit, Listed, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
+        SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
         SourceReaction, SourceThread, SourceUnit, distinct_files, is_linkable,
     },
 };
@@ -156,8 +156,8 @@ fn reason_of(kind: &str) -> Option<&'static str> {
 #[derive(Default)]
 struct Lists {
     teams: Vec<String>,
-    people: BTreeMap<String, SourcePerson>,
-    channels: BTreeMap<String, SourceChannel>,
+    people: Listed<String, SourcePerson>,
+    channels: Listed<String, SourceChannel>,
     members: HashMap<String, Vec<String>>,
 }
 
@@ -179,29 +179,35 @@ impl Lists {
     }
 
     fn channel(&mut self, channel: Option<SourceChannel>) {
-        if let Some(channel) = channel.filter(|_| self.channels.len() < LISTED_MAX) {
-            self.channels.entry(channel.key.clone()).or_insert(channel);
+        if let Some(channel) = channel {
+            self.channels.add(channel.key.clone(), channel);
         }
     }
 
     fn person(&mut self, object: &Value, is_bot: bool) {
-        let person = person(object, is_bot);
-        let Some(person) = person.filter(|_| self.people.len() < LISTED_MAX) else {
+        let Some(person) = person(object, is_bot) else {
             return;
         };
+        let person_key = person.key.clone();
+        if !self.people.add(person_key.clone(), person) {
+            return;
+        }
         for team in array(object, "teams") {
             for channel in array(team, "channels") {
                 let key = channel_key(string(team, "name"), string(channel, "name"));
                 self.members
                     .entry(key)
                     .or_default()
-                    .push(person.key.clone());
+                    .push(person_key.clone());
             }
         }
-        self.people.entry(person.key.clone()).or_insert(person);
     }
 
+    /// `problems` are those of lines.
     fn finish(self, problems: Vec<String>) -> SourceIndex {
+        let of_people = self.people.problem("people").into_iter();
+        let of_lists = of_people.chain(self.channels.problem("channels"));
+        let problems = of_lists.chain(problems).collect();
         let mut members = self.members;
         let channels = self.channels.into_values().map(|mut channel| {
             channel
@@ -615,6 +621,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::imports::record::LISTED_MAX;
 
     fn names() -> SourceNames {
         let names = [("ada.l", "ada"), ("acme/dev", "development")];
@@ -639,6 +646,29 @@ mod tests {
         ] {
             assert_eq!(named(text, &context), expected);
         }
+    }
+
+    #[test]
+    fn people_and_channels_beyond_the_limit_are_problems() {
+        let mut lists = Lists::default();
+        for n in 0..=LISTED_MAX {
+            lists.read(&json!({"type": "user", "user": {"username": format!("u{n}")}}));
+            let channel = json!({"team": "acme", "name": format!("c{n}"), "type": "O"});
+            lists.read(&json!({"type": "channel", "channel": channel}));
+        }
+        let index = lists.finish(vec!["line 1: no JSON".to_owned()]);
+        assert_eq!(
+            index.problems,
+            [
+                "the archive has more than 100000 people",
+                "the archive has more than 100000 channels",
+                "line 1: no JSON"
+            ]
+        );
+        assert_eq!(
+            (index.people.len(), index.channels.len()),
+            (LISTED_MAX, LISTED_MAX)
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::{
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
         SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourcePerson,
-        SourceReaction, SourceRecord, SourceThread, SourceUnit, distinct_files,
+        SourceReaction, SourceRecord, SourceThread, SourceUnit, distinct_files, too_many,
     },
     work::{ROOT_OF_SCHEDULE, SourceWork, WORK_BYTES_MAX, WORK_MAX},
 };
@@ -181,6 +181,13 @@ pub(super) fn microseconds(text: &str) -> Option<i64> {
     Some(at.timestamp_micros())
 }
 
+/// Shortens a list of people or channels to `LISTED_MAX`. Returns false if it is not longer.
+fn cut<T>(list: &mut Vec<T>) -> bool {
+    let is_long = list.len() > LISTED_MAX;
+    list.truncate(LISTED_MAX);
+    is_long
+}
+
 fn person(value: &Value, key: &str) -> Option<SourcePerson> {
     let key = first([string(value, key)])?;
     let name = first([string(value, "name"), string(value, "handle"), key]);
@@ -280,10 +287,11 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
 
     pub(super) fn index(&mut self) -> SourceIndex {
         let (mut people, mut channels) = (Vec::new(), Vec::new());
+        let (mut has_more_people, mut has_more_channels) = (false, false);
         let mut problems = Vec::new();
         self.list("people", &mut problems, &mut |value| {
             people.extend(person(value, "user_id"));
-            people.truncate(LISTED_MAX);
+            has_more_people |= cut(&mut people);
         });
         self.list("bots", &mut problems, &mut |value| {
             let bot = person(value, "id");
@@ -291,17 +299,21 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
                 is_bot: true,
                 ..bot
             }));
-            people.truncate(LISTED_MAX);
+            has_more_people |= cut(&mut people);
         });
         self.list("channels", &mut problems, &mut |value| {
             channels.extend(channel(value));
-            channels.truncate(LISTED_MAX);
+            has_more_channels |= cut(&mut channels);
         });
+        let too_many = [
+            has_more_people.then(|| too_many("people")),
+            has_more_channels.then(|| too_many("channels")),
+        ];
         SourceIndex {
             source: format!("{FORMAT}:{}", self.manifest.workspace.id),
             people,
             channels,
-            problems,
+            problems: too_many.into_iter().flatten().chain(problems).collect(),
         }
     }
 
@@ -729,6 +741,15 @@ mod tests {
         entries.sort_unstable();
         let order: Vec<usize> = entries.iter().map(|entry| entry.index).collect();
         assert_eq!(order, [3, 4, 2, 1, 0]);
+    }
+
+    #[test]
+    fn only_a_longer_list_is_cut() {
+        let mut list = vec![0; LISTED_MAX];
+        assert!(!cut(&mut list));
+        list.push(1);
+        assert!(cut(&mut list));
+        assert_eq!((list.len(), list.last()), (LISTED_MAX, Some(&0)));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Records of an archive, in one format for all sources.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+};
 
 use super::{archive::ArchiveFault, key::RecordKind};
 use crate::text_enum::text_enum;
@@ -9,6 +12,52 @@ use crate::text_enum::text_enum;
 pub(super) const LISTED_MAX: usize = 100_000;
 /// Number of messages of a unit.
 pub(super) const UNIT_MESSAGES: usize = 500;
+
+/// Problem of an archive with more people or channels.
+pub(super) fn too_many(what: &str) -> String {
+    format!("the archive has more than {LISTED_MAX} {what}")
+}
+
+/// People or channels of an archive by key, at most `LISTED_MAX`.
+#[derive(Debug, Clone)]
+pub(super) struct Listed<K, V> {
+    entries: BTreeMap<K, V>,
+    has_more: bool,
+}
+
+impl<K, V> Default for Listed<K, V> {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            has_more: false,
+        }
+    }
+}
+
+impl<K: Ord, V> Listed<K, V> {
+    /// Adds a value, unless its key is known. Returns false if the list is full.
+    pub(super) fn add(&mut self, key: K, value: V) -> bool {
+        if self.entries.len() >= LISTED_MAX && !self.entries.contains_key(&key) {
+            self.has_more = true;
+            return false;
+        }
+        self.entries.entry(key).or_insert(value);
+        true
+    }
+
+    pub(super) fn entries(&self) -> &BTreeMap<K, V> {
+        &self.entries
+    }
+
+    pub(super) fn into_values(self) -> impl Iterator<Item = V> {
+        self.entries.into_values()
+    }
+
+    /// The problem if the archive has more of them.
+    pub(super) fn problem(&self, what: &str) -> Option<String> {
+        self.has_more.then(|| too_many(what))
+    }
+}
 
 /// A person or a program of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,4 +279,24 @@ pub(super) fn finish(
         return ControlFlow::Continue(());
     }
     each(done, files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_list_reports_others_but_not_those_that_it_has() {
+        let mut list = Listed::default();
+        for n in 0..LISTED_MAX {
+            assert!(list.add(n, "first"));
+        }
+        assert!(list.add(7, "second"));
+        assert_eq!(list.problem("people"), None);
+        assert!(!list.add(LISTED_MAX, "first"));
+        let expected = "the archive has more than 100000 people";
+        assert_eq!(list.problem("people").as_deref(), Some(expected));
+        assert_eq!(list.entries()[&7], "first");
+        assert_eq!(list.into_values().count(), LISTED_MAX);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     io::{BufReader, Read},
     rc::Rc,
     time::Duration,
@@ -16,8 +16,8 @@ use super::{
     emoji_source::{EmojiList, PICTURE_READ_MAX, SourceEmoji},
     json::{first, flag, number, string},
     record::{
-        EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
-        SourceFile, SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
+        EachUnit, Listed, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind, SourceFile,
+        SourceFiles, SourceIndex, SourceItem, SourceMessage, SourceNames, SourcePerson,
         SourceReaction, SourceThread, SourceUnit, UNIT_MESSAGES, distinct_files,
     },
     tarball::Tarball,
@@ -131,10 +131,10 @@ enum Recipient {
 #[derive(Debug, Default)]
 struct Realm {
     name: String,
-    people: BTreeMap<i64, SourcePerson>,
+    people: Listed<i64, SourcePerson>,
     /// IDs of people by their names, as in mentions.
     by_name: HashMap<String, i64>,
-    streams: BTreeMap<i64, SourceChannel>,
+    streams: Listed<i64, SourceChannel>,
     recipients: HashMap<i64, Recipient>,
     /// People who are subscribed, by recipient.
     subscribers: HashMap<i64, BTreeSet<i64>>,
@@ -151,10 +151,10 @@ impl Realm {
                 let name = first([string(row, "string_id"), string(row, "name")]);
                 name.unwrap_or_default().clone_into(&mut self.name);
             }
-            "zerver_stream" if self.streams.len() < LISTED_MAX => {
+            "zerver_stream" => {
                 let key = format!("stream:{id}");
                 let created = microseconds(row, "date_created").unwrap_or(0) / 1000;
-                self.streams.insert(
+                self.streams.add(
                     id,
                     SourceChannel {
                         kind: if flag(row, "invite_only") {
@@ -196,7 +196,7 @@ impl Realm {
                 let (name, file) = (string(row, "name"), string(row, "file_name"));
                 self.emoji.add(name, file, author);
             }
-            _ if table.starts_with("zerver_userprofile") && self.people.len() < LISTED_MAX => {
+            _ if table.starts_with("zerver_userprofile") => {
                 let of_server = table.ends_with("crossrealm");
                 let email = first([string(row, "delivery_email"), string(row, "email")]);
                 let key = id.to_string();
@@ -206,15 +206,16 @@ impl Realm {
                     key.as_str(),
                 ]);
                 let name = name.unwrap_or(&key).to_owned();
-                self.by_name.entry(name.clone()).or_insert(id);
                 let is_bot = of_server || flag(row, "is_bot");
                 let person = SourcePerson {
-                    name,
+                    name: name.clone(),
                     email: email.filter(|_| !is_bot).map(str::to_lowercase),
                     is_bot,
                     key,
                 };
-                self.people.entry(id).or_insert(person);
+                if self.people.add(id, person) {
+                    self.by_name.entry(name).or_insert(id);
+                }
             }
             _ => {}
         }
@@ -348,21 +349,24 @@ impl Unpacked {
     }
 
     fn index(&mut self) -> SourceIndex {
-        let (mut problems, mut direct) = (Vec::new(), BTreeMap::new());
+        let (mut problems, mut direct) = (Vec::<String>::new(), Listed::default());
         for name in self.message_files() {
             let realm = &self.realm;
             let read = self.tarball.with_entry(&name, JSON_BYTES_MAX, |reader| {
                 read_tables(reader, &[MESSAGE_TABLE], &mut |_, row| {
-                    if let Some((key, Some(people))) = realm.place(&row)
-                        && direct.len() < LISTED_MAX
-                    {
-                        direct.entry(key).or_insert(people);
+                    if let Some((key, Some(people))) = realm.place(&row) {
+                        direct.add(key, people);
                     }
                 })
             });
             problems.extend(read.err().map(|fault| fault.to_string()));
         }
         let realm = &self.realm;
+        let too_many = [
+            realm.people.problem("people"),
+            realm.streams.problem("channels"),
+            direct.problem("direct conversations"),
+        ];
         let streams: HashMap<i64, &BTreeSet<i64>> = realm
             .recipients
             .iter()
@@ -374,7 +378,7 @@ impl Unpacked {
         let keys =
             |people: &BTreeSet<i64>| -> Vec<String> { people.iter().map(i64::to_string).collect() };
         let mut channels: Vec<SourceChannel> = Vec::new();
-        for (id, channel) in &realm.streams {
+        for (id, channel) in realm.streams.entries() {
             channels.push(SourceChannel {
                 members: streams
                     .get(id)
@@ -385,15 +389,16 @@ impl Unpacked {
         }
         channels.extend(
             direct
+                .entries()
                 .iter()
                 .map(|(key, people)| SourceChannel::direct(key.clone(), keys(people))),
         );
         let name = first([realm.name.as_str()]).unwrap_or("unknown");
         SourceIndex {
             source: format!("zulip:{name}"),
-            people: realm.people.values().cloned().collect(),
+            people: realm.people.entries().values().cloned().collect(),
             channels,
-            problems,
+            problems: too_many.into_iter().flatten().chain(problems).collect(),
         }
     }
 
@@ -574,7 +579,7 @@ impl Context<'_> {
         let (name, len) = (&inner[..end], mark.len() + end + 2);
         if mark.starts_with('#') {
             let (stream, topic) = name.split_once('>').unwrap_or((name, ""));
-            let streams = self.realm.streams.values();
+            let streams = self.realm.streams.entries().values();
             let mut known = streams.filter(|known| known.name == stream);
             let here = known.find_map(|known| self.names.0.get(&known.key));
             let stream = here.map_or(stream, String::as_str);
@@ -672,8 +677,11 @@ mod tests {
     #[test]
     fn tables_of_the_realm_are_people_and_channels() {
         let realm = realm();
-        assert_eq!(realm.people[&7].email.as_deref(), Some("ada@example.com"));
-        assert!(realm.people[&1].is_bot);
+        assert_eq!(
+            realm.people.entries()[&7].email.as_deref(),
+            Some("ada@example.com")
+        );
+        assert!(realm.people.entries()[&1].is_bot);
         let place = |recipient: i64| realm.place(&json!({"recipient": recipient, "sender": 6}));
         assert_eq!(place(30), Some(("stream:3".to_owned(), None)));
         let direct = |ids: &[i64]| Some(ids.iter().copied().collect::<BTreeSet<i64>>());
