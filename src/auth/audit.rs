@@ -1,15 +1,18 @@
 //! Audit log of admin actions.
 
-use crate::time::Timestamp;
+use std::collections::BTreeSet;
+
 use serde::Serialize;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Actor, AuthError};
+use super::{Actor, AuthError, readable_channels};
 use crate::{
     cursor::PageRange,
     db::{Conn, DbError, Json, now},
-    ids::{AuditEntryId, UserId, WorkspaceId},
+    ids::{AuditEntryId, ChannelId, UserId, WorkspaceId},
     text_enum::text_enum,
+    time::Timestamp,
 };
 
 text_enum! {
@@ -166,8 +169,9 @@ pub struct AuditEntry {
     #[schema(inline)]
     pub actor_kind: AuditActorKind,
     pub action: AuditAction,
-    /// ID of the affected object.
+    /// ID of the affected object; null for a channel that you cannot read, whose entry has no `data` either.
     pub target: Option<String>,
+    /// IDs of other channels that you cannot read are null, or left out of lists.
     #[schema(value_type = Object)]
     pub data: Json<serde_json::Value>,
     pub created_at: Timestamp,
@@ -270,18 +274,19 @@ text_enum! {
     }
 }
 
-/// Lists entries in the given order, after `after` or before `before`.
+/// Lists entries for a reader in the given order, after `after` or before `before`.
 ///
 /// # Errors
 /// `NotFound` if the cursor is not an entry of this workspace, `MemberNotFound` for an actor who was never a member.
 pub(crate) async fn list(
     c: &mut Conn,
-    workspace: WorkspaceId,
+    reader: &Actor<'_>,
     filter: &Filter,
     order: Order,
     PageRange { after, before }: PageRange<AuditEntryId>,
     limit: i64,
 ) -> Result<Vec<AuditEntry>, AuthError> {
+    let workspace = reader.workspace;
     if let Some(id) = after.or(before) {
         c.q("select id from audit_log where id = $1 and workspace_id = $2")
             .bind(id)
@@ -331,5 +336,95 @@ pub(crate) async fn list(
     if from_the_end != (order == Order::Newest) {
         rows.reverse();
     }
+    hide_channels(c, reader.user, &mut rows).await?;
     Ok(rows)
+}
+
+/// Hides channels that the reader cannot read: their IDs, and the data of actions on them.
+async fn hide_channels(
+    c: &mut Conn,
+    reader: UserId,
+    entries: &mut [AuditEntry],
+) -> Result<(), DbError> {
+    let mut named = BTreeSet::new();
+    for entry in entries.iter() {
+        named.extend(entry.target.as_deref().and_then(channel_of));
+        collect_channels(&entry.data.0, &mut named);
+    }
+    let named: Vec<ChannelId> = named.into_iter().collect();
+    let readable = readable_channels(c, reader, &named).await?;
+    let is_hidden =
+        |text: &str| channel_of(text).is_some_and(|channel| !readable.contains(&channel));
+    for entry in entries {
+        if entry.target.as_deref().is_some_and(is_hidden) {
+            entry.target = None;
+            entry.data = Json(json!({}));
+        } else {
+            hide(&mut entry.data.0, &is_hidden);
+        }
+    }
+    Ok(())
+}
+
+fn channel_of(text: &str) -> Option<ChannelId> {
+    text.parse().ok()
+}
+
+fn collect_channels(data: &Value, found: &mut BTreeSet<ChannelId>) {
+    match data {
+        Value::String(text) => found.extend(channel_of(text)),
+        Value::Array(values) => {
+            for value in values {
+                collect_channels(value, found);
+            }
+        }
+        Value::Object(fields) => {
+            for value in fields.values() {
+                collect_channels(value, found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn hide(data: &mut Value, is_hidden: &impl Fn(&str) -> bool) {
+    match data {
+        Value::String(text) => {
+            if is_hidden(text.as_str()) {
+                *data = Value::Null;
+            }
+        }
+        Value::Array(values) => {
+            values.retain(|value| !value.as_str().is_some_and(is_hidden));
+            for value in values {
+                hide(value, is_hidden);
+            }
+        }
+        Value::Object(fields) => {
+            for value in fields.values_mut() {
+                hide(value, is_hidden);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_channels_are_null_or_left_out_of_lists() {
+        let (open, secret) = (ChannelId::new(), ChannelId::new());
+        let mut data = json!({"channel_id": secret, "other": open, "text": "x", "n": 1,
+            "list": [open, secret, {"in": [secret]}]});
+        let mut found = BTreeSet::new();
+        collect_channels(&data, &mut found);
+        assert_eq!(found, BTreeSet::from([open, secret]));
+        let secret = secret.to_string();
+        hide(&mut data, &|text: &str| text == secret);
+        let expected = json!({"channel_id": null, "other": open, "text": "x", "n": 1,
+            "list": [open, {"in": []}]});
+        assert_eq!(data, expected);
+    }
 }

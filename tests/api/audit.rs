@@ -154,3 +154,37 @@ async fn entries_are_filtered_by_actor_and_action_in_both_orders() {
     }
     t.bo.get("/v1/audit-log").await.refused(403);
 }
+
+#[tokio::test]
+async fn admins_see_no_private_channels_that_they_are_not_in() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "admin").await;
+    let board = t.bo.private_channel("board", &[&t.ada]).await;
+    let form = json!({"name": "Robot", "channel_id": board});
+    t.bo.post("/v1/hooks", form).await.is(201);
+    let path = format!("/v1/channels/{board}/archive");
+    t.ada.act(&path).await.is(200);
+    let only = async |who: &Person, action: &str| {
+        let mut entries = log(who, &format!("action={action}")).await;
+        assert_eq!(entries.len(), 1, "{entries:?}");
+        entries.remove(0)
+    };
+    let created = only(&t.ada, "hook.created").await;
+    assert_eq!(created["data"]["channel_id"], board.as_str());
+    let archived = only(&t.ada, "channel.archived").await;
+    assert_eq!(
+        (&archived["target"], &archived["data"]),
+        (&json!(board), &json!({"name": "board"}))
+    );
+    let created = only(&cy, "hook.created").await;
+    assert_eq!(created["data"]["channel_id"], Value::Null);
+    assert!(created["target"].is_string(), "{created}");
+    let archived = only(&cy, "channel.archived").await;
+    assert_eq!(
+        (&archived["target"], &archived["data"]),
+        (&Value::Null, &json!({}))
+    );
+    assert_eq!(archived["actor_id"], t.ada.id.as_str());
+    let all = cy.get("/v1/audit-log?limit=100").await;
+    assert!(!all.text.contains(&board), "{}", all.text);
+}

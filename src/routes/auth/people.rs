@@ -622,15 +622,7 @@ async fn list_audit_log(
         before: query.before,
     }
     .page(20)?;
-    let rows = audit::list(
-        &mut c,
-        actor.workspace,
-        &filter,
-        order,
-        page.range(),
-        page.limit + 1,
-    )
-    .await?;
+    let rows = audit::list(&mut c, &actor, &filter, order, page.range(), page.limit + 1).await?;
     Ok(Json(List::new(
         rows,
         page.limit,
