@@ -234,11 +234,13 @@ impl Importer {
         let due = announcer.all();
         self.db
             .write(workspace.0, async move |c: &mut Conn| {
-                c.q("update message_mentions set target_id = $2 where target_id = $1 and not exists \
+                c.q("update message_mentions set target_id = $2 where target_id = $1 \
+                     and channel_id in (select id from channels where workspace_id = $3) and not exists \
                      (select 1 from message_mentions o where o.channel_id = message_mentions.channel_id and o.target_id = $2 \
                        and o.seq = message_mentions.seq)")
                     .bind(from)
                     .bind(to)
+                    .bind(workspace)
                     .run()
                     .await?;
                 rename_approver(c, workspace, from, to).await?;
@@ -249,8 +251,10 @@ impl Importer {
                     .bind(to)
                     .run()
                     .await?;
-                c.q("delete from message_mentions where target_id = $1")
+                c.q("delete from message_mentions where target_id = $1 \
+                     and channel_id in (select id from channels where workspace_id = $2)")
                     .bind(from)
+                    .bind(workspace)
                     .run()
                     .await?;
                 Ok::<_, ImportError>(Announcer::announce(c, &due).await?)
