@@ -21,6 +21,7 @@ import { outsideComponents } from '../lib/outside-components.svelte';
 import type { Ui } from '../state/ui.svelte';
 import { isActive } from '../state/tasks.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
+import { FileReads } from './file-reads.svelte';
 import { doingText, isOpen, isQuestion, isRunning, progressOf, waitsFor } from './words';
 
 /** Maximum number of known actions; ended ones are dropped, oldest first. */
@@ -53,6 +54,7 @@ export class Actions {
   });
   /** Sessions of agents in repositories. */
   readonly code: Code;
+  readonly #reads: FileReads;
   readonly #mineIds = $derived(new Set(this.mine.map((a) => a.id)));
 
   #ws: WorkspaceState;
@@ -71,6 +73,7 @@ export class Actions {
     this.#api = ws.api.part(ActionsApi);
     this.#announce = announce;
     this.code = new Code(ws);
+    this.#reads = new FileReads(ws);
     this.#cleanups = [
       ws.onEvent((e) => this.#onEvent(e)),
       $effect.root(() => {
@@ -121,7 +124,7 @@ export class Actions {
     return this.#failed.get(task) ?? '';
   }
   /**
-   * Text of the chip while a call runs, or while it waits for others; null if the task's own text suffices.
+   * Text of the chip while a call runs, or while it waits for files or others; null if the task's own text suffices.
    */
   chip(t: Task, now = Date.now()): string | null {
     if (!isActive(t)) return null;
@@ -130,7 +133,7 @@ export class Actions {
       // An agent in a repository goes on while it waits for an answer.
       if (all.some((a) => isQuestion(a) && isOpen(a) && this.isMine(a))) return 'Waiting for your answer';
       const running = all.findLast(isRunning);
-      return running ? doingText(running) : this.code.chip(t, now);
+      return running ? doingText(running) : (this.code.chip(t, now) ?? this.#reads.chip(t));
     }
     if (waitsForRunner(t)) return this.code.chip(t, now);
     const open = all.filter(isOpen);
@@ -280,6 +283,7 @@ export class Actions {
   }
   #onEvent(e: ServerEvent): void {
     this.code.onEvent(e);
+    this.#reads.onEvent(e);
     switch (e.type) {
       case 'action.requested':
       case 'action.updated': {
