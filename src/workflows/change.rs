@@ -4,6 +4,7 @@ use super::{
     Workflow, WorkflowError, WorkflowForm, WorkflowPatch,
     definition::{PausedReason, StepWork, WorkflowContent, WorkflowStatus, with_paths},
     error::WORKFLOWS_MAX,
+    readable::can_change,
     version_rows::{find_content, insert_version, size_of},
     workflow::{announce, find_workflow},
 };
@@ -29,7 +30,7 @@ async fn locked(
     actor.require(Scope::AgentsWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
     let workflow = stored(c, actor, id).await?;
-    if workflow.owner_id != actor.user && !actor.scopes.has(Scope::AgentsAdmin) {
+    if !can_change(actor, workflow.owner_id) {
         return Err(WorkflowError::NotYours);
     }
     if expected.is_some_and(|version| version != workflow.version) {

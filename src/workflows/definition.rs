@@ -1,5 +1,7 @@
 //! Content of a workflow: its trigger and its steps.
 
+use std::collections::BTreeSet;
+
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::{Array, Ref, Schema};
@@ -202,7 +204,8 @@ fn branches() -> Array {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct OutputStep {
     pub content: String,
-    /// Channel in which the message is posted; null for the run's channel.
+    /// Channel in which the message is posted; null for the run's channel, and for readers who can neither change the workflow nor read the
+    /// channel.
     pub channel_id: Option<ChannelId>,
 }
 
@@ -300,6 +303,7 @@ pub struct WorkflowContent {
     pub default_agent_id: AgentId,
     /// Agents that steps can use, in addition to the default agent.
     pub agents: Vec<AgentId>,
+    /// Also null for readers who can neither change the workflow nor read the channel.
     pub on_message: Option<OnMessage>,
     pub steps: Vec<Step>,
 }
@@ -314,6 +318,39 @@ impl WorkflowContent {
     pub fn channel(&self) -> Option<ChannelId> {
         let trigger = self.on_message.as_ref();
         trigger.map(|trigger| trigger.channel_id)
+    }
+
+    /// All channels that the content names.
+    pub(super) fn channels(&self) -> Vec<ChannelId> {
+        let steps = flat(&self.steps).into_iter();
+        let of_steps = steps.filter_map(|step| match &step.work {
+            StepWork::Output(output) => output.channel_id,
+            _ => None,
+        });
+        self.channel().into_iter().chain(of_steps).collect()
+    }
+
+    /// Removes the channels that are not among these, and a trigger in such a channel.
+    pub(super) fn retain_channels(&mut self, channels: &BTreeSet<ChannelId>) {
+        fn retain(steps: &mut [Step], channels: &BTreeSet<ChannelId>) {
+            for step in steps {
+                match &mut step.work {
+                    StepWork::Output(output) => {
+                        let kept = |channel: &ChannelId| channels.contains(channel);
+                        output.channel_id = output.channel_id.filter(kept);
+                    }
+                    StepWork::Parallel(parallel) => {
+                        for branch in &mut parallel.branches {
+                            retain(branch, channels);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let trigger = self.on_message.take();
+        self.on_message = trigger.filter(|trigger| channels.contains(&trigger.channel_id));
+        retain(&mut self.steps, channels);
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! `definition` contains the types of steps, `form` parses and checks steps, `template` replaces variables in their texts, and
 //! `change` stores workflows. `run` starts and reads runs, `on_message` starts runs for messages, and `recipes` contains workflow
-//! templates. This module does not execute steps.
+//! templates. `readable` hides channels. This module does not execute steps.
 
 mod change;
 pub mod definition;
 mod error;
 mod form;
 pub mod on_message;
+mod readable;
 pub mod recipes;
 pub mod run;
 pub mod template;
@@ -20,6 +21,7 @@ pub use change::{
 };
 pub use error::WorkflowError;
 pub use form::{StepForm, WorkflowForm, WorkflowPatch};
+pub use readable::{hide_channels, hide_channels_of_versions};
 pub use version_rows::{WorkflowVersion, find_content, list_versions};
 pub use workflow::{
     Filter, Workflow, WorkflowEvent, WorkflowObject, find_workflow, list_workflows, workspace_of,

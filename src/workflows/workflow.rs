@@ -189,14 +189,20 @@ pub async fn workspace_of(c: &mut Conn, id: WorkflowId) -> Result<Option<Workspa
     Ok(row.map(|(workspace,)| workspace))
 }
 
-/// Appends an event with the workflow. Recipients are the readers of its channel or, for a workflow without a channel, its owner and
-/// admins.
+/// Appends an event with the workflow. Recipients are the readers of its channel or, for a workflow without a channel or with another
+/// private one, its owner and admins.
 pub(super) async fn announce(
     c: &mut Conn,
     kind: EventType,
     workflow: &Workflow,
 ) -> Result<(), DbError> {
-    let (audience, only) = match workflow.content.channel() {
+    let mut channel = workflow.content.channel();
+    if let Some(of_trigger) = channel
+        && !is_for_readers(c, &workflow.content, of_trigger).await?
+    {
+        channel = None;
+    }
+    let (audience, only) = match channel {
         Some(channel) => (queue::audience_of(c, channel).await?, None),
         None => (
             Audience::Workspace,
@@ -209,4 +215,23 @@ pub(super) async fn announce(
     let seq = log::reserve(c, workflow.workspace_id, 1).await?;
     let event = NewEvent::new(seq, kind, audience, &WorkflowEvent { workflow })?;
     log::append(c, workflow.workspace_id, event.only_to(only)).await
+}
+
+/// Checks whether readers of the trigger's channel can read all channels of a workflow: the others are public.
+async fn is_for_readers(
+    c: &mut Conn,
+    content: &WorkflowContent,
+    channel: ChannelId,
+) -> Result<bool, DbError> {
+    for other in content.channels() {
+        let is_public = other == channel
+            || c.q("select exists (select 1 from channels where id = $1 and kind = 'public')")
+                .bind(other)
+                .value()
+                .await?;
+        if !is_public {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -319,3 +319,48 @@ async fn objects_that_a_person_cannot_see_are_refused() {
     );
     assert_eq!(reply.refused(422), "invalid_value");
 }
+
+#[tokio::test]
+async fn readers_of_a_workflow_see_no_private_channels_that_they_are_not_in() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let private = t.bo.private_channel("secret", &[]).await;
+    let branches = json!([[step(json!({"channel_id": private}))],
+        [{"id": "open", "kind": "output", "content": "Hello.", "channel_id": t.general}]]);
+    let steps = json!([{"id": "both", "kind": "parallel", "branches": branches}]);
+    let mut hidden = form("hidden", steps.clone());
+    hidden["on_message"] = json!({"channel_id": private});
+    let hidden = t.bo.post("/v1/workflows", hidden).await.is(201);
+    // Readers of #general are not told about its changes, because they would name the other channel.
+    let mut shown = form("shown", steps);
+    shown["on_message"] = json!({"channel_id": t.general});
+    let shown = t.bo.post("/v1/workflows", shown).await.is(201);
+    for workflow in [&hidden, &shown] {
+        for page in [
+            path(workflow),
+            "/v1/workflows".to_owned(),
+            format!("{}/versions", path(workflow)),
+        ] {
+            // The owner and admins can change it, and replace all steps.
+            for who in [&t.bo, &t.ada] {
+                let reply = who.get(&page).await;
+                assert!(reply.ok().to_string().contains(&private), "{page}");
+            }
+            let read = cy.get(&page).await.ok().to_string();
+            assert!(!read.contains(&private), "{page}: {read}");
+            assert!(read.contains(&t.general), "{page}: {read}");
+        }
+    }
+    let read = cy.get(&path(&hidden)).await.ok();
+    assert_eq!(read["on_message"], Value::Null);
+    let outputs = &read["steps"][0]["branches"];
+    assert_eq!(
+        (&outputs[0][0]["channel_id"], &outputs[1][0]["channel_id"]),
+        (&Value::Null, &json!(t.general))
+    );
+    let read = cy.get(&path(&shown)).await.ok();
+    assert_eq!(read["on_message"]["channel_id"], t.general.as_str());
+    let events = json!(cy.events().await).to_string();
+    assert!(!events.contains(&private), "{events}");
+    assert!(json!(t.ada.events().await).to_string().contains(&private));
+}

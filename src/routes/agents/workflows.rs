@@ -114,8 +114,10 @@ async fn list_workflows(
     };
     let (workspace, range) = (actor.workspace, page.range());
     let rows = workflows::list_workflows(&mut c, workspace, &filter, range, page.limit + 1);
+    let mut rows = rows.await?;
+    workflows::hide_channels(&mut c, &actor, &mut rows).await?;
     Ok(Json(List::new(
-        rows.await?,
+        rows,
         page.limit,
         page.before.is_some(),
         |workflow: &Workflow| workflow.id.to_string(),
@@ -156,7 +158,8 @@ async fn get_workflow(
     let mut c = state.db.read().await?;
     let member = member_of(&mut c, caller, id).await?;
     let actor = enter(&mut c, &member).await?;
-    let workflow = get(&mut c, &actor, id).await?;
+    let mut workflow = get(&mut c, &actor, id).await?;
+    workflows::hide_channels(&mut c, &actor, std::slice::from_mut(&mut workflow)).await?;
     Ok(tagged(StatusCode::OK, workflow.version, &workflow))
 }
 
@@ -267,8 +270,10 @@ async fn list_workflow_versions(
     enter(&mut c, &member).await?;
     drop(c);
     let mut c = state.db.scan(member.share()).await?;
-    enter(&mut c, &member).await?;
-    let rows = workflows::list_versions(&mut c, id, before, limit + 1).await?;
+    let actor = enter(&mut c, &member).await?;
+    let owner = get(&mut c, &actor, id).await?.owner_id;
+    let mut rows = workflows::list_versions(&mut c, id, before, limit + 1).await?;
+    workflows::hide_channels_of_versions(&mut c, &actor, owner, &mut rows).await?;
     Ok(Json(list_of_versions(rows, limit, |v| v.version)))
 }
 
