@@ -221,7 +221,11 @@ impl Incoming {
             Control::Ack { session, n } => place(&session, n).map(|(id, n)| Self::Ack(id, n)),
             Control::Resend { session, n } => place(&session, n).map(|(id, n)| Self::Resend(id, n)),
             Control::Skip { session, n } => place(&session, n).map(|(id, n)| Self::Skip(id, n)),
-            Control::Hello { .. } | Control::Ready { .. } => None,
+            Control::Hello { .. }
+            | Control::Ready { .. }
+            | Control::Run { .. }
+            | Control::Kill { .. }
+            | Control::Ran { .. } => None,
         };
         found.unwrap_or(Self::Bad)
     }

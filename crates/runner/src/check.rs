@@ -11,6 +11,7 @@ use crate::{
     failure::{Failure, finish},
     git::Mirror,
     sandbox::{Places, Sandbox},
+    scratch,
     turn::initialize,
 };
 
@@ -31,10 +32,10 @@ fn line(name: &str, result: Result<String, Failure>) -> CheckLine {
     }
 }
 
-/// Checks the sandbox, git, space, each repository, and each engine.
+/// Checks the sandbox, git, space, programs, each repository, and each engine.
 pub async fn check(config: &Config) -> Vec<CheckLine> {
-    let places =
-        Places { session: config.data_dir.join("check"), mirror: config.data_dir.join("mirrors") };
+    let mirrors = Some(config.data_dir.join("mirrors"));
+    let places = Places { session: config.data_dir.join("check"), mirror: mirrors };
     let sandbox = Sandbox::new(config, places);
     let kind = match config.sandbox {
         SandboxKind::Bubblewrap => "bubblewrap works",
@@ -43,6 +44,9 @@ pub async fn check(config: &Config) -> Vec<CheckLine> {
     let mut lines = vec![line("sandbox", sandbox.check().await.map(|()| kind.to_owned()))];
     lines.push(line("git", git().await));
     lines.push(line("space", space(config)));
+    if config.scratch {
+        lines.push(line("scratch", scratch::languages(config).await));
+    }
     for name in config.repositories.keys() {
         lines.push(line(&format!("repository {name}"), repository(config, name).await));
     }
@@ -64,7 +68,8 @@ async fn git() -> Result<String, Failure> {
 fn space(config: &Config) -> Result<String, Failure> {
     let disk = rustix::fs::statvfs(&config.data_dir).map_err(std::io::Error::from)?;
     let free_mb = disk.f_bavail.saturating_mul(disk.f_frsize) / MEBIBYTE;
-    let needed_mb = config.limits.disk_mb.saturating_mul(config.turns as u64);
+    let at_once = config.turns * if config.scratch { 2 } else { 1 };
+    let needed_mb = config.limits.disk_mb.saturating_mul(at_once as u64);
     if free_mb < needed_mb {
         let text = format!(
             "{free_mb} MiB are free, {needed_mb} MiB are needed: lower limits.disk_mb or turns"

@@ -221,6 +221,9 @@ pub struct Config {
     pub turns: usize,
     #[serde(default)]
     pub sandbox: SandboxKind,
+    /// Whether agents can run programs in empty directories.
+    #[serde(default)]
+    pub scratch: bool,
     #[serde(default)]
     pub limits: Limits,
     /// Further directories that agents can read.
@@ -320,7 +323,12 @@ impl Config {
             }
         }
         self.data_dir = absolute(&self.data_dir)?;
-        if self.repositories.is_empty() {
+        if self.scratch && self.sandbox == SandboxKind::None {
+            return invalid(
+                "scratch = true needs a sandbox: remove it, or set sandbox = \"bubblewrap\"",
+            );
+        }
+        if self.repositories.is_empty() && !self.scratch {
             return invalid(
                 "no repository is listed: add [repository.NAME] with its url, or --repository",
             );
@@ -413,7 +421,7 @@ mod tests {
     #[test]
     fn all_settings_of_the_file_are_read() {
         let config = parse(&format!(
-            "{SERVER}turns = 3\nsandbox = 'none'\nlimits = {{memory_mb = 1, cpu = 1, disk_mb = 1, processes = 9, turn = '90s', setup = '2h'}}\npaths = ['/usr']\ndata_dir = '/srv/r'\n{API}base = 'main'\nsetup = 'a'\ncheck = 'b'\nallow = ['packages.example.org']\nnetwork = true\nopen = 'c'\n[engine.own]\ncommand = ['agent', '--acp']\nto = 'https://models.example'\nenv = {{A = '$DOOR/own'}}"
+            "{SERVER}turns = 3\nsandbox = 'none'\nscratch = false\nlimits = {{memory_mb = 1, cpu = 1, disk_mb = 1, processes = 9, turn = '90s', setup = '2h'}}\npaths = ['/usr']\ndata_dir = '/srv/r'\n{API}base = 'main'\nsetup = 'a'\ncheck = 'b'\nallow = ['packages.example.org']\nnetwork = true\nopen = 'c'\n[engine.own]\ncommand = ['agent', '--acp']\nto = 'https://models.example'\nenv = {{A = '$DOOR/own'}}"
         ))
         .unwrap();
         assert_eq!(config.limits.turn, Duration::from_secs(90));
@@ -451,6 +459,14 @@ mod tests {
         assert!(
             message(&format!("{SERVER}{API}{header}")).contains("OPENVIBE_TEST_NOT_SET is not set")
         );
+    }
+
+    #[test]
+    fn programs_need_a_sandbox_but_no_repository() {
+        assert!(parse(&format!("{SERVER}scratch = true")).unwrap().scratch);
+        assert!(!parse(&format!("{SERVER}{API}")).unwrap().scratch);
+        let without = message(&format!("{SERVER}scratch = true\nsandbox = 'none'\n{API}"));
+        assert!(without.contains("scratch = true needs a sandbox"), "{without}");
     }
 
     #[test]

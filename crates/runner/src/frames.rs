@@ -256,6 +256,34 @@ pub struct OfferedEngine {
     pub to: Option<String>,
 }
 
+/// A program that runs in an empty directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Name of the language, such as `python`.
+    pub language: String,
+    pub code: String,
+    /// Maximum duration in seconds.
+    pub seconds: u64,
+    /// Maximum memory in MiB; null for the runner's limit, which also applies.
+    #[serde(default)]
+    pub memory_mb: Option<u64>,
+    /// Number of processors; null for the runner's limit, which also applies.
+    #[serde(default)]
+    pub cpu: Option<usize>,
+    /// Whether the program can write to files.
+    pub writes: bool,
+}
+
+/// End of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum ProgramEnd {
+    /// The program has ended. The output includes the exit status, unless it is 0.
+    Ended { output: String },
+    /// The program was not started.
+    Refused { message: String },
+}
+
 /// Frames of a connection, which are not kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -266,6 +294,9 @@ pub enum Control {
         repositories: Vec<OfferedRepository>,
         engines: Vec<OfferedEngine>,
         sandbox: crate::config::SandboxKind,
+        /// Whether the runner takes `run`.
+        #[serde(default)]
+        scratch: bool,
         /// Number of the last command by session.
         sessions: BTreeMap<String, u64>,
     },
@@ -286,6 +317,20 @@ pub enum Control {
     Skip {
         session: String,
         n: u64,
+    },
+    /// Runs a program, which ends with the connection.
+    Run {
+        run: String,
+        #[serde(flatten)]
+        program: Program,
+    },
+    /// Ends a program, without a response.
+    Kill {
+        run: String,
+    },
+    Ran {
+        run: String,
+        end: ProgramEnd,
     },
 }
 
@@ -359,6 +404,16 @@ mod tests {
             "x".repeat(FRAME_BYTES_MAX)
         );
         assert_eq!(Incoming::parse(&long), None);
+    }
+
+    #[test]
+    fn a_program_is_read_without_limits_of_its_own() {
+        let text =
+            r#"{"type":"run","run":"act_1","language":"sh","code":"id","seconds":9,"writes":true}"#;
+        let Some(Incoming::Control(Control::Run { run, program })) = Incoming::parse(text) else {
+            panic!("not read")
+        };
+        assert_eq!((run.as_str(), program.seconds, program.cpu), ("act_1", 9, None));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //!                                                               └── door ─► server, provider, listed hosts
 //! ```
 //!
+//! Programs that need no repository (`scratch`) go from the link to the sandbox, and end with the connection.
+//!
 //! The journal of each session holds commands until they are handled and events until the server has them, so that both sides can end at
 //! any time. `agent` is the small agent that is part of the program; `inside` is the program's part in the sandbox.
 
@@ -23,6 +25,7 @@ mod journal;
 mod link;
 mod record;
 mod sandbox;
+mod scratch;
 mod session;
 mod shared;
 mod turn;
@@ -98,9 +101,10 @@ pub enum RunnerError {
 pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerError> {
     let _lock = lock(&config)?;
     let client = client()?;
-    let places =
-        Places { session: config.data_dir.join("check"), mirror: config.data_dir.join("mirrors") };
+    let mirrors = Some(config.data_dir.join("mirrors"));
+    let places = Places { session: config.data_dir.join("check"), mirror: mirrors };
     Sandbox::new(&config, places).check().await.map_err(RunnerError::Sandbox)?;
+    scratch::clear(&config).await?;
     let mut mirrors = BTreeMap::new();
     for name in config.repositories.keys() {
         mirrors.insert(name.clone(), Mirror::open(&config, name).await?);
@@ -111,6 +115,7 @@ pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerE
         sessions: Mutex::default(),
         known: Mutex::default(),
         turns: Semaphore::new(config.turns),
+        programs: Semaphore::new(config.turns),
         changed: Notify::new(),
         owner: Owner::new(),
         stop: stop.child_token(),

@@ -25,6 +25,7 @@ use crate::{
         Control, FRAME_BYTES_MAX, Incoming, Numbered, OfferedEngine, OfferedRepository, PROTOCOL,
     },
     journal::Received,
+    scratch::Programs,
     shared::Shared,
 };
 
@@ -136,6 +137,7 @@ fn hello(shared: &Shared) -> Control {
         repositories: repositories.collect(),
         engines: engines.collect(),
         sandbox: config.sandbox,
+        scratch: config.scratch,
         sessions: sessions.collect(),
     }
 }
@@ -159,6 +161,7 @@ async fn serve(shared: &Arc<Shared>, mut socket: Socket) -> Result<(), Lost> {
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut heard = Instant::now();
     let mut bad_frames = 0;
+    let mut programs = Programs::new();
     // Last event that was sent on this connection, by session; none before `ready`.
     let mut sent: Option<BTreeMap<String, u64>> = None;
     loop {
@@ -178,6 +181,13 @@ async fn serve(shared: &Arc<Shared>, mut socket: Socket) -> Result<(), Lost> {
                     _ => continue,
                 };
                 let is_good = match Incoming::parse(text) {
+                    Some(Incoming::Control(Control::Run { run, program })) => {
+                        sent.is_some() && programs.start(shared, &run, program)
+                    }
+                    Some(Incoming::Control(Control::Kill { run })) => {
+                        programs.kill(&run);
+                        true
+                    }
                     Some(incoming) => take(shared, &mut socket, incoming, &mut sent).await?,
                     None => false,
                 };
@@ -189,6 +199,7 @@ async fn serve(shared: &Arc<Shared>, mut socket: Socket) -> Result<(), Lost> {
                 }
             }
             () = shared.changed.notified() => {}
+            ran = programs.ended() => send(&mut socket, &ran).await?,
             _ = ping.tick() => {
                 if heard.elapsed() > SILENCE_MAX {
                     return Err(Lost::Retry("the server is silent".to_owned()));

@@ -20,6 +20,7 @@ use crate::{
     Owner,
     config::{Config, SandboxKind},
     failure::{Failure, finish},
+    frames::Program,
     inside::{DOOR_PORT, Limited},
 };
 
@@ -33,7 +34,7 @@ const UNAVAILABLE: &str = "bubblewrap cannot create a namespace here: run on the
 pub(crate) struct Places {
     pub(crate) session: PathBuf,
     /// The mirror, which the copy shares objects with.
-    pub(crate) mirror: PathBuf,
+    pub(crate) mirror: Option<PathBuf>,
 }
 
 impl Places {
@@ -63,6 +64,8 @@ pub(crate) struct Sandbox {
     program: PathBuf,
     paths: Vec<PathBuf>,
     limits: crate::config::Limits,
+    /// Maximum size of a file.
+    file_mb: u64,
     pub(crate) places: Places,
 }
 
@@ -90,8 +93,20 @@ impl Sandbox {
             program: config.program.clone(),
             paths: config.paths.clone(),
             limits: config.limits.clone(),
+            file_mb: config.limits.disk_mb,
             places,
         }
+    }
+
+    /// Applies the limits of a program, if they are stricter. Files that it must not write stay empty.
+    pub(crate) fn within(mut self, program: &Program) -> Self {
+        let limits = &mut self.limits;
+        limits.memory_mb = program.memory_mb.unwrap_or(limits.memory_mb).min(limits.memory_mb);
+        limits.cpu = program.cpu.unwrap_or(limits.cpu).clamp(1, limits.cpu);
+        if !program.writes {
+            self.file_mb = 0;
+        }
+        self
     }
 
     pub(crate) fn kind(&self) -> SandboxKind {
@@ -125,7 +140,7 @@ impl Sandbox {
         let limited = Limited {
             // Without a namespace, this would count all processes of the user.
             processes: contained.then_some(self.limits.processes),
-            file_mb: Some(self.limits.disk_mb),
+            file_mb: Some(self.file_mb),
             address_mb: None,
             cpu: Some(self.limits.cpu),
             dies_first: true,
@@ -216,7 +231,7 @@ impl Sandbox {
             let from = self.places.session.join("etc").join(name).display().to_string();
             add(&["--ro-bind", &from, &format!("/etc/{name}")]);
         }
-        for path in self.paths.iter().chain([&self.places.mirror]) {
+        for path in self.paths.iter().chain(&self.places.mirror) {
             let path = path.display().to_string();
             add(&["--ro-bind", &path, &path]);
         }
@@ -326,7 +341,9 @@ impl Sandbox {
     /// The remedy.
     pub(crate) async fn check(&self) -> Result<(), Failure> {
         std::fs::create_dir_all(self.places.copy())?;
-        std::fs::create_dir_all(&self.places.mirror)?;
+        if let Some(mirror) = &self.places.mirror {
+            std::fs::create_dir_all(mirror)?;
+        }
         self.places.create()?;
         let command = self.command(&["true".to_owned()], &BTreeMap::new(), None);
         match finish(command, Duration::from_secs(20), 0).await {

@@ -131,7 +131,7 @@ fn mirror<'a>(shared: &'a Shared, state: &State) -> Result<&'a Mirror, Failure> 
 }
 
 fn sandbox(shared: &Shared, session: &Session, mirror: &Mirror) -> Sandbox {
-    let places = Places { session: session.directory.clone(), mirror: mirror.path.clone() };
+    let places = Places { session: session.directory.clone(), mirror: Some(mirror.path.clone()) };
     Sandbox::new(&shared.config, places)
 }
 

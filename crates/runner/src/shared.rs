@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) known: Mutex<BTreeMap<String, u64>>,
     /// Permits of turns.
     pub(crate) turns: Semaphore,
+    /// Permits of programs, which are apart from turns, so that neither waits for the other.
+    pub(crate) programs: Semaphore,
     /// Wakes the connection: there are new events.
     pub(crate) changed: Notify,
     pub(crate) owner: Owner,

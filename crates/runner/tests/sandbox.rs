@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 use support::{Connection, Server, Setup, git};
@@ -200,4 +200,127 @@ async fn the_tree_that_people_saw_is_pushed_once() {
         "Coder 1893456000 Add a\n\nText"
     );
     assert_eq!(git(&origin, &["rev-parse", "trunk"]).trim(), base);
+}
+
+const SCRATCH: &str = "scratch = true\nturns = 1\n[repository.api]";
+
+/// Sends a program; `more` replaces its fields.
+async fn send_program(connection: &mut Connection, run: &str, code: &str, more: &Value) {
+    let mut frame = json!({"type": "run", "run": run, "language": "sh", "code": code, "seconds": 30, "writes": true});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        frame[name] = value.clone();
+    }
+    connection.send(&frame).await;
+}
+
+/// The end of the next program, which must be this one: its output, or the reason why it was not started.
+async fn ran(connection: &mut Connection, run: &str) -> String {
+    let frame = connection.event().await;
+    assert_eq!((&frame["type"], &frame["run"]), (&json!("ran"), &json!(run)), "{frame}");
+    let end = &frame["end"];
+    let text = if end["state"] == "ended" { &end["output"] } else { &end["message"] };
+    text.as_str().unwrap().to_owned()
+}
+
+/// Waits until a directory exists or not.
+async fn until_exists(directory: &Path, exists: bool) {
+    let waiting = async {
+        while directory.exists() != exists {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), waiting).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_program_runs_in_an_empty_directory_without_a_network_and_leaves_nothing() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, SCRATCH);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    assert_eq!(connection.hello["scratch"], true);
+    let root = setup.path().display().to_string();
+    let port = server.address.rsplit(':').next().unwrap().to_owned();
+    let code = format!(
+        "pwd; ls -A | wc -l; ls {root} && echo REACHED\n(exec 3<>/dev/tcp/127.0.0.1/{port}) && echo REACHED\n\
+         echo made > file; cat file; cat; echo bad >&2; exit 3"
+    );
+    send_program(&mut connection, "act_1", &code, &json!({"language": "Bash"})).await;
+    let output = ran(&mut connection, "act_1").await;
+    assert!(output.starts_with("/work\n0\n"), "{output}");
+    assert!(output.ends_with("made\nbad\n(exit status 3)"), "{output}");
+    assert!(!output.contains("REACHED"), "{output}");
+    until_exists(&setup.path().join("data/scratch/act_1"), false).await;
+    send_program(&mut connection, "act_2", "ls -A; true", &Value::Null).await;
+    assert_eq!(ran(&mut connection, "act_2").await, "(no output)");
+    send_program(&mut connection, "act_3", "x", &json!({"language": "cobol"})).await;
+    assert!(ran(&mut connection, "act_3").await.contains("`cobol` is unknown: use python"));
+}
+
+#[tokio::test]
+async fn programs_are_limited() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, SCRATCH);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    let long = "echo start; while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done";
+    send_program(&mut connection, "act_1", long, &json!({"seconds": 2})).await;
+    let output = ran(&mut connection, "act_1").await;
+    assert!(output.len() <= 32 << 10 && output.starts_with("start\nxxx"), "{}", output.len());
+    assert!(output.contains("(the rest of the output was left out)"), "{}", output.len());
+    assert!(output.ends_with("\n(stopped after 2 s)"), "{}", output.len());
+    let files = "echo text > /work/file; test -s /work/file && echo WRITTEN; echo end";
+    send_program(&mut connection, "act_2", files, &json!({"writes": false})).await;
+    let output = ran(&mut connection, "act_2").await;
+    assert_eq!(output, "(exit status 153)");
+    let memory = "python3 -c 'x = bytearray(900 << 20); import time; time.sleep(60)' || perl -e '$x = \"x\" x (900 << 20); sleep 60'";
+    send_program(&mut connection, "act_3", memory, &json!({"memory_mb": 200})).await;
+    let output = ran(&mut connection, "act_3").await;
+    assert!(output.ends_with("(stopped: more than 200 MiB of memory)"), "{output}");
+    send_program(&mut connection, "act_4", "nproc", &json!({"cpu": 1})).await;
+    assert_eq!(ran(&mut connection, "act_4").await, "1\n");
+}
+
+#[tokio::test]
+async fn a_program_ends_when_it_is_killed_or_the_connection_is_lost() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, SCRATCH);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    let scratch = setup.path().join("data/scratch");
+    send_program(&mut connection, "act_1", "sleep 100", &json!({"seconds": 100})).await;
+    until_exists(&scratch.join("act_1/tmp/code"), true).await;
+    // It waits for the first one, because `turns` is 1.
+    send_program(&mut connection, "act_2", "echo second", &Value::Null).await;
+    connection.send(&json!({"type": "kill", "run": "act_1"})).await;
+    assert_eq!(ran(&mut connection, "act_2").await, "second\n");
+    until_exists(&scratch.join("act_1"), false).await;
+    send_program(&mut connection, "act_3", "sleep 100", &json!({"seconds": 100})).await;
+    until_exists(&scratch.join("act_3/tmp/code"), true).await;
+    drop(connection);
+    until_exists(&scratch.join("act_3"), false).await;
+    let mut connection = server.connect(&json!({})).await;
+    send_program(&mut connection, "act_4", "echo again", &Value::Null).await;
+    assert_eq!(ran(&mut connection, "act_4").await, "again\n");
+}
+
+#[tokio::test]
+async fn a_check_names_the_programs_that_run_code() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let server = Server::start().await;
+    let setup = Setup::new(&server, SCRATCH);
+    let lines = openvibe_runner::check(&setup.config).await;
+    let line = lines.iter().find(|line| line.text.starts_with("scratch: ")).unwrap();
+    assert!(line.is_ok && line.text.ends_with(", sh"), "{}", line.text);
 }
