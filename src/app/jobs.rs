@@ -24,6 +24,7 @@ use crate::{
     outgoing::{self, Collector, Round},
     personal, push,
     realtime::{ACTIVITY_EVERY, PRESENCE_EVERY, log},
+    registry,
     replies::{
         adaptation,
         compaction::{catch_up, profile::CompactionSettings, quiet},
@@ -389,6 +390,7 @@ fn jobs(state: &State) -> Vec<Job> {
             Box::pin(async move {
                 code::forget_due(&state.db).await?;
                 code::close_unused(&state.db).await?;
+                registry::delete_expired_programs(&state.db).await?;
                 Ok(FORGET_TURNS_EVERY)
             })
         })

@@ -23,7 +23,6 @@ use crate::{
         revocations::{RevocationFeed, Revoked},
     },
     chat::search::rebuild,
-    code::Commanded,
     config::Config,
     db::{self, CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
     ids::WorkspaceId,
@@ -35,7 +34,7 @@ use crate::{
     storage::directory,
     tasks::{
         Queue, calls,
-        queue::{self, Stopped, Wake},
+        queue::{self, Commanded, Stopped, Wake},
         steers::Steered,
         usage::Counted,
     },

@@ -14,7 +14,7 @@ use crate::{
     auth::{Hasher, Limits, oidc::ProviderClient},
     collections::UrlRefresher,
     config::Config,
-    db::{DatabaseUrl, Db},
+    db::DatabaseUrl,
     disk::DiskSpace,
     files::{Blobs, documents::DocumentReader, pictures::PictureReader},
     mail::{Mailer, Sending},
@@ -28,7 +28,7 @@ use crate::{
     providers::{self, Providers},
     push::{Pusher, vapid::Subject},
     realtime::Hub,
-    registry::{self, CodeRunner, Registry},
+    registry::{self, CodeRunner, Registry, RunnerPrograms},
     replies::{compaction::remember::RememberTool, delegation::DelegationTool, facts::StoredFacts},
     responses::{CallSlots, MediaReader, ResponsesService},
     secrets::Keyring,
@@ -52,12 +52,13 @@ const CATCH_UPS_WAITING_MAX: usize = 16;
 
 /// Functions that agents can call.
 fn toolbox(
-    db: &Db,
+    links: &Links,
     blobs: &Blobs,
     keyring: &Arc<Keyring>,
     registry: &Arc<Registry>,
     meaning: &Arc<Meaning>,
 ) -> Toolbox {
+    let db = &links.db;
     let runners: [Arc<dyn ToolRunner>; 8] = [
         Arc::new(DoneTool),
         Arc::new(BuiltIns {
@@ -78,6 +79,11 @@ fn toolbox(
         Arc::new(CodeTool {
             db: db.clone(),
             registry: Arc::clone(registry),
+            programs: RunnerPrograms {
+                db: db.clone(),
+                queue: Arc::clone(&links.queue),
+                tracker: links.tracker.clone(),
+            },
         }),
         Arc::new(ServerTools::new(db.clone(), Arc::clone(registry))),
     ];
@@ -320,7 +326,7 @@ pub(super) async fn state(
     } else {
         limits
     };
-    let tools = toolbox(&db, &blobs, &keyring, &registry, &meaning);
+    let tools = toolbox(&links, &blobs, &keyring, &registry, &meaning);
     let parts = ResponseParts {
         providers: &providers,
         calls: &calls,

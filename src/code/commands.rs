@@ -8,13 +8,11 @@ use crate::{
     auth::{hash_token, new_token},
     db::{Conn, DbError},
     ids::{CodeSessionId, RunnerId, TaskId, ThreadId},
+    tasks::queue::Commanded,
 };
 
 /// Maximum number of commands that are read at once.
 const AT_ONCE: i64 = 64;
-
-/// Commit signal: a runner may have to receive commands, or was deleted.
-pub struct Commanded;
 
 fn encoded(command: &Command) -> Result<String, DbError> {
     serde_json::to_string(command).map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))

@@ -2,7 +2,6 @@
 
 use super::{
     CodeError,
-    commands::Commanded,
     event::{ToldAbout, announce_repository},
     runners::audit,
     turns,
@@ -11,6 +10,7 @@ use crate::{
     auth::{Actor, AuditAction, Scope},
     db::{Conn, dialect::lock_workspace},
     ids::{RepositoryId, RunnerId},
+    tasks::queue::Commanded,
 };
 
 /// Deletes a runner with its repositories and their sessions. Its connection ends, and its turns fail.

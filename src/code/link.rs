@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use openvibe_runner::{Control, OfferedEngine, OfferedRepository, PROTOCOL};
+use openvibe_runner::{Control, OfferedEngine, OfferedRepository, PROTOCOL, SandboxKind};
 use uuid::Uuid;
 
 use super::{
@@ -37,6 +37,8 @@ pub enum BadHello {
 pub struct RunnerHello {
     version: String,
     sandbox: String,
+    /// Whether the runner takes programs that need no repository.
+    has_scratch: bool,
     offers: Vec<Offer>,
     engines: Vec<RunnerEngine>,
     /// Number of the last command by session.
@@ -89,6 +91,7 @@ impl RunnerHello {
             repositories,
             engines,
             sandbox,
+            scratch,
             sessions,
             ..
         }) = serde_json::from_str(text)
@@ -103,6 +106,7 @@ impl RunnerHello {
         let (Some(offers), Some(engines)) = (offers, engines) else {
             return Err(BadHello::Malformed);
         };
+        let has_scratch = scratch && sandbox != SandboxKind::None;
         let sandbox = serde_json::to_value(sandbox).ok();
         // Sessions of other servers are ignored.
         let known = sessions.into_iter().filter_map(|(id, n)| {
@@ -116,6 +120,7 @@ impl RunnerHello {
                 .and_then(|sandbox| sandbox.as_str())
                 .unwrap_or_default()
                 .to_owned(),
+            has_scratch,
             offers,
             engines,
             sessions: known.collect(),
@@ -127,6 +132,8 @@ impl RunnerHello {
 #[derive(Debug, Clone)]
 pub struct Connected {
     pub connection: Uuid,
+    /// Whether the runner takes programs that need no repository.
+    pub has_scratch: bool,
     /// Number of the last event by session.
     pub events: BTreeMap<CodeSessionId, i64>,
     /// Number of the last command that the runner has, by session.
@@ -155,13 +162,14 @@ pub async fn connect(
     lock_workspace(c, runner.workspace_id.0).await?;
     let connection = Uuid::now_v7();
     let updated = c
-        .q("update runners set connection_id = $2, seen_at = $3, version = $4, sandbox = $5, engines = $6 where id = $1")
+        .q("update runners set connection_id = $2, seen_at = $3, version = $4, sandbox = $5, engines = $6, scratch = $7 where id = $1")
         .bind(runner.id)
         .bind(connection)
         .bind(now())
         .bind(hello.version.clone())
         .bind(hello.sandbox.clone())
         .bind(Json(hello.engines.clone()))
+        .bind(hello.has_scratch)
         .run()
         .await?;
     if updated == 0 {
@@ -178,6 +186,7 @@ pub async fn connect(
         .await?;
     let mut connected = Connected {
         connection,
+        has_scratch: hello.has_scratch,
         events: BTreeMap::new(),
         commands: BTreeMap::new(),
     };
@@ -377,6 +386,19 @@ mod tests {
             (hello.sandbox.as_str(), hello.sessions.len()),
             ("bubblewrap", 1)
         );
+    }
+
+    #[test]
+    fn only_a_runner_with_a_sandbox_takes_programs() {
+        assert!(!hello(|_| {}).unwrap().has_scratch);
+        let scratch = |sandbox: &str| {
+            let found = hello(|frame| {
+                frame["scratch"] = true.into();
+                frame["sandbox"] = sandbox.into();
+            });
+            found.unwrap().has_scratch
+        };
+        assert!(scratch("bubblewrap") && !scratch("none"));
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod uploads;
 mod watch;
 
 pub use apply::{Applied, RunnerEvent, Shown, apply};
-pub use commands::{CommandFrame, Commanded, has_commands_in};
+pub use commands::{CommandFrame, has_commands_in};
 pub use delete::delete_runner;
 pub use error::CodeError;
 pub use event::{CodeSessionEvent, RepositoryEvent};

@@ -8,11 +8,12 @@ use crate::{
     auth::hash_token,
     db::{Conn, DbError, now},
     ids::{RunnerId, WorkspaceId},
+    registry::RUNNER_SEEN_WITHIN,
     time::Timestamp,
 };
 
 /// Time without a frame after which a runner counts as away.
-pub(super) const SEEN_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const SEEN_WITHIN: Duration = RUNNER_SEEN_WITHIN;
 /// Time without a sign of life after which the turns of a runner fail.
 pub(super) const AWAY_MAX: Duration = Duration::from_mins(10);
 /// Engine that uses the models of the workspace.

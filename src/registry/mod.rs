@@ -12,6 +12,7 @@ mod form;
 mod functions;
 mod lookups;
 mod outward;
+mod programs;
 mod servers;
 mod tool;
 mod users;
@@ -28,6 +29,10 @@ pub use form::{
 };
 pub use functions::{accept_function, withdraw_function};
 pub use outward::OutwardCalls;
+pub use programs::{
+    ProgramCall, RUNNER_SEEN_WITHIN, RunnerPrograms, TakenPrograms, delete_expired_programs,
+    end_program, has_program_runner, take_programs,
+};
 pub use servers::{FunctionRef, OfferedServer, Registry, Setup, list_offered};
 pub use tool::{
     Acceptance, AuthKind, ChangedTool, FunctionConfig, FunctionState, ProcessToolConfig,

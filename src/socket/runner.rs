@@ -1,8 +1,8 @@
 //! `GET /v1/runner`: sockets of runners. The first frame is `hello`, which `ready` answers; then each side sends its numbered frames until
-//! the other one has acknowledged them.
+//! the other one has acknowledged them. Programs have no numbers, and end with the connection.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -20,7 +20,7 @@ use axum::{
     response::Response,
     routing::get,
 };
-use openvibe_runner::{Control, FRAME_BYTES_MAX};
+use openvibe_runner::{Control, FRAME_BYTES_MAX, ProgramEnd};
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::connection::{
@@ -31,8 +31,9 @@ use crate::{
     code::{self, Applied, BadHello, Connected, RunnerEvent, RunnerHello, RunnerIdentity, Shown},
     db::{Conn, DbError},
     http::{ApiError, ErrorCode},
-    ids::{CodeSessionId, TaskId, UserId},
+    ids::{ActionId, CodeSessionId, TaskId, UserId},
     realtime::{LiveFrame, hub::TaskRun},
+    registry,
     server::{
         State,
         caller::{Address, runner_of},
@@ -186,6 +187,9 @@ struct RunnerConnection {
     /// Number of the last command that was sent, by session.
     sent: BTreeMap<CodeSessionId, i64>,
     bad_frames: u32,
+    has_scratch: bool,
+    /// Programs that run or wait on the runner.
+    programs: BTreeSet<ActionId>,
     /// Replies whose text this connection streams.
     streams: HashMap<TaskId, TaskRun>,
 }
@@ -203,6 +207,7 @@ enum Incoming {
     Ack(CodeSessionId, i64),
     Resend(CodeSessionId, i64),
     Skip(CodeSessionId, i64),
+    Ran(ActionId, ProgramEnd),
     Event(Box<RunnerEvent>),
     Bad,
 }
@@ -221,11 +226,11 @@ impl Incoming {
             Control::Ack { session, n } => place(&session, n).map(|(id, n)| Self::Ack(id, n)),
             Control::Resend { session, n } => place(&session, n).map(|(id, n)| Self::Resend(id, n)),
             Control::Skip { session, n } => place(&session, n).map(|(id, n)| Self::Skip(id, n)),
+            Control::Ran { run, end } => ActionId::parse(&run).ok().map(|id| Self::Ran(id, end)),
             Control::Hello { .. }
             | Control::Ready { .. }
             | Control::Run { .. }
-            | Control::Kill { .. }
-            | Control::Ran { .. } => None,
+            | Control::Kill { .. } => None,
         };
         found.unwrap_or(Self::Bad)
     }
@@ -241,6 +246,8 @@ impl RunnerConnection {
             events: connected.events,
             sent: connected.commands,
             bad_frames: 0,
+            has_scratch: connected.has_scratch,
+            programs: BTreeSet::new(),
             streams: HashMap::new(),
         }
     }
@@ -278,7 +285,10 @@ impl RunnerConnection {
                 Turn::Shutdown => return Ok(AWAY),
                 Turn::Ping if heard.elapsed() > SILENCE_MAX => return Ok(LEFT),
                 Turn::Ping => self.ping(heard.elapsed() < PING_EVERY * 2).await?,
-                Turn::Look => self.send_commands().await?,
+                Turn::Look => {
+                    self.send_commands().await?;
+                    self.send_programs().await?;
+                }
                 Turn::Received(Some(Ok(frame))) => {
                     heard = Instant::now();
                     match frame {
@@ -354,6 +364,29 @@ impl RunnerConnection {
         }
     }
 
+    /// Sends programs that were stored since the last look, and ends those for which nobody waits.
+    async fn send_programs(&mut self) -> Result<(), End> {
+        if !self.has_scratch {
+            return Ok(());
+        }
+        let (db, runner) = (&self.state.db, self.runner);
+        let taken =
+            registry::take_programs(db, runner.workspace_id, runner.id, self.connection).await?;
+        let programs = self.programs.iter().copied();
+        let left: Vec<ActionId> = programs.filter(|id| !taken.open.contains(id)).collect();
+        for id in left {
+            self.programs.remove(&id);
+            let run = id.to_string();
+            self.send(&Control::Kill { run }).await?;
+        }
+        for (id, program) in taken.new {
+            self.programs.insert(id);
+            let run = id.to_string();
+            self.send(&Control::Run { run, program }).await?;
+        }
+        Ok(())
+    }
+
     async fn take(&mut self, text: &str) -> Result<(), End> {
         let runner = self.runner;
         let db = self.state.db.clone();
@@ -377,6 +410,17 @@ impl RunnerConnection {
                     code::skip(c, runner.id, session, n).await
                 })
                 .await?;
+                Ok(())
+            }
+            Incoming::Ran(action, end) => {
+                // The program can have ended before the runner read that it must.
+                if self.programs.remove(&action) {
+                    let connection = self.connection;
+                    db.write(key, async move |c: &mut Conn| {
+                        registry::end_program(c, connection, action, &end).await
+                    })
+                    .await?;
+                }
                 Ok(())
             }
             Incoming::Event(event) => self.apply(*event).await,

@@ -148,7 +148,7 @@ pub struct Offer {
 pub enum NotOffered {
     /// The model does not take functions.
     ByModel,
-    /// The operator has not configured a runner for code.
+    /// No runner for code is configured or connected.
     ByServer,
     /// The workspace's policy allows none of them.
     ByPolicy,

@@ -646,6 +646,7 @@ const LEFT_OUT: [(&str, &[&str]); 13] = [
             "repository_channels",
             "repository_starters",
             "runner_commands",
+            "runner_programs",
             "runners",
             "task_keys",
         ],

@@ -81,7 +81,7 @@ async fn asked_by_bo(t: &Team, content: &str) -> (String, String) {
     (thread, task)
 }
 
-async fn approve(person: &Person, action: &Value) -> Value {
+pub async fn approve(person: &Person, action: &Value) -> Value {
     let form = json!({"arguments_hash": action["arguments_hash"]});
     let path = format!("/v1/actions/{}/approve", id(action));
     person.post(&path, form).await.is(200)

@@ -462,6 +462,13 @@ impl Agent {
         }
     }
 
+    /// Checks whether a tool of the agent needs a runner for code.
+    pub fn needs_code_runner(&self) -> bool {
+        let is_without =
+            |shown: &ShownTool| shown.unavailable_because == Some(UnavailableBecause::NoRunner);
+        self.tools.iter().any(is_without)
+    }
+
     /// Marks tools that run code as available. The database does not record whether the operator configured a runner.
     pub fn permit_code(&mut self) {
         for shown in &mut self.tools {

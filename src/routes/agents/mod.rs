@@ -15,6 +15,7 @@ use crate::{
     db::{Conn, Db},
     http::{ApiError, ErrorCode, page::List},
     ids::{AgentId, WorkspaceId},
+    registry,
     replies::utility::Utility,
     server::{State, caller::workspace_of},
 };
@@ -129,9 +130,23 @@ fn no_answer(text: &str) -> ApiError {
     ApiError::new(status, code, text.to_owned())
 }
 
+async fn has_program_runner(state: &State, workspace: WorkspaceId) -> bool {
+    let found = match state.db.read().await {
+        Ok(mut c) => registry::has_program_runner(&mut c, workspace).await,
+        Err(e) => Err(e),
+    };
+    found.unwrap_or_else(|e| {
+        // A change to the agent can be stored already, so the request must not fail here.
+        tracing::warn!(error = %e, "an agent is returned as if no runner ran its code");
+        false
+    })
+}
+
 /// Adds the model that the agent actually uses, and whether the agent can run code.
 async fn add_runtime(state: &State, agent: &mut Agent) {
-    if state.registry.runner.is_some() {
+    if agent.needs_code_runner()
+        && (state.registry.runner.is_some() || has_program_runner(state, agent.workspace_id).await)
+    {
         agent.permit_code();
     }
     match state.providers.of(agent.workspace_id).await {

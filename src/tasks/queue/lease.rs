@@ -174,6 +174,9 @@ impl Queue {
 /// Commit signal: a task may have become due.
 pub struct Wake;
 
+/// Commit signal: a runner may have to receive commands or programs, or was deleted, or a program has ended.
+pub struct Commanded;
+
 /// Commit signal: a task was canceled or failed from outside its worker. The signal stops its run, so that its model call always
 /// ends.
 pub struct Stopped {

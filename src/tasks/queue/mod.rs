@@ -75,7 +75,9 @@ pub use find::{
 pub use insert::{
     NewLink, NewScheduled, NewTask, free_slots, insert, insert_scheduled, set_queued_max,
 };
-pub use lease::{LOST_MAX, Lease, LeaseLost, Queue, Steering, Stopped, Wake, lease_length};
+pub use lease::{
+    Commanded, LOST_MAX, Lease, LeaseLost, Queue, Steering, Stopped, Wake, lease_length,
+};
 pub use of_run::{NewRunTask, insert_of_run, reopen};
 pub use outside::{begin_outside, find_outside_lease, lose_outside, park_outside};
 pub use parked::{count_parked, list_left, park};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, future::BoxFuture};
+use openvibe_runner::{Program, ProgramEnd};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -10,12 +11,12 @@ use crate::{
     agents::{
         policy,
         profiles::{self, ActionName, Tool, ToolKind},
-        sandbox::{self, SandboxLimits},
+        sandbox::{self, Filesystem, SandboxLimits},
     },
     db::{Db, DbError},
     mcp::{Effect, Risk},
     model::FunctionTool,
-    registry::Registry,
+    registry::{self, ProgramCall, Registry, RunnerPrograms},
     tasks::actions::{ActionSource, TaintKind},
     tool_fault::{ToolErrorCode, ToolFault},
     tools::{
@@ -30,11 +31,12 @@ const NAME: &str = "run_code";
 const TITLE: &str = "Run code";
 const SOURCE: &str = "the code runner";
 
-/// Runs code on the code runner that the operator configured.
+/// Runs code on the code runner that the operator configured, or else on a runner of the workspace.
 #[derive(Clone)]
 pub struct CodeTool {
     pub db: Db,
     pub registry: Arc<Registry>,
+    pub programs: RunnerPrograms,
 }
 
 fn function() -> ToolFunction {
@@ -60,6 +62,19 @@ fn function() -> ToolFunction {
         is_grantable: false,
         source: SOURCE.to_owned(),
         ..ToolFunction::built_in(ActionName::Code.as_str(), TITLE, definition)
+    }
+}
+
+/// The program with those limits that a runner enforces: the image is its own, and there is no network.
+fn program_of(language: &str, code: &str, limits: Option<&SandboxLimits>) -> Program {
+    let whole = |cpu_max: f64| (1..=64u8).rev().find(|count| f64::from(*count) <= cpu_max);
+    Program {
+        language: language.to_owned(),
+        code: code.to_owned(),
+        seconds: limits.map_or(u64::MAX, |limits| limits.timeout_s_max.into()),
+        memory_mb: limits.map(|limits| limits.memory_mb_max.into()),
+        cpu: limits.map(|limits| whole(limits.cpu_max).unwrap_or(1).into()),
+        writes: limits.is_none_or(|limits| limits.filesystem == Filesystem::ReadWrite),
     }
 }
 
@@ -92,10 +107,17 @@ impl CodeTool {
         sandbox::effective(&mut c, task.workspace, own.as_deref(), required).await
     }
 
+    async fn offered(&self, task: &ToolTask, tools: &[Tool]) -> Result<Vec<ToolFunction>, DbError> {
+        let is_code = |tool: &Tool| tool.kind() == ToolKind::CodeInterpreter;
+        if !tools.iter().any(is_code) {
+            return Ok(Vec::new());
+        }
+        let has_runner = self.registry.runner.is_some()
+            || registry::has_program_runner(&mut self.db.read().await?, task.workspace).await?;
+        Ok(has_runner.then(function).into_iter().collect())
+    }
+
     async fn call(&self, call: Call<'_>) -> Result<ToolOutput, CallError> {
-        let Some(runner) = &self.registry.runner else {
-            return Err(ToolFault::of(ToolErrorCode::NoSuchFunction).into());
-        };
         let arguments = Arguments::of(&call.arguments, &["language", "code"])?;
         let language = arguments.required("language")?;
         let code = arguments.required("code")?;
@@ -104,11 +126,15 @@ impl CodeTool {
             tracing::warn!(error = %e, "the limits of a code runner could not be read");
             ToolFault::of(ToolErrorCode::ToolFailed)
         })?;
-        let limits = serde_json::to_value(limits).unwrap_or(Value::Null);
         let outward = &self.registry.outward;
         outward
             .count_in_time(call.task.workspace, call.deadline)
             .await?;
+        let Some(runner) = &self.registry.runner else {
+            let program = program_of(language, code, limits.as_ref());
+            return self.run_program(&call, program).await;
+        };
+        let limits = serde_json::to_value(limits).unwrap_or(Value::Null);
         match runner.run(language, code, &limits, call.deadline).await {
             Ok(returned) => {
                 let mut output = ToolOutput {
@@ -125,21 +151,45 @@ impl CodeTool {
             }),
         }
     }
+
+    async fn run_program(
+        &self,
+        call: &Call<'_>,
+        program: Program,
+    ) -> Result<ToolOutput, CallError> {
+        let ran = self.programs.run(ProgramCall {
+            action: call.action,
+            task: call.task.task,
+            workspace: call.task.workspace,
+            program,
+            deadline: call.deadline,
+        });
+        // PostgreSQL does not store NUL.
+        let shown = |text: String| text.replace('\0', "\u{fffd}");
+        match ran.await? {
+            ProgramEnd::Ended { output: text } => {
+                let mut output = ToolOutput {
+                    taints: vec![taint()],
+                    ..ToolOutput::default()
+                };
+                output.data(shown(text));
+                Ok(output)
+            }
+            ProgramEnd::Refused { message } => Err(CallError::Fault {
+                fault: ToolFault::new(ToolErrorCode::ToolFailed, shown(message)),
+                taints: vec![taint()],
+            }),
+        }
+    }
 }
 
 impl ToolRunner for CodeTool {
     fn functions<'a>(
         &'a self,
-        _task: &'a ToolTask,
+        task: &'a ToolTask,
         tools: &'a [Tool],
     ) -> BoxFuture<'a, Result<Vec<ToolFunction>, DbError>> {
-        let has_runner = self.registry.runner.is_some();
-        let runs_code = has_runner
-            && tools
-                .iter()
-                .any(|tool| tool.kind() == ToolKind::CodeInterpreter);
-        let functions: Vec<ToolFunction> = runs_code.then(function).into_iter().collect();
-        std::future::ready(Ok(functions)).boxed()
+        self.offered(task, tools).boxed()
     }
 
     fn run<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
