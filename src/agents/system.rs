@@ -87,10 +87,22 @@ impl System {
     pub fn mention_read_skill(&mut self) {
         let line =
             format!("\n\nBefore such work, read the skill with `{READ_SKILL}`, and follow it.");
+        self.end_skills(&line);
+    }
+
+    /// Adds the line about the folders in which an agent on a runner finds its skills.
+    pub fn mention_skill_folders(&mut self) {
+        self.end_skills(
+            "\n\nBefore such work, read `~/.agents/skills/NAME/SKILL.md`, and follow it.",
+        );
+    }
+
+    /// Ends the list of skills with a line, unless it already does.
+    fn end_skills(&mut self, line: &str) {
         let mut parts = self.parts.iter_mut();
         let skills = parts.find(|part| part.name == SystemPartName::Skills);
-        if let Some(part) = skills.filter(|part| !part.text.ends_with(&line)) {
-            part.text.push_str(&line);
+        if let Some(part) = skills.filter(|part| !part.text.ends_with(line)) {
+            part.text.push_str(line);
             part.tokens = estimate_tokens(&part.text);
         }
     }

@@ -55,5 +55,5 @@ pub use sessions::{
 };
 pub use texts::{TextOwner, compress, find as find_text, find_pushed, restore};
 pub use turns::{Choice, TurnPlace, TurnPrompt, begin, choose, messages_after};
-pub use uploads::{check_session, check_text, put_text};
+pub use uploads::{check_session, check_text, check_turn, put_text};
 pub use watch::{close_session, close_unused, end_due, forget_thread};

@@ -28,6 +28,23 @@ pub async fn check_session(
     }
 }
 
+/// Checks that a runner works on a task in one of its sessions.
+///
+/// # Errors
+/// `SessionNotFound`.
+pub async fn check_turn(
+    c: &mut Conn,
+    runner: RunnerIdentity,
+    session: CodeSessionId,
+    task: TaskId,
+) -> Result<(), CodeError> {
+    check_session(c, runner, session).await?;
+    match turns::find(c, task).await? {
+        Some(turn) if turn.session_id == session => Ok(()),
+        Some(_) | None => Err(CodeError::SessionNotFound),
+    }
+}
+
 /// Checks that a runner can send texts of a turn: one of its own, or one that was stopped and whose changes are still to come.
 ///
 /// # Errors

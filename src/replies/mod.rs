@@ -29,7 +29,7 @@ pub mod replay;
 pub mod requester;
 pub mod results;
 pub mod retry;
-mod skills;
+pub mod skills;
 pub mod sources;
 mod steers;
 pub mod taint;

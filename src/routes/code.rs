@@ -10,36 +10,39 @@ use axum::{
     routing::get,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 use uuid::Uuid;
 
 use super::agents::tagged;
 use crate::{
+    agents::{AgentError, skills::list_skill_files},
     auth::{AuthError, Caller, Scope, WorkspaceCaller},
     blocking::blocking,
     chat::{ChatError, access, messages::MessageReview},
     code::{
         self, CodeError, CodeSession, Repository, RepositoryPatch, ReviewForm, Runner, RunnerForm,
-        RunnerObject, RunnerWithKey, SessionFilter, SessionState, TextOwner,
+        RunnerIdentity, RunnerObject, RunnerWithKey, SessionFilter, SessionState, TextOwner,
     },
     cursor,
-    db::Conn,
+    db::{Conn, dialect::lock_workspace},
     http::{
         ApiError, ErrorCode,
         bodies::{read, take},
         extract::{Body, IfMatch, NoFields, Path, Query, RawBody},
         page::{LIMIT_MAX, Limit, List, PageQuery},
     },
-    ids::{CodeSessionId, RepositoryId, RunnerId, TaskId, ThreadId},
+    ids::{CodeSessionId, RepositoryId, RunnerId, SkillId, TaskId, ThreadId},
     patch::present,
     realtime::hub::Conversation,
+    replies::skills::{self, TurnSkill},
     server::{
         State,
         caller::{Address, runner_of},
     },
     share::Pool,
-    tasks::queue,
+    tasks::{Task, queue},
+    tools::taint,
 };
 
 type St = axum::extract::State<State>;
@@ -60,7 +63,13 @@ pub fn router() -> OpenApiRouter<State> {
 /// Routes for runners. They are not part of the API document, because only our own program uses them, with a key of its own.
 pub fn receiver() -> Router<State> {
     let texts = get(read_text).put(store_text);
-    Router::new().route("/v1/runner/sessions/{id}/{text}", texts)
+    Router::new()
+        .route("/v1/runner/sessions/{id}/{text}", texts)
+        .route("/v1/runner/sessions/{id}/skills", get(list_turn_skills))
+        .route(
+            "/v1/runner/sessions/{id}/skills/{skill_id}",
+            get(get_turn_skill),
+        )
 }
 
 /// Reports an object of another workspace as absent.
@@ -542,4 +551,76 @@ async fn read_text(
     let content = content.ok_or_else(ApiError::no_route)?;
     let text = restored(content, owner).await?;
     Ok(text_response("text/plain; charset=utf-8", text))
+}
+
+#[derive(Debug, Deserialize)]
+struct TurnQuery {
+    task_id: TaskId,
+}
+
+/// Skills that a turn of a runner can use now.
+async fn turn_skills(
+    c: &mut Conn,
+    runner: RunnerIdentity,
+    session: CodeSessionId,
+    task: TaskId,
+) -> Result<Vec<TurnSkill>, CodeError> {
+    lock_workspace(c, runner.workspace_id.0).await?;
+    code::check_turn(c, runner, session, task).await?;
+    let task = queue::find_task(c, task).await?;
+    let task = task.filter(Task::is_active);
+    let task = task.ok_or(CodeError::SessionNotFound)?;
+    Ok(skills::list_for_turn(c, &task).await?)
+}
+
+/// `GET /v1/runner/sessions/{id}/skills?task_id=`: the skills that a turn can use now, by name: `{skills: [{id, name, version}]}`. They taint
+/// the turn, because the runner can have their files already.
+async fn list_turn_skills(
+    axum::extract::State(state): St,
+    Address(address): Address,
+    Path(id): Path<CodeSessionId>,
+    Query(TurnQuery { task_id }): Query<TurnQuery>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, ApiError> {
+    let runner = runner_of(&state, &headers, address).await?;
+    let listing = state
+        .db
+        .write(runner.workspace_id.0, async move |c: &mut Conn| {
+            let found = turn_skills(c, runner, id, task_id).await?;
+            let authored = found.iter().map(|one| one.authored.clone());
+            taint::add_texts(c, task_id, &authored.collect::<Vec<_>>()).await?;
+            Ok::<_, CodeError>(found)
+        });
+    let listed = listing.await?;
+    let listed = listed.into_iter().map(|TurnSkill { skill, .. }| {
+        json!({"id": skill.id, "name": skill.name, "version": skill.version})
+    });
+    Ok(Json(json!({"skills": listed.collect::<Vec<_>>()})))
+}
+
+/// `GET /v1/runner/sessions/{id}/skills/{skill_id}?task_id=`: the files of a skill that a turn can use now:
+/// `{version, files: [{path, content}]}`; 404 otherwise. The skill taints the turn.
+async fn get_turn_skill(
+    axum::extract::State(state): St,
+    Address(address): Address,
+    Path((id, skill_id)): Path<(CodeSessionId, SkillId)>,
+    Query(TurnQuery { task_id }): Query<TurnQuery>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, ApiError> {
+    let runner = runner_of(&state, &headers, address).await?;
+    let reading = state
+        .db
+        .write(runner.workspace_id.0, async move |c: &mut Conn| {
+            let found = turn_skills(c, runner, id, task_id).await?;
+            let found = found.into_iter().find(|one| one.skill.id == skill_id);
+            let Some(TurnSkill { skill, authored }) = found else {
+                return Ok(None);
+            };
+            taint::add_texts(c, task_id, &[authored]).await?;
+            let files = list_skill_files(c, skill_id).await?;
+            Ok::<_, CodeError>(Some((skill.version, files)))
+        });
+    let found = reading.await?;
+    let (version, files) = found.ok_or_else(|| ApiError::from(AgentError::SkillNotFound))?;
+    Ok(Json(json!({"version": version, "files": files})))
 }

@@ -27,7 +27,11 @@ pub struct Turn {
 
 /// Starts a turn.
 pub async fn started() -> Turn {
-    let (t, mut runner) = team_with_runner().await;
+    let (t, runner) = team_with_runner().await;
+    begun(t, runner).await
+}
+
+async fn begun(t: Team, mut runner: ScriptedRunner) -> Turn {
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@coder fix the login").await;
     let open = runner.command("open").await;
@@ -568,4 +572,109 @@ async fn an_agent_on_a_runner_reads_what_all_readers_of_the_conversation_can_rea
         sources.contains("api") && sources.contains("Bo"),
         "{sources}"
     );
+}
+
+/// Form of a skill with a script.
+fn skill_form(name: &str, script: &str) -> Value {
+    let main = format!("---\nname: {name}\ndescription: Reads the tide table\n---\nRun it.\n");
+    json!({"files": [
+        {"path": "SKILL.md", "content": main},
+        {"path": "scripts/run.sh", "content": script},
+    ]})
+}
+
+/// Starts a turn of Coder, which has a skill by Ada; returns its ID, too.
+async fn started_with_skill(form: &Value) -> (Turn, String) {
+    let (t, runner) = team_with_runner().await;
+    let skill = id(&t.ada.post("/v1/skills", form.clone()).await.is(201));
+    let path = format!("/v1/agents/{}", id(&t.ada.agent("coder").await));
+    let coder = t.ada.get(&path).await.ok();
+    let version = format!("\"{}\"", number(&coder, "/version"));
+    let change = json!({"skills": "all"});
+    t.ada.patch_if(&path, &version, change).await.ok();
+    (begun(t, runner).await, skill)
+}
+
+#[tokio::test]
+async fn the_skills_of_a_turn_are_read_as_they_are_now() {
+    let tides = skill_form("tides", "echo low water");
+    let (mut turn, skill) = started_with_skill(&tides).await;
+    let said = text(&turn.prompt, "/text");
+    assert!(
+        said.contains("- tides: Reads the tide table")
+            && said.contains("read `~/.agents/skills/NAME/SKILL.md`"),
+        "{said}"
+    );
+    let of_turn = format!("{}/skills?task_id={}", turn.session, turn.task);
+    let of_skill = format!("{}/skills/{skill}?task_id={}", turn.session, turn.task);
+    let listed = json!({"skills": [{"id": skill, "name": "tides", "version": 1}]});
+    assert_eq!(turn.runner.skills(&of_turn).await, Ok(listed));
+    let found = turn.runner.skills(&of_skill).await.unwrap();
+    assert_eq!(found["version"], 1);
+    assert_eq!(found["files"], tides["files"]);
+    // It changes while the agent works, by someone whom the requester does not trust.
+    let cy = turn.t.app.join(&turn.t.ada, "Cy", "member").await;
+    let path = format!("/v1/skills/{skill}");
+    let by_cy = skill_form("tides", "echo high water");
+    cy.put(&path, by_cy.clone()).await.is(200);
+    let listed = turn.runner.skills(&of_turn).await.unwrap();
+    assert_eq!(listed["skills"][0]["version"], 2);
+    let found = turn.runner.skills(&of_skill).await.unwrap();
+    assert_eq!(found["files"], by_cy["files"]);
+    turn.t.ada.delete(&path).await.ok();
+    let none = turn.runner.skills(&of_turn).await;
+    assert_eq!(none, Ok(json!({"skills": []})));
+    assert_eq!(turn.runner.skills(&of_skill).await, Err(404));
+    turn.write("Fixed.").await;
+    turn.finish(1).await;
+    assert_eq!(turn.runner.skills(&of_turn).await, Err(404));
+    let session = turn.session().await;
+    let path = format!("/v1/actions/{}", text(&session, "/action_id"));
+    let push = turn.t.ada.get(&path).await.ok();
+    let sources = push["sources"].to_string();
+    assert!(sources.contains("skills, by Cy"), "{sources}");
+}
+
+#[tokio::test]
+async fn a_turn_has_only_skills_that_all_readers_of_its_conversation_can_read() {
+    let tides = skill_form("tides", "echo low water");
+    let (turn, skill) = started_with_skill(&tides).await;
+    let t = &turn.t;
+    let of_turn = format!("{}/skills?task_id={}", turn.session, turn.task);
+    let of_skill = format!("{}/skills/{skill}?task_id={}", turn.session, turn.task);
+    let private = t.ada.private_channel("secret", &[]).await;
+    let path = format!("/v1/skills/{skill}");
+    for (channels, count) in [
+        (json!([private]), 0),
+        (json!([t.general]), 1),
+        (json!(null), 1),
+    ] {
+        let change = json!({"channel_ids": channels});
+        t.ada.put(&path, change).await.is(200);
+        let listed = turn.runner.skills(&of_turn).await.unwrap();
+        assert_eq!(list(&listed, "/skills").len(), count, "{channels}");
+        assert_eq!(turn.runner.skills(&of_skill).await.is_ok(), count == 1);
+    }
+    // A guest reads #general from now on.
+    t.app.join_as_guest(&t.ada, "Gus", &["general"]).await;
+    let none = turn.runner.skills(&of_turn).await;
+    assert_eq!(none, Ok(json!({"skills": []})));
+    assert_eq!(turn.runner.skills(&of_skill).await, Err(404));
+}
+
+#[tokio::test]
+async fn skills_are_only_for_the_runner_of_a_turn() {
+    let tides = skill_form("tides", "echo low water");
+    let (turn, skill) = started_with_skill(&tides).await;
+    let (_, key) = new_runner(&turn.t.ada, "build-2").await;
+    let other = ScriptedRunner::connect(&turn.t.app.base, &key, &["web"]).await;
+    let elsewhere = turn.t.ada.thread(&turn.t.general, "Other").await;
+    let foreign = turn.t.ada.ask(&elsewhere, "@vibe hi").await;
+    turn.t.ada.completed(&foreign).await;
+    for part in [String::new(), format!("/{skill}")] {
+        let path = |task: &str| format!("{}/skills{part}?task_id={task}", turn.session);
+        assert_eq!(other.skills(&path(&turn.task)).await, Err(404));
+        assert_eq!(turn.runner.skills(&path(&foreign)).await, Err(404));
+        assert!(turn.runner.skills(&path(&turn.task)).await.is_ok());
+    }
 }

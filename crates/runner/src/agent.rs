@@ -338,7 +338,11 @@ impl Agent {
 
     async fn execute(&self, name: &str, arguments: &Value) -> Result<String, String> {
         let text = |name: &str| arguments[name].as_str();
-        let path = self.work.join(text("path").unwrap_or("."));
+        let path = text("path").unwrap_or(".");
+        let path = match path.strip_prefix("~/") {
+            Some(rest) => self.home.join(rest),
+            None => self.work.join(path),
+        };
         match name {
             "read_file" => {
                 let file = read(&path)?;

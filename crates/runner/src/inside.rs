@@ -4,9 +4,9 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    fs, io,
     net::{Shutdown, TcpListener, TcpStream},
-    os::unix::net::UnixStream,
+    os::unix::{fs::symlink, net::UnixStream},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -48,6 +48,8 @@ pub(crate) struct Limited {
     pub(crate) namespaced_sockets: bool,
     /// Socket of the door, which gets a port of this machine.
     pub(crate) door: Option<PathBuf>,
+    /// Folders of skills, which the home directory gets links to.
+    pub(crate) skills: Option<PathBuf>,
 }
 
 impl Limited {
@@ -72,7 +74,7 @@ impl Limited {
         // The program creates private files, and commands create files as usual.
         rustix::process::umask(Mode::from_raw_mode(0o022));
         if self.dies_first {
-            std::fs::write("/proc/self/oom_score_adj", "1000")?;
+            fs::write("/proc/self/oom_score_adj", "1000")?;
         }
         if let Some(count) = self.cpu {
             let possible = sched_getaffinity(None)?;
@@ -136,6 +138,12 @@ pub fn run(limits: &str, command: &[String]) -> ExitCode {
     if limits.enter().is_err() {
         return ExitCode::from(123);
     }
+    if let Some((skills, home)) = limits.skills.as_ref().zip(std::env::var_os("HOME")) {
+        for folder in [".agents", ".claude"] {
+            // An agent that spoils its home directory is only without skills.
+            let _ = link_skills(skills, &Path::new(&home).join(folder));
+        }
+    }
     let mut command = std::process::Command::new(program);
     command.args(rest);
     if limits.door.is_none() {
@@ -148,6 +156,44 @@ pub fn run(limits: &str, command: &[String]) -> ExitCode {
             ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(137))
         }
         Err(_) => ExitCode::from(127),
+    }
+}
+
+/// Links the folders of skills into `skills` of a directory, and removes links to others. An earlier process can have put anything there.
+fn link_skills(skills: &Path, directory: &Path) -> io::Result<()> {
+    let links = directory.join("skills");
+    let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let folders: Vec<fs::DirEntry> = fs::read_dir(skills)?.collect::<Result<_, _>>()?;
+    for path in [directory, links.as_path()] {
+        if is_directory(path) {
+            continue;
+        }
+        if folders.is_empty() {
+            return Ok(());
+        }
+        remove(path)?;
+        fs::create_dir(path)?;
+    }
+    for entry in fs::read_dir(&links)? {
+        let path = entry?.path();
+        if fs::read_link(&path).is_ok_and(|target| target.starts_with(skills)) {
+            fs::remove_file(path)?;
+        }
+    }
+    for folder in folders {
+        let link = links.join(folder.file_name());
+        remove(&link)?;
+        symlink(folder.path(), link)?;
+    }
+    Ok(())
+}
+
+/// Removes whatever is at a path; links are not followed.
+fn remove(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(_) => Ok(()),
     }
 }
 
@@ -186,4 +232,70 @@ fn forward(client: &TcpStream, door: &Path) -> io::Result<()> {
     let _ = door.shutdown(Shutdown::Both);
     let _ = sending.join();
     copied.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_follow_the_skills_and_leave_what_others_put_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let (skills, home) = (directory.path().join("skills"), directory.path().join("home"));
+        fs::create_dir_all(&home).unwrap();
+        let place = |names: &[&str]| {
+            let _ = fs::remove_dir_all(&skills);
+            for name in names {
+                fs::create_dir_all(skills.join(name)).unwrap();
+                fs::write(skills.join(name).join("SKILL.md"), *name).unwrap();
+            }
+            fs::create_dir_all(&skills).unwrap();
+            link_skills(&skills, &home.join(".agents")).unwrap();
+        };
+        let read = |name: &str| {
+            fs::read_to_string(home.join(".agents/skills").join(name).join("SKILL.md")).ok()
+        };
+        place(&[]);
+        assert!(!home.join(".agents").exists());
+        place(&["moon", "tides"]);
+        assert_eq!(
+            (read("moon").as_deref(), read("tides").as_deref()),
+            (Some("moon"), Some("tides"))
+        );
+        let own = home.join(".agents/skills/own");
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("SKILL.md"), "own").unwrap();
+        place(&["tides"]);
+        assert_eq!((read("moon"), read("own").as_deref()), (None, Some("own")));
+        assert!(home.join(".agents/skills/moon").symlink_metadata().is_err());
+    }
+
+    #[test]
+    fn hostile_homes_are_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let skills = path.join("skills");
+        for name in ["skills/tides", "home", "victim/skills/tides"] {
+            fs::create_dir_all(path.join(name)).unwrap();
+        }
+        fs::write(path.join("victim/skills/tides/kept"), "").unwrap();
+        let agents = path.join("home/.agents");
+        symlink(path.join("victim"), &agents).unwrap();
+        link_skills(&skills, &agents).unwrap();
+        assert!(agents.symlink_metadata().unwrap().is_dir());
+        remove(&agents.join("skills")).unwrap();
+        symlink(path.join("victim/skills"), agents.join("skills")).unwrap();
+        link_skills(&skills, &agents).unwrap();
+        remove(&agents.join("skills/tides")).unwrap();
+        symlink(path.join("victim/skills/tides"), agents.join("skills/tides")).unwrap();
+        link_skills(&skills, &agents).unwrap();
+        assert_eq!(fs::read_link(agents.join("skills/tides")).unwrap(), skills.join("tides"));
+        // A folder of the agent's own with the name of a skill goes.
+        remove(&agents.join("skills/tides")).unwrap();
+        fs::create_dir(agents.join("skills/tides")).unwrap();
+        fs::write(agents.join("skills/tides/SKILL.md"), "Lies").unwrap();
+        link_skills(&skills, &agents).unwrap();
+        assert!(!agents.join("skills/tides/SKILL.md").exists());
+        assert!(path.join("victim/skills/tides/kept").exists());
+    }
 }

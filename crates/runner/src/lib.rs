@@ -28,6 +28,7 @@ mod sandbox;
 mod scratch;
 mod session;
 mod shared;
+mod skills;
 mod turn;
 
 use std::{

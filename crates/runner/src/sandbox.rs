@@ -22,6 +22,7 @@ use crate::{
     failure::{Failure, finish},
     frames::Program,
     inside::{DOOR_PORT, Limited},
+    skills::FOLDERS,
 };
 
 const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
@@ -29,6 +30,9 @@ const DISK_INTERVAL: Duration = Duration::from_secs(10);
 
 const UNAVAILABLE: &str = "bubblewrap cannot create a namespace here: run on the host, allow user namespaces, or set \
     sandbox = \"none\" if this machine holds nothing to protect";
+
+/// Skills as processes see them.
+const SKILLS: &str = "/run/openvibe/skills";
 
 /// Directories of a session.
 pub(crate) struct Places {
@@ -43,7 +47,7 @@ impl Places {
     }
 
     pub(crate) fn create(&self) -> io::Result<()> {
-        for directory in ["home", "tmp", "shm", "etc", "scratch"] {
+        for directory in ["home", "tmp", "shm", "etc", "scratch", FOLDERS] {
             std::fs::create_dir_all(self.session.join(directory))?;
         }
         let user = rustix::process::getuid().as_raw();
@@ -146,6 +150,10 @@ impl Sandbox {
             dies_first: true,
             namespaced_sockets: contained,
             door: door.filter(|_| contained).map(|_| PathBuf::from("/run/openvibe/door")),
+            skills: Some(match self.kind {
+                SandboxKind::Bubblewrap => PathBuf::from(SKILLS),
+                SandboxKind::None => self.places.session.join(FOLDERS),
+            }),
         };
         let home =
             if contained { PathBuf::from("/home/agent") } else { self.places.session.join("home") };
@@ -236,6 +244,8 @@ impl Sandbox {
             add(&["--ro-bind", &path, &path]);
         }
         add(&["--ro-bind", &self.program.display().to_string(), "/run/openvibe/program"]);
+        // Not in the home directory: bubblewrap would follow links there.
+        add(&["--ro-bind", &self.places.session.join(FOLDERS).display().to_string(), SKILLS]);
         if let Some(DoorAddress::Socket(socket)) = door {
             add(&["--ro-bind", &socket.display().to_string(), "/run/openvibe/door"]);
         }

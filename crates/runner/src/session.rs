@@ -15,6 +15,7 @@ use crate::{
     journal::State,
     sandbox::{Places, Sandbox},
     shared::{Session, Shared},
+    skills,
     turn::{Prompt, Turn, log_path},
 };
 
@@ -292,7 +293,7 @@ async fn push_tree(
 /// Deletes everything but the journal.
 async fn close(session: &Session) {
     forget(session, None);
-    for name in ["copy", "home", "tmp", "shm", "scratch"] {
+    for name in ["copy", "home", "tmp", "shm", "scratch", skills::INDEX, skills::FOLDERS] {
         delete_directory(session, name).await;
     }
 }

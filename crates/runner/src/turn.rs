@@ -28,6 +28,7 @@ use crate::{
     record::Record,
     sandbox::{Contained, Sandbox},
     shared::{Session, Shared},
+    skills::{self, SkillsError},
 };
 
 /// Starts of a turn; then it is lost.
@@ -192,6 +193,9 @@ impl<'a> Turn<'a> {
                 return Ok((StopReason::Canceled, None));
             };
             self.commit(Vec::new()).await;
+            if !self.place_skills().await? {
+                return Ok((StopReason::Canceled, None));
+            }
             match self.converse(&text).await? {
                 End::Stopped(stop) => return Ok((stop, Some(permit))),
                 End::Again(next) => {
@@ -216,6 +220,28 @@ impl<'a> Turn<'a> {
                 () = self.session.woken.notified() => {}
             }
         }
+    }
+
+    /// Writes the agent's current skills for the next process, and waits while the server is away. Returns false if the turn is canceled
+    /// first.
+    async fn place_skills(&mut self) -> Result<bool, Failure> {
+        let mut pause = Duration::from_secs(1);
+        while !self.is_canceled() {
+            match skills::update(self.shared, self.session, &self.prompt.task).await {
+                Ok(()) => return Ok(true),
+                Err(SkillsError::Refused(cause)) => {
+                    skills::remove(self.session).await?;
+                    self.record.add_step(&format!("Skills could not be read: {cause}"));
+                    return Ok(true);
+                }
+                Err(SkillsError::Away) => {}
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(30)),
+                () = self.session.woken.notified() => {}
+            }
+        }
+        Ok(false)
     }
 
     fn is_canceled(&self) -> bool {

@@ -143,6 +143,30 @@ async fn no_escape_changes_or_reads_anything_outside() {
 }
 
 #[tokio::test]
+async fn skills_are_read_only_and_a_hostile_home_leads_nowhere() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    server.offer_skills(&[("tides", 1, "echo low water")]);
+    let (setup, _running, mut connection) = start(&mut server, "").await;
+    let before = files(setup.path());
+    let victim = setup.path().join("victim").display().to_string();
+    let script = format!(
+        "echo lies > ~/.agents/skills/tides/SKILL.md; rm -rf /run/openvibe/skills/tides/* ~/.agents ~/.claude; \
+         ln -s {victim} ~/.agents; mkdir ~/.claude; ln -s ../../../../../../oldroot{victim} ~/.claude/skills"
+    );
+    attack(&server, &mut connection, 2, &script).await;
+    let script = "echo one $(~/.agents/skills/tides/scripts/run.sh); echo two $(~/.claude/skills/tides/scripts/run.sh); \
+        cat ~/.agents/skills/tides/SKILL.md";
+    let (_, log) = attack(&server, &mut connection, 3, script).await;
+    for words in ["one low water", "two low water", "Text of tides"] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    assert_eq!(files(setup.path()), before);
+}
+
+#[tokio::test]
 async fn greedy_agents_are_stopped() {
     if !has_bubblewrap() {
         return;

@@ -371,6 +371,73 @@ async fn forgotten_texts_leave_the_disk() {
 }
 
 #[tokio::test]
+async fn skills_are_folders_that_follow_the_server_at_each_turn() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let mut running = setup.run();
+    server.offer_skills(&[("moon", 1, "echo new moon"), ("tides", 1, "echo low water")]);
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    let script = "sh cat ~/.agents/skills/moon/SKILL.md; ~/.claude/skills/tides/scripts/run.sh";
+    connection.prompt(2, "task_1", script).await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!(done["files"], json!([]));
+    let log = server.file("log?task_id=task_1");
+    assert!(log.contains("Text of moon") && log.contains("low water"), "{log}");
+    // One is gone, and one has changed.
+    server.offer_skills(&[("tides", 2, "echo high water")]);
+    let script = "sh ~/.agents/skills/tides/scripts/run.sh; test -e ~/.claude/skills/moon || printf 'mis%s' sing";
+    connection.prompt(3, "task_2", script).await;
+    let last = connection.until("done").await.pop().unwrap();
+    let log = server.file("log?task_id=task_2");
+    assert!(log.contains("high water") && log.contains("missing"), "{log}");
+    // Also after a restart, and without any.
+    drop(connection);
+    running.stop().await.unwrap();
+    running = setup.run();
+    server.offer_skills(&[]);
+    let mut connection = server.connect(&json!({"code_1": last["n"]})).await;
+    let script = "sh test -e ~/.agents/skills/tides || printf 'mis%s' sing";
+    connection.prompt(4, "task_3", script).await;
+    connection.until("done").await;
+    assert!(server.file("log?task_id=task_3").contains("missing"));
+    drop(running);
+}
+
+#[tokio::test]
+async fn bad_skills_are_reported_and_do_not_end_the_turn() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    server.offer_skills(&[("tides", 1, "echo low water")]);
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    let route = "/v1/runner/sessions/code_1/skills";
+    let folder = json!({"version": 2, "files": [{"path": "../../mark", "content": "x"}]});
+    for (n, path, text) in [
+        (2, format!("{route}/skill_tides"), folder.to_string()),
+        (
+            3,
+            route.to_owned(),
+            json!({"skills": [{"id": "skill_a", "name": "..", "version": 1}]}).to_string(),
+        ),
+        (4, route.to_owned(), "no JSON".to_owned()),
+    ] {
+        server.set_file(&path, &text);
+        let task = format!("task_{n}");
+        connection
+            .prompt(n, &task, "say Here\nsh ls ~/.agents/skills/* && printf 'fou%s' nd")
+            .await;
+        let events = connection.until("done").await;
+        assert_eq!(text_of(&events), "Here");
+        let log = server.file(&format!("log?task_id={task}"));
+        assert!(log.contains("Skills could not be read") && !log.contains("found"), "{log}");
+    }
+    assert!(!setup.path().join("data/sessions/mark").exists());
+    assert!(!setup.path().join("data/sessions/code_1/mark").exists());
+}
+
+#[tokio::test]
 async fn a_runner_without_a_sandbox_does_not_push() {
     let mut server = Server::start().await;
     let setup = Setup::new(&server, NONE);

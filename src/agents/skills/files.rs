@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::agents::AgentError;
 
@@ -18,7 +18,7 @@ const FRONT_MATTER_BYTES_MAX: usize = 16 * 1024;
 const FENCE: &str = "---";
 
 /// A text file of a skill.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillFileForm {
     /// Path below the skill's folder, such as `scripts/check.sh`, at most 256 bytes.

@@ -20,5 +20,6 @@ pub use skill::{
     workspace_of,
 };
 pub use turn::{
-    READ_SKILL, SkillPlace, UsableSkill, find_usable_skills, read_skill_file, skills_part,
+    READ_SKILL, SkillPlace, UsableSkill, find_usable_skills, list_skill_files, read_skill_file,
+    skills_part,
 };

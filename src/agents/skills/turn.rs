@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::files::MAIN;
+use super::files::{MAIN, SkillFileForm};
 use crate::{
     agents::profiles::SkillList,
     db::{Conn, DbError, is_usable_skill},
@@ -31,6 +31,7 @@ pub struct UsableSkill {
     pub id: SkillId,
     pub name: String,
     pub description: String,
+    pub version: i64,
     pub written_by: UserId,
 }
 
@@ -45,7 +46,7 @@ pub async fn find_usable_skills(
 ) -> Result<Vec<UsableSkill>, DbError> {
     let mut skills: Vec<UsableSkill> = c
         .q(concat!(
-            "select s.id, s.name, s.description, s.written_by from skills s where s.workspace_id = $1 and ",
+            "select s.id, s.name, s.description, s.version, s.written_by from skills s where s.workspace_id = $1 and ",
             is_usable_skill!("$2", "$3", "$4")
         ))
         .bind(place.workspace)
@@ -82,6 +83,22 @@ pub async fn read_skill_file(
     let mut paths: Vec<String> = paths.into_iter().map(|(path,)| path).collect();
     paths.sort_unstable();
     Ok((content.map(|(content,)| content), paths))
+}
+
+/// Lists the files of a skill with their texts, sorted by path.
+///
+/// # Errors
+/// Only database errors.
+pub async fn list_skill_files(c: &mut Conn, skill: SkillId) -> Result<Vec<SkillFileForm>, DbError> {
+    let files: Vec<(String, String)> = c
+        .q("select path, content from skill_files where skill_id = $1 order by path")
+        .bind(skill)
+        .all()
+        .await?;
+    let files = files.into_iter();
+    Ok(files
+        .map(|(path, content)| SkillFileForm { path, content })
+        .collect())
 }
 
 fn one_line(text: &str) -> String {
@@ -124,6 +141,7 @@ mod tests {
             id: SkillId::new(),
             name: format!("skill-{n:03}"),
             description: description.to_owned(),
+            version: 1,
             written_by: UserId::new(),
         }
     }

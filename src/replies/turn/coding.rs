@@ -165,12 +165,9 @@ impl ReplyHandler {
             output_tokens_max: RESERVED_TOKENS,
             taken: 0,
         };
-        let fitted = Fitted::of(
-            loaded,
-            loaded.context.clone(),
-            loaded.left_out.clone(),
-            budget,
-        );
+        let mut context = loaded.context.clone();
+        context.system.mention_skill_folders();
+        let fitted = Fitted::of(loaded, context, loaded.left_out.clone(), budget);
         let fitted = match fitted {
             Ok(fitted) => fitted,
             Err(too_large) => {

@@ -202,6 +202,17 @@ impl ScriptedRunner {
         sent.unwrap().status().as_u16()
     }
 
+    /// Reads the skills of a turn, or the files of one; returns the object, or the status.
+    pub async fn skills(&self, path: &str) -> Result<Value, u16> {
+        let url = format!("{}/v1/runner/sessions/{path}", self.base);
+        let request = client().get(url).bearer_auth(&self.key);
+        let found = within("skills", request.send()).await.unwrap();
+        if !found.status().is_success() {
+            return Err(found.status().as_u16());
+        }
+        Ok(serde_json::from_str(&found.text().await.unwrap()).unwrap())
+    }
+
     /// Reads the patch of a session for a new copy: its size, which the server must name, and the text; or the status.
     pub async fn patch(&self, session: &str) -> Result<(u64, String), u16> {
         let url = format!("{}/v1/runner/sessions/{session}/patch", self.base);

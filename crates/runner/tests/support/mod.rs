@@ -91,6 +91,32 @@ impl Server {
         self.state.lock().unwrap().refuses_files = true;
     }
 
+    /// Skills that turns of `code_1` can use from now on: name, version, and the text of `run.sh`.
+    pub fn offer_skills(&self, skills: &[(&str, u64, &str)]) {
+        let route = "/v1/runner/sessions/code_1/skills";
+        let mut state = self.state.lock().unwrap();
+        state.files.retain(|path, _| !path.starts_with(route));
+        let listed = skills.iter().map(|(name, version, _)| {
+            json!({"id": format!("skill_{name}"), "name": name, "version": version})
+        });
+        let list = json!({"skills": listed.collect::<Vec<_>>()});
+        state.files.insert(route.to_owned(), list.to_string().into());
+        for (name, version, script) in skills {
+            let files = json!([
+                {"path": "SKILL.md", "content": format!("Text of {name}")},
+                {"path": "scripts/run.sh", "content": format!("#!/bin/sh\n{script}\n")},
+            ]);
+            let folder = json!({"version": version, "files": files});
+            state.files.insert(format!("{route}/skill_{name}"), folder.to_string().into());
+        }
+    }
+
+    /// Stores a text for the runner at a path.
+    pub fn set_file(&self, path: &str, text: &str) {
+        let bytes = Bytes::copy_from_slice(text.as_bytes());
+        self.state.lock().unwrap().files.insert(path.to_owned(), bytes);
+    }
+
     pub fn model_requests(&self) -> Vec<(String, String, Value)> {
         self.state.lock().unwrap().model_requests.clone()
     }
@@ -153,8 +179,12 @@ async fn answer(
         return Response::new(Full::default());
     }
     if method == Method::GET {
-        let found = state.files.iter().find(|(name, _)| name.starts_with(&path));
-        return Response::new(Full::new(found.map(|(_, body)| body.clone()).unwrap_or_default()));
+        let plain = |path: &str| path.split('?').next().unwrap_or_default().to_owned();
+        let mut files = state.files.iter();
+        return match files.find(|(name, _)| plain(name) == plain(&path)) {
+            Some((_, body)) => Response::new(Full::new(body.clone())),
+            None => Response::builder().status(404).body(Full::default()).unwrap(),
+        };
     }
     let value = serde_json::from_slice(&body).unwrap();
     state.model_requests.push((path, key.unwrap_or_default(), value));
