@@ -21,6 +21,12 @@ pub enum CodeError {
         "the repository has changed since you loaded it: reload it, reapply your change, and send it again"
     )]
     RepositoryStale(Box<Repository>),
+    #[error("no runner is connected for {0}: start it with `openvibe runner`")]
+    RunnerAway(String),
+    #[error("other people import folders of {0}: try again in a moment")]
+    TooManyReads(String),
+    #[error("the runner did not send the folder in time: try again, or read the runner's log")]
+    FolderLate,
     #[error("there is no channel {0} in this workspace, or you are not in it")]
     NoSuchChannel(ChannelId),
     #[error("{0} is not a member of this workspace, or is a guest")]
@@ -62,6 +68,9 @@ impl From<CodeError> for ApiError {
             E::SessionStale(session) => make(StatusCode::CONFLICT, C::VersionConflict)
                 .param("If-Match")
                 .with_current(&session),
+            E::RunnerAway(_) | E::TooManyReads(_) | E::FolderLate => {
+                make(StatusCode::SERVICE_UNAVAILABLE, C::Unavailable)
+            }
             E::NoSuchChannel(_) => {
                 make(StatusCode::NOT_FOUND, C::ChannelNotFound).param("channel_ids")
             }

@@ -19,6 +19,7 @@ mod forget;
 mod link;
 mod push;
 mod question;
+mod reads;
 mod reply;
 mod repositories;
 mod repository;
@@ -42,6 +43,10 @@ pub use link::{
 };
 pub use push::{change_text, start_approved};
 pub use question::{AskedRepository, ask_repository, find_asked, pass_on};
+pub use reads::{
+    ARCHIVE_BYTES_MAX, FOLDER_WITHIN, FolderAnswer, FolderRequest, answer_folder,
+    end_folder_request, find_folder, list_folder_requests, request_folder,
+};
 pub use reply::{list_steps, text_of_reply};
 pub use repositories::{
     RepositoryPatch, list_repositories, patch_repository, workspace_of_repository,

@@ -133,6 +133,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_130_100_000, "create_meaning"),
     common!(20_261_130_120_000, "create_runners"),
     common!(20_261_130_130_000, "add_runner_programs"),
+    common!(20_261_130_131_000, "create_repository_reads"),
     common!(20_261_130_140_200, "index_forks_and_resolutions"),
 ];
 

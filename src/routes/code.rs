@@ -7,7 +7,7 @@ use axum::{
     extract::{FromRequest, Request},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, put},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,8 +21,9 @@ use crate::{
     blocking::blocking,
     chat::{ChatError, access, messages::MessageReview},
     code::{
-        self, CodeError, CodeSession, Repository, RepositoryPatch, ReviewForm, Runner, RunnerForm,
-        RunnerIdentity, RunnerObject, RunnerWithKey, SessionFilter, SessionState, TextOwner,
+        self, CodeError, CodeSession, FolderAnswer, Repository, RepositoryPatch, ReviewForm,
+        Runner, RunnerForm, RunnerIdentity, RunnerObject, RunnerWithKey, SessionFilter,
+        SessionState, TextOwner,
     },
     cursor,
     db::{Conn, dialect::lock_workspace},
@@ -70,6 +71,7 @@ pub fn receiver() -> Router<State> {
             "/v1/runner/sessions/{id}/skills/{skill_id}",
             get(get_turn_skill),
         )
+        .route("/v1/runner/reads/{id}", put(store_folder))
 }
 
 /// Reports an object of another workspace as absent.
@@ -551,6 +553,34 @@ async fn read_text(
     let content = content.ok_or_else(ApiError::no_route)?;
     let text = restored(content, owner).await?;
     Ok(text_response("text/plain; charset=utf-8", text))
+}
+
+/// `PUT /v1/runner/reads/{id}`: stores a folder that the runner was asked for: a zip file, or as another type the reason why there is none.
+async fn store_folder(
+    axum::extract::State(state): St,
+    Address(address): Address,
+    Extension(pool): Extension<Arc<Pool<RunnerId>>>,
+    Path(id): Path<Uuid>,
+    request: Request,
+) -> Result<StatusCode, ApiError> {
+    let runner = runner_of(&state, request.headers(), address).await?;
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let is_archive = kind.is_some_and(|kind| kind == "application/zip");
+    let room = take(&pool, runner.id, 0)?;
+    let (request, _room) = read(request, room, code::ARCHIVE_BYTES_MAX, TEXT_WITHIN).await?;
+    let RawBody(bytes) = RawBody::from_request(request, &state).await?;
+    let answer = if is_archive {
+        FolderAnswer::Archive(bytes.to_vec())
+    } else {
+        FolderAnswer::Problem(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let stored = state
+        .db
+        .write(runner.workspace_id.0, async move |c: &mut Conn| {
+            code::answer_folder(c, runner, id, answer.clone()).await
+        });
+    stored.await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 #[derive(Debug, Deserialize)]

@@ -28,7 +28,10 @@ use super::connection::{
     SILENCE_MAX, STALL_MAX, broken,
 };
 use crate::{
-    code::{self, Applied, BadHello, Connected, RunnerEvent, RunnerHello, RunnerIdentity, Shown},
+    code::{
+        self, Applied, BadHello, Connected, FolderRequest, RunnerEvent, RunnerHello,
+        RunnerIdentity, Shown,
+    },
     db::{Conn, DbError},
     http::{ApiError, ErrorCode},
     ids::{ActionId, CodeSessionId, TaskId, UserId},
@@ -186,6 +189,8 @@ struct RunnerConnection {
     events: BTreeMap<CodeSessionId, i64>,
     /// Number of the last command that was sent, by session.
     sent: BTreeMap<CodeSessionId, i64>,
+    /// Folders that the runner was asked for, and that it has not sent.
+    reads: BTreeSet<uuid::Uuid>,
     bad_frames: u32,
     has_scratch: bool,
     /// Programs that run or wait on the runner.
@@ -229,6 +234,7 @@ impl Incoming {
             Control::Ran { run, end } => ActionId::parse(&run).ok().map(|id| Self::Ran(id, end)),
             Control::Hello { .. }
             | Control::Ready { .. }
+            | Control::Read { .. }
             | Control::Run { .. }
             | Control::Kill { .. } => None,
         };
@@ -245,6 +251,7 @@ impl RunnerConnection {
             connection: connected.connection,
             events: connected.events,
             sent: connected.commands,
+            reads: BTreeSet::new(),
             bad_frames: 0,
             has_scratch: connected.has_scratch,
             programs: BTreeSet::new(),
@@ -355,7 +362,7 @@ impl RunnerConnection {
                 code::take_frames(&self.state.db, self.runner, self.connection, &self.sent).await?;
             let frames = frames.ok_or(REPLACED)?;
             if frames.is_empty() {
-                return Ok(());
+                return self.send_reads().await;
             }
             for frame in frames {
                 self.send_text(frame.text).await?;
@@ -383,6 +390,32 @@ impl RunnerConnection {
             self.programs.insert(id);
             let run = id.to_string();
             self.send(&Control::Run { run, program }).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for folders that people import; again on each connection, until the runner has answered.
+    async fn send_reads(&mut self) -> Result<(), End> {
+        let mut c = self.state.db.read().await?;
+        let requests = code::list_folder_requests(&mut c, self.runner.id).await?;
+        drop(c);
+        let asked = std::mem::take(&mut self.reads);
+        for request in requests {
+            self.reads.insert(request.id);
+            if !asked.contains(&request.id) {
+                let FolderRequest {
+                    id,
+                    repository,
+                    path,
+                } = request;
+                let id = id.to_string();
+                let read = Control::Read {
+                    id,
+                    repository,
+                    path,
+                };
+                self.send(&read).await?;
+            }
         }
         Ok(())
     }

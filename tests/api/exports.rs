@@ -644,6 +644,7 @@ const LEFT_OUT: [(&str, &[&str]); 13] = [
             "code_turns",
             "repositories",
             "repository_channels",
+            "repository_reads",
             "repository_starters",
             "runner_commands",
             "runner_programs",

@@ -188,6 +188,7 @@ mod server_backups;
 mod shapes;
 mod shared_database;
 mod sign_in;
+mod skill_imports;
 mod skills;
 mod slack;
 mod socket;

@@ -313,6 +313,12 @@ pub enum Control {
         session: String,
         n: u64,
     },
+    /// Asks a runner for a folder of a repository's base commit, which it sends over HTTP.
+    Read {
+        id: String,
+        repository: String,
+        path: String,
+    },
     /// Events up to number `n` are gone, and are not sent again.
     Skip {
         session: String,

@@ -216,6 +216,20 @@ impl Mirror {
         Ok(())
     }
 
+    /// A folder of a commit as a zip file. No program runs for this: attributes name filters, but only configurations define them.
+    pub(crate) async fn archive(&self, commit: &str, path: &str) -> Result<Vec<u8>, Failure> {
+        let missing =
+            |_| Failure::sandbox(format!("{} has no folder {path} on {}", self.name, self.base));
+        let object = format!("{commit}:{path}");
+        let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &object];
+        let tree = one_line(&self.local(&arguments).await.map_err(missing)?.stdout);
+        let listed = self.local(&["ls-tree", "-r", "-l", "-z", &tree]).await.map_err(missing)?;
+        check_folder(&listed.stdout).map_err(Failure::sandbox)?;
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let prefix = format!("--prefix={name}/");
+        Ok(self.local(&["archive", "--format=zip", &prefix, &tree]).await?.stdout)
+    }
+
     /// Turns an agent's patch into a tree of the mirror, and writes the patch of that tree to a file.
     pub(crate) async fn changes(
         &self,
@@ -460,6 +474,32 @@ const SAFE: &[&str] = &[
     "-c",
     "core.packedGitLimit=512m",
 ];
+
+/// Maximum number and total size of the files of a folder for the server.
+const FOLDER_FILES_MAX: usize = 64;
+const FOLDER_BYTES_MAX: u64 = 1 << 20;
+
+/// Checks the output of `git ls-tree -r -l -z` for a folder.
+fn check_folder(listed: &[u8]) -> Result<(), String> {
+    let (mut count, mut bytes) = (0, 0_u64);
+    for entry in listed.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+        let entry = String::from_utf8_lossy(entry);
+        let (fields, path) = entry.split_once('\t').unwrap_or((&*entry, ""));
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let ["100644" | "100755", "blob", _, size] = fields[..] else {
+            return Err(format!("{}: links and submodules are not allowed", cut(path, 200)));
+        };
+        count += 1;
+        bytes = bytes.saturating_add(size.parse().unwrap_or(u64::MAX));
+    }
+    if count > FOLDER_FILES_MAX {
+        return Err(format!("a skill can have at most {FOLDER_FILES_MAX} files"));
+    }
+    if bytes > FOLDER_BYTES_MAX {
+        return Err("the files have more than 1 MiB together".to_owned());
+    }
+    Ok(())
+}
 
 fn path_variable() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
@@ -731,6 +771,49 @@ mod tests {
         let origin = directory.join("origin");
         assert_eq!(sh(&origin, "git rev-parse vibe/7"), first.commit);
         assert_eq!(sh(&origin, "git rev-parse trunk"), repository.base);
+    }
+
+    #[tokio::test]
+    async fn a_folder_is_read_as_it_is_in_the_base_commit() {
+        let repository = Repository::new().await;
+        let origin = repository.directory.path().join("origin");
+        let mark = repository.directory.path().join("mark");
+        let script = format!(
+            "mkdir -p skills/tides/scripts skills/linked && echo Text > skills/tides/SKILL.md && echo x > skills/tides/scripts/a.sh && \
+             echo '*.md filter=x' > .gitattributes && cp .gitattributes skills/tides && ln -s /etc/passwd skills/linked/a && \
+             git config filter.x.smudge 'touch {}' && git add -A && git -c user.name=Ada -c user.email=ada@example.com commit -qm Skills",
+            mark.display()
+        );
+        sh(&origin, &script);
+        let _ = std::fs::remove_file(&mark);
+        let base = repository.mirror.fetch().await.unwrap();
+        let archive = repository.mirror.archive(&base, "skills/tides").await.unwrap();
+        for name in ["tides/SKILL.md", "tides/scripts/a.sh"] {
+            let mut parts = archive.windows(name.len());
+            assert!(parts.any(|part| part == name.as_bytes()), "{name}");
+        }
+        assert!(!mark.exists());
+        let cause = async |path: &str| {
+            repository.mirror.archive(&base, path).await.err().map(|failure| failure.message)
+        };
+        assert_eq!(
+            cause("skills/linked").await.as_deref(),
+            Some("a: links and submodules are not allowed")
+        );
+        for path in ["skills/none", "a.txt", "--help", "../x"] {
+            let text = cause(path).await.unwrap();
+            assert!(text.contains("has no folder"), "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn folders_for_the_server_are_limited() {
+        let entry = |n: usize, size: &str| format!("100644 blob abc {size}\tfile{n}\0");
+        let listed = |count, size| (0..count).map(|n| entry(n, size)).collect::<String>();
+        assert_eq!(check_folder(listed(64, "16384").as_bytes()), Ok(()));
+        assert!(check_folder(listed(65, "1").as_bytes()).is_err_and(|e| e.contains("64 files")));
+        assert!(check_folder(listed(64, "16385").as_bytes()).is_err_and(|e| e.contains("1 MiB")));
+        assert!(check_folder(b"160000 commit abc -\tsub\0").is_err_and(|e| e.starts_with("sub:")));
     }
 
     #[test]

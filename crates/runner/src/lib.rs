@@ -23,6 +23,7 @@ mod git;
 mod inside;
 mod journal;
 mod link;
+mod reads;
 mod record;
 mod sandbox;
 mod scratch;
@@ -66,6 +67,8 @@ pub(crate) type Owner = TaskTracker;
 
 /// Time that tasks have to end with the runner.
 const END_MAX: Duration = Duration::from_secs(10);
+/// Folders that are read for the server at the same time.
+const READS_MAX: usize = 4;
 /// User of a runner that was started as root, if its directory belongs to root: nobody.
 const NOBODY: u32 = 65534;
 
@@ -117,6 +120,7 @@ pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerE
         known: Mutex::default(),
         turns: Semaphore::new(config.turns),
         programs: Semaphore::new(config.turns),
+        reads: Semaphore::new(READS_MAX),
         changed: Notify::new(),
         owner: Owner::new(),
         stop: stop.child_token(),

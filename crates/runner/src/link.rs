@@ -269,6 +269,10 @@ async fn take(
             }
             Ok(true)
         }
+        (Control::Read { id, repository, path }, Some(_)) => {
+            crate::reads::start(shared, id, repository, path);
+            Ok(true)
+        }
         _ => Ok(false),
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) turns: Semaphore,
     /// Permits of programs, which are apart from turns, so that neither waits for the other.
     pub(crate) programs: Semaphore,
+    /// Permits of folders that the server imports.
+    pub(crate) reads: Semaphore,
     /// Wakes the connection: there are new events.
     pub(crate) changed: Notify,
     pub(crate) owner: Owner,

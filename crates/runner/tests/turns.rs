@@ -438,6 +438,34 @@ async fn bad_skills_are_reported_and_do_not_end_the_turn() {
 }
 
 #[tokio::test]
+async fn a_folder_of_the_newest_base_commit_is_sent_to_the_server() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    let origin = setup.path().join("origin");
+    std::fs::create_dir_all(origin.join("skills/tides")).unwrap();
+    std::fs::write(origin.join("skills/tides/SKILL.md"), "Text\n").unwrap();
+    git(&origin, &["add", "-A"]);
+    git(&origin, &["commit", "--quiet", "-m", "Add a skill"]);
+    for (id, repository, path, start) in [
+        ("read-1", "api", "skills/tides", "PK"),
+        ("read-2", "api", "skills/none", "api has no folder skills/none on trunk"),
+        ("read-3", "web", "skills/tides", "web is not in the runner's configuration"),
+    ] {
+        let frame = json!({"type": "read", "id": id, "repository": repository, "path": path});
+        connection.send(&frame).await;
+        let answer = server.stored(&format!("/v1/runner/reads/{id}")).await;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(answer.starts_with(start), "{answer}");
+    }
+    // The ID is a part of a path.
+    let frame = json!({"type": "read", "id": "../x", "repository": "api", "path": "skills/tides"});
+    connection.send(&frame).await;
+    assert_eq!(connection.open(1, "scripted").await["type"], "opened");
+}
+
+#[tokio::test]
 async fn a_runner_without_a_sandbox_does_not_push() {
     let mut server = Server::start().await;
     let setup = Setup::new(&server, NONE);

@@ -79,6 +79,19 @@ pub(super) fn check_path(path: &str) -> Result<(), AgentError> {
     Ok(())
 }
 
+/// Checks the path of a folder in a repository, and returns it without slashes at its end.
+///
+/// # Errors
+/// `Invalid`.
+pub fn folder_path(path: &str) -> Result<&str, AgentError> {
+    let path = path.trim_end_matches('/');
+    check_path(path).map(|()| path).map_err(|_| {
+        let rule =
+            "path must lead from the repository's root to a folder, such as `skills/release-notes`";
+        AgentError::Invalid(rule.to_owned(), "path")
+    })
+}
+
 /// # Errors
 /// `BadSkill` with the line of the first byte that is not UTF-8.
 pub(super) fn utf8(path: &str, bytes: Vec<u8>) -> Result<String, AgentError> {

@@ -14,7 +14,7 @@ mod turn;
 pub use announce::SkillEvent;
 pub use archive::unpack;
 pub use change::{SkillChange, SkillForm, create_skill, delete_skill, update_skill};
-pub use files::{SkillFileForm, SkillText};
+pub use files::{SkillFileForm, SkillText, folder_path};
 pub use skill::{
     Skill, SkillFile, SkillObject, find_missing, find_unreadable, get_skill, list_skills,
     workspace_of,

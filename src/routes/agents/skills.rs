@@ -1,5 +1,7 @@
 //! HTTP routes for skills.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     body::Bytes,
@@ -7,7 +9,9 @@ use axum::{
     response::Response,
 };
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 use utoipa_axum::{router::OpenApiRouter, routes};
+use uuid::Uuid;
 
 use super::{St, tagged};
 use crate::{
@@ -16,13 +20,15 @@ use crate::{
         skills::{self, Skill, SkillChange, SkillForm, SkillObject},
     },
     auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller},
+    code::{self, CodeError, FolderAnswer},
     db::Conn,
     http::{
         ApiError,
-        extract::{IfMatch, Path, Query, RawBody, parse_json},
+        error::ErrorBody,
+        extract::{Body, IfMatch, Path, Query, RawBody, parse_json},
         page::{Limit, List, PageQuery},
     },
-    ids::SkillId,
+    ids::{RepositoryId, SkillId},
     server::{State, caller::FreeDiskSpace},
 };
 
@@ -32,6 +38,7 @@ const LIST_DEFAULT: i64 = 100;
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(list_skills, create_skill))
+        .routes(routes!(import_skill))
         .routes(routes!(get_skill, put_skill, delete_skill))
 }
 
@@ -134,6 +141,84 @@ async fn create_skill(
     RawBody(body): RawBody,
 ) -> Result<Response, ApiError> {
     let change = change_of(&state, &member, &headers, body).await?;
+    let made = member
+        .write(&state.db, async move |c, actor| {
+            skills::create_skill(c, actor, change.clone()).await
+        })
+        .await?;
+    Ok(tagged(StatusCode::CREATED, made.version, &made))
+}
+
+/// Body of `POST /v1/skills/import`.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SkillImport {
+    /// A repository that the caller can see and that an admin has allowed.
+    repository_id: RepositoryId,
+    /// Folder with `SKILL.md`, whose name is that of the skill, at most 256 bytes.
+    path: String,
+}
+
+/// Interval between looks for the answer of a runner, which another node can receive.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Waits for a folder from a runner.
+async fn folder_of(state: &State, request: Uuid) -> Result<FolderAnswer, ApiError> {
+    let look = async {
+        loop {
+            let found = code::find_folder(&mut state.db.read().await?, request).await?;
+            if let Some(answer) = found {
+                return Ok::<_, ApiError>(answer);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::select! {
+        answer = timeout(code::FOLDER_WITHIN, look) => answer.unwrap_or_else(|_| Err(CodeError::FolderLate.into())),
+        () = state.shutdown.cancelled() => Err(CodeError::FolderLate.into()),
+    }
+}
+
+/// Create a skill from a folder of a repository, at its base commit
+///
+/// The repository's runner fetches it and sends the folder within a minute; links and submodules are not allowed. Later commits do not
+/// change the skill.
+#[utoipa::path(post, path = "/v1/skills/import", tag = "agents",
+    security(("session" = ["member"]), ("key" = ["agents:write"])),
+    request_body(content = SkillImport,
+        example = json!({"repository_id": "repo_01h455vb4pex5vsknk084sn02q", "path": "skills/release-notes"})),
+    responses((status = 201, body = Skill),
+        (status = 503, description = "The runner is not connected, or did not answer", body = ErrorBody)))]
+async fn import_skill(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+    _: FreeDiskSpace,
+    Body(form): Body<SkillImport>,
+) -> Result<Response, ApiError> {
+    let path = skills::folder_path(&form.path)?.to_owned();
+    let (repository, workspace) = (form.repository_id, member.workspace);
+    let request = member
+        .clone()
+        .write(&state.db, async move |c, actor| {
+            code::request_folder(c, actor, repository, &path).await
+        })
+        .await?;
+    let answer = folder_of(&state, request).await;
+    state
+        .db
+        .write(workspace.0, async move |c: &mut Conn| {
+            code::end_folder_request(c, request).await
+        })
+        .await?;
+    let change = match answer? {
+        FolderAnswer::Archive(archive) => SkillChange {
+            text: Some(skills::unpack(archive).await?),
+            channel_ids: None,
+        },
+        FolderAnswer::Problem(text) => {
+            return Err(ApiError::from(AgentError::BadSkill(text)).param("path"));
+        }
+    };
     let made = member
         .write(&state.db, async move |c, actor| {
             skills::create_skill(c, actor, change.clone()).await

@@ -1152,6 +1152,11 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             free_skill(w).await;
             Call::post(path, skill_form(&name))
         }
+        ("POST /v1/skills/import", _) => {
+            let code = stored_code(&w.app, by, general, "made").await;
+            let form = json!({"repository_id": code.repository, "path": "skills/tides"});
+            Call::post(path, form)
+        }
         ("PUT /v1/skills/{id}", _) => Call::put(
             at(&made_skill(w, n).await),
             skill_form(&format!("other-{n}")),

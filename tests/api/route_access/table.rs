@@ -165,10 +165,11 @@ impl Row {
             "POST /v1/mail/confirm"
             | "POST /v1/mail/unsubscribe"
             | "POST /v1/auth/reset/confirm" => Some(404),
-            // No identity provider or bot answers.
+            // No identity provider, bot, or runner answers.
             "POST /v1/auth/oidc/{id}/start"
             | "POST /v1/identity-providers/{id}/try"
             | "POST /v1/commands/{name}"
+            | "POST /v1/skills/import"
             | "POST /v1/messages/{id}/buttons/{button_id}" => Some(503),
             // No import is running or paused.
             "POST /v1/imports/{id}/pause" | "POST /v1/imports/{id}/resume" => Some(409),

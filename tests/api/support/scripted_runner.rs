@@ -202,6 +202,14 @@ impl ScriptedRunner {
         sent.unwrap().status().as_u16()
     }
 
+    /// Sends the folder that was asked for, or the reason why there is none; returns the status.
+    pub async fn send_folder(&self, request: &str, kind: &str, body: Vec<u8>) -> u16 {
+        let url = format!("{}/v1/runner/reads/{request}", self.base);
+        let sent = client().put(url).bearer_auth(&self.key);
+        let sent = sent.header("content-type", kind).body(body).send();
+        within("a folder", sent).await.unwrap().status().as_u16()
+    }
+
     /// Reads the skills of a turn, or the files of one; returns the object, or the status.
     pub async fn skills(&self, path: &str) -> Result<Value, u16> {
         let url = format!("{}/v1/runner/sessions/{path}", self.base);

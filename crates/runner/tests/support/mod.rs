@@ -128,6 +128,19 @@ impl Server {
         String::from_utf8_lossy(found.unwrap_or_else(|| panic!("no file {part}")).1).into_owned()
     }
 
+    /// Waits for a file at this path.
+    pub async fn stored(&self, path: &str) -> Bytes {
+        let looking = async {
+            loop {
+                if let Some(bytes) = self.state.lock().unwrap().files.get(path) {
+                    return bytes.clone();
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(WAIT_MAX, looking).await.unwrap()
+    }
+
     /// The next connection, after `hello` and `ready`.
     pub async fn connect(&mut self, sessions: &Value) -> Connection {
         let socket = timeout(WAIT_MAX, self.sockets.recv()).await.unwrap().unwrap();
