@@ -19,9 +19,11 @@ const zipped = (zip: Blob) => ({
 export class SkillsApi {
   #http: Transport['http'];
   #take: Transport['take'];
-  constructor({ http, take }: Transport) {
+  #untimed: Transport['untimed'];
+  constructor({ http, take, untimed }: Transport) {
     this.#http = http;
     this.#take = take;
+    this.#untimed = untimed;
   }
   /** By name, without the texts of files. */
   all(): Promise<Skill[]> {
@@ -32,6 +34,11 @@ export class SkillsApi {
   }
   create(zip: Blob): Promise<Skill> {
     return this.#take(this.#http.POST('/v1/skills', zipped(zip)));
+  }
+  /** Creates a skill from a folder of a repository, which its runner fetches first. */
+  import(repository_id: string, path: string): Promise<Skill> {
+    const options = { body: { repository_id, path }, fetch: this.#untimed };
+    return this.#take(this.#http.POST('/v1/skills/import', options));
   }
   /** Replaces the files. Fails with `Conflict` if the version has changed. */
   replace(id: string, version: number, zip: Blob): Promise<Skill> {
