@@ -6,20 +6,20 @@ use uuid::Uuid;
 
 use super::{
     CodeError,
-    commands::Commanded,
     runner::{RunnerIdentity, is_online},
 };
 use crate::{
     auth::{Actor, Scope},
     db::{Conn, DbError, dialect::lock_workspace, is_in_visible_channel, now},
     ids::{RepositoryId, RunnerId},
+    tasks::queue::Commanded,
     time::Timestamp,
 };
 
 /// Maximum size of a zip file with a folder.
 pub const ARCHIVE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Time that a person waits for a folder: the runner fetches the repository first.
-pub const FOLDER_WITHIN: Duration = Duration::from_secs(60);
+pub const FOLDER_WITHIN: Duration = Duration::from_mins(1);
 /// Maximum number of folders of a repository for which people wait at the same time.
 const WAITING_MAX: i64 = 4;
 const PROBLEM_CHARS_MAX: usize = 300;

@@ -537,6 +537,7 @@ impl Context<'_> {
                 is_bot: self
                     .realm
                     .people
+                    .entries()
                     .get(&sender)
                     .is_some_and(|person| person.is_bot),
                 shown_as: None,
