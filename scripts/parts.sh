@@ -3,8 +3,8 @@
 # they should take on two cores; a target that takes half as long again is named in the first line of the table, and fails nothing.
 #
 # Unless all tests run on PostgreSQL, this is a run for a change: OPENVIBE_TEST_SAMPLE is the commit, which chooses a third of the tests of
-# crashes and of parts of the access table (scripts/cargo-test.sh), a third of those on PostgreSQL (scripts/select-tests.py), and ten
-# minutes of browser tests (web/e2e/lib/run.mjs). Set it to nothing to run all of them.
+# crashes (scripts/cargo-test.sh), a third of those on PostgreSQL (scripts/select-tests.py), and ten minutes of browser tests
+# (web/e2e/lib/run.mjs). Set it to nothing to run all of them.
 #
 #   scripts/parts.sh compile:6 test-sqlite:5
 set -euo pipefail
