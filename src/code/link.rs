@@ -23,6 +23,8 @@ const OFFERS_MAX: usize = 100;
 const NAME_CHARS_MAX: usize = 64;
 const BASE_CHARS_MAX: usize = 200;
 const VERSION_CHARS_MAX: usize = 40;
+/// Maximum number of a command: further ones must fit into a column.
+const COMMAND_MAX: i64 = 1 << 53;
 
 /// Reason why a connection cannot begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,10 +110,11 @@ impl RunnerHello {
         };
         let has_scratch = scratch && sandbox != SandboxKind::None;
         let sandbox = serde_json::to_value(sandbox).ok();
-        // Sessions of other servers are ignored.
+        // Sessions of other servers are ignored, and numbers that no server gives.
         let known = sessions.into_iter().filter_map(|(id, n)| {
             let id = CodeSessionId::parse(&id).ok()?;
-            Some((id, i64::try_from(n).ok()?))
+            let n = i64::try_from(n).ok().filter(|n| *n <= COMMAND_MAX)?;
+            Some((id, n))
         });
         Ok(Self {
             version: version.chars().take(VERSION_CHARS_MAX).collect(),
@@ -386,6 +389,16 @@ mod tests {
             (hello.sandbox.as_str(), hello.sessions.len()),
             ("bubblewrap", 1)
         );
+    }
+
+    #[test]
+    fn numbers_after_which_no_command_has_one_are_ignored() {
+        for (n, count) in [(COMMAND_MAX, 1), (COMMAND_MAX + 1, 0), (i64::MAX, 0)] {
+            let found = hello(|frame| {
+                frame["sessions"] = serde_json::json!({CodeSessionId::new().to_string(): n});
+            });
+            assert_eq!(found.unwrap().sessions.len(), count, "{n}");
+        }
     }
 
     #[test]
