@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     CodeError, commands,
-    repository::may_start,
+    repository::{is_allowed_in, may_start},
     sessions::{self, CodeSession, Row},
     texts as code_texts,
 };
@@ -212,7 +212,8 @@ pub(super) async fn withdraw(
     Ok(())
 }
 
-/// Sends a push that people have approved to the runner. Does nothing for other actions.
+/// Sends a push that people have approved to the runner; it fails if the repository is no longer allowed in the session's channel. Does
+/// nothing for other actions.
 ///
 /// # Errors
 /// Only database errors.
@@ -237,6 +238,13 @@ pub async fn start_approved(c: &mut Conn, id: ActionId) -> Result<(), DbError> {
         .await?;
     if is_first == 0 {
         return Ok(());
+    }
+    let Some(row) = sessions::find_row(c, session).await? else {
+        return Ok(());
+    };
+    if !is_allowed_in(c, row.repository_id, row.channel_id).await? {
+        let cause = "The repository is no longer allowed in this channel.";
+        return finish(c, session, id, &PushEnd::Failed(cause.to_owned())).await;
     }
     let text = |field: &str| arguments[field].as_str().unwrap_or_default().to_owned();
     let command = Command::Push {

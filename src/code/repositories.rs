@@ -8,6 +8,7 @@ use super::{
     CodeError,
     event::{ToldAbout, announce_repository},
     repository::{Repository, RepositoryState, Row, Starters, repository_sql},
+    turns,
 };
 use crate::{
     auth::{self, Actor, AuditAction, Role, Scope},
@@ -139,7 +140,7 @@ pub async fn workspace_of_repository(
     Ok(row.map(|(workspace,)| workspace))
 }
 
-/// Allows a repository in channels, or changes who can start sessions.
+/// Allows a repository in channels, or changes who can start sessions. Turns in channels where it is no longer allowed fail.
 ///
 /// # Errors
 /// `RepositoryNotFound`, `RepositoryStale`, `NoSuchChannel`, `NoSuchMember`, `Invalid`, or an error from `Actor::require`.
@@ -171,6 +172,7 @@ pub async fn patch_repository(
         .bind(patch.engine.clone().flatten())
         .run()
         .await?;
+    turns::fail_withdrawn(c, id).await?;
     let after = get_repository(c, actor, id).await?;
     let (workspace, version) = (actor.workspace, Some(after.version));
     announce_repository(c, workspace, id, version, ToldAbout::Everyone).await?;

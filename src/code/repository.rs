@@ -221,6 +221,20 @@ pub(super) async fn may_start(
     }
 }
 
+/// Checks whether a repository is allowed in a channel now.
+pub(super) async fn is_allowed_in(
+    c: &mut Conn,
+    repository: RepositoryId,
+    channel: ChannelId,
+) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from repositories r join repository_channels k on k.repository_id = r.id \
+         where r.id = $1 and k.channel_id = $2 and r.is_allowed)")
+        .bind(repository)
+        .bind(channel)
+        .value()
+        .await
+}
+
 /// A repository as its runner offers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Offer {

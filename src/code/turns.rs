@@ -4,7 +4,7 @@ use openvibe_runner::Command;
 
 use super::{
     commands, forget, push, question,
-    repository::{TurnRepository, may_start},
+    repository::{TurnRepository, is_allowed_in, may_start},
     runner::{AWAY_MAX, SEEN_WITHIN},
     sessions::{self, Row, SessionState},
     texts::{self, TextOwner},
@@ -182,6 +182,11 @@ fn offline_text(repository: &str) -> String {
     format!("No runner is connected for {repository}. Start it with `openvibe runner`.")
 }
 
+/// Text for a repository that an admin no longer allows.
+fn withdrawn_text(repository: &str) -> String {
+    format!("{repository} is no longer allowed in this channel, so the work stopped.")
+}
+
 /// Gives a claimed reply to the runner of a repository: stores the commands and parks the task. If the runner is away, the task fails.
 ///
 /// # Errors
@@ -199,6 +204,12 @@ pub async fn begin(
         return Ok(());
     }
     let repository = &place.repository;
+    if !is_allowed_in(c, repository.id, lease.target.channel).await? {
+        // An admin has just withdrawn it.
+        let text = withdrawn_text(&repository.name);
+        fail(c, task.id, FailCode::NotAllowed, Some(&text)).await?;
+        return Ok(());
+    }
     if repository.is_away() {
         let text = offline_text(&repository.name);
         fail(c, task.id, FailCode::RunnerOffline, Some(&text)).await?;
@@ -477,6 +488,22 @@ pub(super) async fn fail(
 pub(super) async fn fail_all(c: &mut Conn, runner: RunnerId) -> Result<(), DbError> {
     for turn in list_of_runner(c, runner).await? {
         fail(c, turn.task_id, FailCode::RunnerOffline, None).await?;
+    }
+    Ok(())
+}
+
+/// Fails the turns of a repository in channels where it is no longer allowed.
+pub(super) async fn fail_withdrawn(c: &mut Conn, repository: RepositoryId) -> Result<(), DbError> {
+    let rows: Vec<(TaskId, String)> = c
+        .q("select k.task_id, r.name from task_keys k join code_sessions s on s.id = k.session_id \
+            join repositories r on r.id = s.repository_id where r.id = $1 and not (r.is_allowed and exists \
+            (select 1 from repository_channels x where x.repository_id = r.id and x.channel_id = s.channel_id)) order by k.task_id")
+        .bind(repository)
+        .all()
+        .await?;
+    for (task, name) in rows {
+        let text = withdrawn_text(&name);
+        fail(c, task, FailCode::NotAllowed, Some(&text)).await?;
     }
     Ok(())
 }

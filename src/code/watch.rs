@@ -73,6 +73,7 @@ pub async fn end_due(db: &Db) -> Result<(), DbError> {
     }
     for (action, workspace) in unsent {
         db.write(workspace.0, async move |c: &mut Conn| {
+            lock_workspace(c, workspace.0).await?;
             push::start_approved(c, action).await
         })
         .await?;

@@ -205,6 +205,19 @@ async fn a_push_that_fails_is_a_note_of_the_session() {
 }
 
 #[tokio::test]
+async fn a_push_fails_if_the_repository_is_no_longer_allowed() {
+    let turn = changed().await;
+    let action = push_of(&turn).await;
+    allow(&turn.t.ada, "api", &[]).await;
+    decide(&turn.t.ada, &action, "approve").await;
+    assert_eq!(push_of(&turn).await["state"], "failed");
+    let cause = "The push failed: The repository is no longer allowed in this channel.";
+    assert_eq!(turn.session().await["notes"], json!([cause]));
+    let pushes = "select count(*) from runner_commands where command like '%\"push\"%'";
+    assert_eq!(count(&turn, pushes).await, 0);
+}
+
+#[tokio::test]
 async fn a_denied_push_or_one_whose_changes_were_replaced_is_not_sent() {
     let mut turn = changed().await;
     let first = push_of(&turn).await;

@@ -494,6 +494,21 @@ async fn the_cost_that_an_agent_reports_ends_its_turn_at_its_limit() {
 }
 
 #[tokio::test]
+async fn a_repository_that_is_no_longer_allowed_ends_its_turns() {
+    let mut turn = started().await;
+    let random = turn.t.ada.private_channel("other", &[]).await;
+    allow(&turn.t.ada, "api", &[&turn.t.general, &random]).await;
+    assert_eq!(turn.t.ada.task(&turn.task).await["status"], "running");
+    allow(&turn.t.ada, "api", &[&random]).await;
+    let (_, code) = turn.t.ada.failed(&turn.task).await;
+    assert_eq!(code, "not_allowed");
+    assert_eq!(
+        turn.runner.command("cancel").await["task"],
+        json!(turn.task)
+    );
+}
+
+#[tokio::test]
 async fn a_deleted_runner_ends_its_turns() {
     let turn = started().await;
     let all = turn.t.ada.get("/v1/runners").await.ok();
