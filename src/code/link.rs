@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{
     commands::{self, CommandFrame},
+    push,
     repository::{Offer, announce_connection, store_offers},
     runner::{RunnerEngine, RunnerIdentity},
     sessions::{self, SessionState},
@@ -230,6 +231,8 @@ async fn lose(c: &mut Conn, session: CodeSessionId) -> Result<(), DbError> {
         turns::fail(c, turn.task_id, FailCode::WorkerLost, Some(text)).await?;
     }
     commands::delete(c, session, i64::MAX).await?;
+    let cause = "The runner lost its work before it reported the result.";
+    push::fail_approved(c, session, cause).await?;
     c.q("update code_sessions set base_commit = null where id = $1")
         .bind(session)
         .run()

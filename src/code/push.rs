@@ -212,6 +212,19 @@ pub(super) async fn withdraw(
     Ok(())
 }
 
+/// Fails the newest push of a session if people have approved it: the runner will not report its result.
+pub(super) async fn fail_approved(
+    c: &mut Conn,
+    id: CodeSessionId,
+    cause: &str,
+) -> Result<(), DbError> {
+    let row = sessions::find_row(c, id).await?;
+    match row.and_then(|row| row.action_id) {
+        Some(action) => finish(c, id, action, &PushEnd::Failed(cause.to_owned())).await,
+        None => Ok(()),
+    }
+}
+
 /// Sends a push that people have approved to the runner; it fails if the repository is no longer allowed in the session's channel. Does
 /// nothing for other actions.
 ///

@@ -218,6 +218,34 @@ async fn a_push_fails_if_the_repository_is_no_longer_allowed() {
 }
 
 #[tokio::test]
+async fn a_deleted_runner_ends_its_pushes() {
+    for (verb, state) in [(None, "cancelled"), (Some("approve"), "failed")] {
+        let turn = changed().await;
+        let action = push_of(&turn).await;
+        if let Some(verb) = verb {
+            decide(&turn.t.ada, &action, verb).await;
+        }
+        let all = turn.t.ada.get("/v1/runners").await.ok();
+        let runner = format!("/v1/runners/{}", id(&all["data"][0]));
+        turn.t.ada.delete(&runner).await.ok();
+        let path = format!("/v1/actions/{}", id(&action));
+        assert_eq!(turn.t.ada.get(&path).await.ok()["state"], state);
+    }
+}
+
+#[tokio::test]
+async fn a_push_fails_if_the_runner_has_lost_its_work() {
+    let mut turn = changed().await;
+    let action = push_of(&turn).await;
+    decide(&turn.t.ada, &action, "approve").await;
+    turn.runner.command("push").await;
+    let (base, key) = (turn.runner.base.clone(), turn.runner.key.clone());
+    turn.runner = ScriptedRunner::connect(&base, &key, &["api"]).await;
+    assert_eq!(turn.session().await["state"], "lost");
+    assert_eq!(push_of(&turn).await["state"], "failed");
+}
+
+#[tokio::test]
 async fn a_denied_push_or_one_whose_changes_were_replaced_is_not_sent() {
     let mut turn = changed().await;
     let first = push_of(&turn).await;
