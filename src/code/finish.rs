@@ -136,6 +136,10 @@ async fn store_changes(c: &mut Conn, session: CodeSessionId, done: &Done) -> Res
         note.chars().take(NOTE_CHARS_MAX).collect::<String>()
     });
     let notes: Vec<String> = notes.collect();
+    let row = sessions::find_row(c, session).await?;
+    // The late end of a turn does not open a session again that was closed meanwhile.
+    let ended = row.filter(|row| !row.is_open());
+    let state = ended.map_or(SessionState::Ready, |row| row.state);
     c.q("update code_sessions set tree = $2, files = $3, file_count = $4, additions = $5, deletions = $6, check_state = $7, check_ms = $8, \
          notes = $9, state = $10, turn_at = $11 where id = $1")
         .bind(session)
@@ -147,7 +151,7 @@ async fn store_changes(c: &mut Conn, session: CodeSessionId, done: &Done) -> Res
         .bind(CodeCheckState::from(done.check.state))
         .bind(count(done.check.ms))
         .bind(Json(notes))
-        .bind(SessionState::Ready)
+        .bind(state)
         .bind(now())
         .run()
         .await?;

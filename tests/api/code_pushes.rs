@@ -361,6 +361,14 @@ async fn closing_a_session_stops_its_turn() {
         json!(turn.task)
     );
     turn.runner.command("close").await;
+    // The runner reports the changes of the stopped turn late.
+    let end = done(&turn.task, 1);
+    turn.runner.event(&turn.session, end).await;
+    let session = turn.session().await;
+    assert_eq!(
+        (&session["state"], &session["tree"]),
+        (&json!("closed"), &json!(TREE))
+    );
 }
 
 /// A question of the agent of a turn, with its action.
