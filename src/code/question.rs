@@ -33,6 +33,8 @@ const TIMEOUT_S: u32 = 86_400;
 const TITLE_CHARS_MAX: usize = 500;
 const OPTIONS_MAX: usize = 20;
 const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// Maximum number of questions of a turn that wait for an answer.
+const WAITING_MAX: i64 = 20;
 
 /// A question to the requester of a task.
 #[derive(Debug, Clone)]
@@ -184,7 +186,17 @@ impl AgentQuestion {
     }
 }
 
-/// Asks the requester for an agent, whose task goes on. A question that cannot be shown is declined.
+/// Number of questions of a task that wait for an answer.
+async fn count_waiting(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
+    c.q("select count(*) from actions where task_id = $1 and kind = $2 and state = $3")
+        .bind(task)
+        .bind(ActionKind::Question)
+        .bind(ActionState::Waiting)
+        .value()
+        .await
+}
+
+/// Asks the requester for an agent, whose task goes on. A question that cannot be shown, or that is one too many, is declined.
 pub(super) async fn ask_for_agent(
     c: &mut Conn,
     session: CodeSessionId,
@@ -192,7 +204,7 @@ pub(super) async fn ask_for_agent(
     question: AgentQuestion,
     audience: Audience,
 ) -> Result<(), DbError> {
-    if !question.is_valid() {
+    if !question.is_valid() || count_waiting(c, task.id).await? >= WAITING_MAX {
         let command = Command::Answer {
             ask: question.ask,
             value: Value::Null,

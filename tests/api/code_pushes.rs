@@ -457,6 +457,25 @@ async fn a_question_with_options_is_answered_with_one_of_them_or_declined() {
 }
 
 #[tokio::test]
+async fn a_turn_has_at_most_20_questions_that_wait() {
+    let mut turn = started().await;
+    for n in 0..=20 {
+        let question = json!({
+            "type": "ask", "ask": format!("a{n}"), "kind": "question", "title": "Which test?",
+            "options": [{"id": "all", "name": "All"}], "schema": null,
+        });
+        turn.event(question).await;
+    }
+    let declined = turn.runner.command("answer").await;
+    assert_eq!(
+        (&declined["ask"], &declined["value"]),
+        (&json!("a20"), &json!(null))
+    );
+    let questions = "select count(*) from actions where kind = 'question'";
+    assert_eq!(count(&turn, questions).await, 20);
+}
+
+#[tokio::test]
 async fn an_answer_is_only_for_questions() {
     let turn = changed().await;
     let action = push_of(&turn).await;
