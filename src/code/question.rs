@@ -229,7 +229,8 @@ pub(super) async fn ask_for_agent(
     ask(c, task, new, audience).await
 }
 
-/// Passes an answer on to what asked: to the runner, or to the task that waits for it. `None` declines. Does nothing for other actions.
+/// Passes an answer on to what asked: to the runner, or to the task that waits for it. `None` declines. Does nothing for other actions, and
+/// after the end of the turn, when a person repeats an answer.
 ///
 /// # Errors
 /// Only database errors.
@@ -247,6 +248,15 @@ pub async fn pass_on(c: &mut Conn, id: ActionId) -> Result<(), DbError> {
     let Ok(session) = CodeSessionId::parse(session) else {
         return Ok(());
     };
+    let is_open: bool = c
+        .q("select exists (select 1 from task_keys where task_id = $1 and session_id = $2)")
+        .bind(action.task_id)
+        .bind(session)
+        .value()
+        .await?;
+    if !is_open {
+        return Ok(());
+    }
     let answer = match action.result_id {
         Some(result) => texts::find(c, result).await?,
         None => None,

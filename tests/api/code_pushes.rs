@@ -421,6 +421,12 @@ async fn the_requester_answers_a_question_of_the_agent() {
         (&json!("a1"), &value["value"])
     );
     turn.finish(0).await;
+    // The person repeats the answer after the runner was deleted.
+    let all = turn.t.ada.get("/v1/runners").await.ok();
+    let runner = format!("/v1/runners/{}", id(&all["data"][0]));
+    turn.t.ada.delete(&runner).await.ok();
+    let answered = turn.t.ada.post(&path, value).await.is(200);
+    assert_eq!(answered["state"], "done");
 }
 
 #[tokio::test]
