@@ -37,6 +37,8 @@ text_enum! {
     }
 }
 
+/// Maximum number of repositories of a runner, with those that it no longer offers.
+const KNOWN_MAX: usize = 300;
 /// Stored value of the people who can start sessions.
 const USERS: &str = "users";
 
@@ -252,7 +254,8 @@ struct Known {
     is_offered: bool,
 }
 
-/// Stores what a runner offers now. Repositories that it no longer offers are gone until it offers them again.
+/// Stores what a runner offers now. Repositories that it no longer offers are gone until it offers them again. New ones beyond the maximum
+/// are ignored.
 pub(super) async fn store_offers(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -290,7 +293,8 @@ pub(super) async fn store_offers(
         announce_repository(c, workspace, repository.id, Some(version), to).await?;
     }
     let is_new = |offer: &&Offer| !known.iter().any(|known| known.name == offer.name);
-    for offer in offers.iter().filter(is_new) {
+    let room = KNOWN_MAX.saturating_sub(known.len());
+    for offer in offers.iter().filter(is_new).take(room) {
         let id = RepositoryId::new();
         c.q("insert into repositories (id, workspace_id, runner_id, name, base, can_push, is_offered, is_allowed, starters, last_number, \
              version, created_at) values ($1, $2, $3, $4, $5, $6, TRUE, FALSE, $7, 0, 1, $8) on conflict do nothing")

@@ -226,6 +226,21 @@ async fn a_workspace_has_at_most_20_runners() {
 }
 
 #[tokio::test]
+async fn a_runner_has_at_most_300_repositories() {
+    let t = team().await;
+    let (_, key) = new_runner(&t.ada, "build-1").await;
+    for round in 0..4 {
+        let names: Vec<String> = (0..90).map(|n| format!("r{round}-{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        ScriptedRunner::connect(&t.app.base, &key, &names).await;
+    }
+    let mut c = t.app.db().read().await.unwrap();
+    let stored = c.q("select count(*) from repositories").value();
+    let stored: i64 = stored.await.unwrap();
+    assert_eq!(stored, 300);
+}
+
+#[tokio::test]
 async fn members_see_the_repositories_of_their_channels() {
     let t = team().await;
     let (_, key) = new_runner(&t.ada, "build-1").await;
