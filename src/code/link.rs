@@ -313,10 +313,15 @@ pub async fn take_frames(
         return Ok(Some(commands::frames(&mut c, &pending).await?));
     }
     drop(c);
-    let frames = db.write(runner.workspace_id.0, async move |c: &mut Conn| {
-        commands::frames(c, &pending).await
-    });
-    Ok(Some(frames.await?))
+    db.write(runner.workspace_id.0, async move |c: &mut Conn| {
+        lock_workspace(c, runner.workspace_id.0).await?;
+        // A newer connection can have sent the prompt already, with a key that must stay.
+        if !serves(c, runner.id, connection).await? {
+            return Ok(None);
+        }
+        Ok::<_, DbError>(Some(commands::frames(c, &pending).await?))
+    })
+    .await
 }
 
 /// Checks whether a session belongs to a runner.
