@@ -108,7 +108,11 @@ pub async fn forget_due(db: &Db) -> Result<(), DbError> {
     for (session, workspace) in sessions {
         db.write(workspace.0, async move |c: &mut Conn| {
             lock_workspace(c, workspace.0).await?;
-            forget_changes(c, session).await
+            // A turn can have begun, or another node can have removed them.
+            if list_sessions(c).await?.iter().any(|(id, _)| *id == session) {
+                forget_changes(c, session).await?;
+            }
+            Ok::<_, DbError>(())
         })
         .await?;
     }

@@ -92,7 +92,11 @@ pub async fn close_unused(db: &Db) -> Result<(), DbError> {
     for (session, workspace) in unused {
         db.write(workspace.0, async move |c: &mut Conn| {
             lock_workspace(c, workspace.0).await?;
-            close(c, session).await
+            // A turn can have begun, or another node can have closed the session.
+            if list_unused(c).await?.iter().any(|(id, _)| *id == session) {
+                close(c, session).await?;
+            }
+            Ok::<_, DbError>(())
         })
         .await?;
     }
