@@ -173,8 +173,6 @@ pub struct TurnPrompt {
     pub full: String,
     /// What is new for an agent that has a session.
     pub new: Option<String>,
-    /// Sequence number of the trigger message.
-    pub seq: i64,
 }
 
 /// Text for a runner that is not connected.
@@ -239,12 +237,7 @@ pub async fn begin(
         .bind(now())
         .run()
         .await?;
-    c.q("update code_sessions set read_seq = $2, turn_at = $3 where id = $1")
-        .bind(session)
-        .bind(prompt.seq)
-        .bind(now())
-        .run()
-        .await?;
+    sessions::touch(c, session).await?;
     let label = &repository.name;
     let source = ActionSource::new(TaintKind::Repository, repository.id.0, label.clone());
     taint::add(c, task.id, &[source]).await?;
@@ -391,6 +384,13 @@ pub(super) async fn note_received(
         .all()
         .await?;
     for (task,) in begun {
+        // Not when the turn begins: it can end before its runner has the prompt.
+        c.q("update code_sessions set read_seq = coalesce((select m.seq from tasks t join messages m on m.id = t.trigger_message_id \
+             where t.id = $2), read_seq) where id = $1")
+            .bind(session)
+            .bind(task)
+            .run()
+            .await?;
         queue::begin_outside(c, task).await?;
     }
     Ok(())

@@ -415,6 +415,22 @@ async fn a_later_turn_goes_on_in_the_same_copy_with_what_is_new() {
 }
 
 #[tokio::test]
+async fn a_turn_after_one_that_the_runner_did_not_receive_has_its_messages() {
+    let mut turn = started().await;
+    turn.finish(0).await;
+    let lost = turn.t.ada.ask(&turn.thread, "@coder rename it").await;
+    while turn.runner.next_command().await["type"] != "prompt" {}
+    let path = format!("/v1/tasks/{lost}/cancel");
+    turn.t.ada.act(&path).await.is(200);
+    turn.t.ada.ask(&turn.thread, "@coder do it after all").await;
+    let prompt = turn.runner.command("prompt").await;
+    for words in ["rename it", "do it after all"] {
+        assert!(text(&prompt, "/text").contains(words), "{words}");
+    }
+    assert!(!text(&prompt, "/text").contains("fix the login"));
+}
+
+#[tokio::test]
 async fn the_message_names_the_repository_or_the_requester_chooses_it() {
     let t = team().await;
     let (_, key) = new_runner(&t.ada, "build-1").await;

@@ -187,7 +187,6 @@ impl ReplyHandler {
         let prompt = TurnPrompt {
             full: full_text(&manifest.prompt),
             new: new.filter(|new| !new.is_empty()),
-            seq: loaded.trigger_seq,
         };
         let record = AttemptRecord {
             attempt: task.attempt,
