@@ -273,6 +273,11 @@ async fn opened(c: &mut Conn, session: CodeSessionId, commit: &str) -> Result<()
     if !is_commit(commit) {
         return Ok(());
     }
+    let row = sessions::find_row(c, session).await?;
+    if row.is_none_or(|row| !row.is_open()) {
+        // It was closed while the runner prepared the copy, which the runner deletes next.
+        return Ok(());
+    }
     let has_turns = !turns::list_of_session(c, session).await?.is_empty();
     let state = if has_turns {
         SessionState::Working

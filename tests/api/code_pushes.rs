@@ -371,6 +371,26 @@ async fn closing_a_session_stops_its_turn() {
     );
 }
 
+#[tokio::test]
+async fn a_copy_that_is_ready_after_its_session_was_closed_is_not_used() {
+    let (t, mut runner) = team_with_runner().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    t.ada.ask(&thread, "@coder fix the login").await;
+    let session = text(&runner.command("open").await, "/session");
+    let path = format!("/v1/code-sessions/{session}");
+    t.ada.act(&format!("{path}/close")).await.ok();
+    let opened = json!({"type": "opened", "commit": COMMIT});
+    runner.event(&session, opened).await;
+    runner.command("close").await;
+    let closed = t.ada.get(&path).await.ok();
+    assert_eq!(
+        (&closed["state"], &closed["base_commit"]),
+        (&json!("closed"), &Value::Null)
+    );
+    t.ada.ask(&thread, "@coder go on").await;
+    assert_eq!(runner.command("open").await["session"], json!(session));
+}
+
 /// A question of the agent of a turn, with its action.
 async fn asked(turn: &mut Turn, ask: &str, options: Value, schema: Value) -> Value {
     let question = json!({
