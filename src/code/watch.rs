@@ -20,7 +20,7 @@ use crate::{
     tasks::{
         FailCode,
         actions::{ActionKind, ActionState},
-        queue,
+        attempts, queue,
     },
 };
 
@@ -207,7 +207,9 @@ async fn stop_turns(c: &mut Conn, id: CodeSessionId, audience: Audience) -> Resu
             if let Some(reply) = task.reply_message_id {
                 remove::interrupt_reply(c, reply, None, audience).await?;
             }
-            queue::cancel(c, task.id, audience).await?;
+            let cancelled = queue::cancel(c, task.id, audience).await?;
+            let cancelled: Vec<TaskId> = cancelled.iter().map(|task| task.id).collect();
+            attempts::cancel_attempts(c, &cancelled, now()).await?;
         }
         turns::end(c, turn, Told::Cancel).await?;
     }

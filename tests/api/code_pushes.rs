@@ -356,6 +356,8 @@ async fn closing_a_session_stops_its_turn() {
     let path = format!("/v1/code-sessions/{}/close", turn.session);
     turn.t.ada.act(&path).await.ok();
     assert_eq!(turn.t.ada.ended(&turn.task).await["status"], "cancelled");
+    let seen = turn.t.ada.task_context(&turn.task).await;
+    assert_eq!(seen["attempts"][0]["outcome"], "cancelled");
     assert_eq!(
         turn.runner.command("cancel").await["task"],
         json!(turn.task)
