@@ -143,8 +143,8 @@ pub async fn choose(c: &mut Conn, task: &Task, coding: &Coding) -> Result<Choice
     })))
 }
 
-/// Messages of a conversation after a sequence number, for the part of a prompt that is new; without those that an agent has received as
-/// steering.
+/// Messages of a conversation after a sequence number, for the part of a prompt that is new; without those that an agent has read as
+/// steering: in a turn that it has completed.
 ///
 /// # Errors
 /// Only database errors.
@@ -156,11 +156,12 @@ pub async fn messages_after(
 ) -> Result<Vec<MessageId>, DbError> {
     let rows: Vec<(MessageId,)> = c
         .q("select m.id from messages m where m.conversation_id = $1 and m.seq > $3 and not exists (select 1 from task_steers x \
-            join tasks t on t.id = x.task_id where x.message_id = m.id and x.round is not null and t.agent_id = $2) \
+            join tasks t on t.id = x.task_id where x.message_id = m.id and x.round is not null and t.agent_id = $2 and t.status = $4) \
             order by m.seq limit 1000")
         .bind(conversation.id())
         .bind(agent)
         .bind(seq)
+        .bind(TaskStatus::Completed)
         .all()
         .await?;
     Ok(rows.into_iter().map(|(id,)| id).collect())

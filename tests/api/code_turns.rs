@@ -390,6 +390,22 @@ async fn a_message_steers_the_turn_and_an_unread_one_starts_another() {
 }
 
 #[tokio::test]
+async fn a_message_that_steered_a_failed_turn_is_new_for_the_next_one() {
+    let mut turn = started().await;
+    let path = format!("/v1/threads/{}/messages", turn.thread);
+    let form = json!({"content": "Only the cookie", "steer": turn.task});
+    turn.t.ada.post(&path, form).await.is(201);
+    turn.runner.command("steer").await;
+    let failed = json!({"type": "failed", "action": null, "code": "agent_failed", "message": "The agent ended."});
+    turn.event(failed).await;
+    turn.t.ada.failed(&turn.task).await;
+    turn.t.ada.ask(&turn.thread, "@coder try again").await;
+    let next = turn.runner.command("prompt").await;
+    assert!(text(&next, "/full").contains("try again"), "{next}");
+    assert!(text(&next, "/text").contains("Only the cookie"), "{next}");
+}
+
+#[tokio::test]
 async fn a_later_turn_goes_on_in_the_same_copy_with_what_is_new() {
     let mut turn = started().await;
     turn.write("Fixed.").await;
