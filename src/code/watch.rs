@@ -40,45 +40,60 @@ pub async fn end_due(db: &Db) -> Result<(), DbError> {
     let unanswered = list_unanswered(&mut c).await?;
     let unsent = list_unsent(&mut c).await?;
     drop(c);
-    for turn in away {
-        if !turn.is_running() && !turn.is_over() {
-            continue;
+    let due = away.into_iter().map(Due::Away);
+    let due = due
+        .chain(stopped.into_iter().map(|(task, of)| Due::Stopped(task, of)))
+        .chain(
+            unanswered
+                .into_iter()
+                .map(|(task, of)| Due::Unanswered(task, of)),
+        )
+        .chain(
+            unsent
+                .into_iter()
+                .map(|(action, of)| Due::Unsent(action, of)),
+        );
+    for one in due {
+        // One workspace does not stop the others.
+        if let Err(e) = end(db, one).await {
+            tracing::warn!(error = %e, "could not end work on a runner; retrying");
         }
-        db.write(turn.workspace_id.0, async move |c: &mut Conn| {
-            lock_workspace(c, turn.workspace_id.0).await?;
-            if turn.is_over() {
-                let text = turn.text();
-                let code = FailCode::RunnerOffline;
-                return turns::fail(c, turn.task_id, code, Some(&text)).await;
-            }
-            queue::lose_outside(c, turn.task_id).await.map(drop)
-        })
-        .await?;
-    }
-    for (task, workspace) in stopped {
-        db.write(workspace.0, async move |c: &mut Conn| {
-            lock_workspace(c, workspace.0).await?;
-            turns::end_stopped(c, task).await
-        })
-        .await?;
-    }
-    for (task, workspace) in unanswered {
-        db.write(workspace.0, async move |c: &mut Conn| {
-            lock_workspace(c, workspace.0).await?;
-            let text =
-                "Nobody answered the question in time, so the work stopped. Please ask again.";
-            turns::fail(c, task, FailCode::Timeout, Some(text)).await
-        })
-        .await?;
-    }
-    for (action, workspace) in unsent {
-        db.write(workspace.0, async move |c: &mut Conn| {
-            lock_workspace(c, workspace.0).await?;
-            push::start_approved(c, action).await
-        })
-        .await?;
     }
     Ok(())
+}
+
+/// Something that ends because of its time.
+enum Due {
+    Away(turns::Away),
+    Stopped(TaskId, WorkspaceId),
+    Unanswered(TaskId, WorkspaceId),
+    Unsent(ActionId, WorkspaceId),
+}
+
+async fn end(db: &Db, due: Due) -> Result<(), DbError> {
+    let workspace = match &due {
+        Due::Away(turn) if !turn.is_running() && !turn.is_over() => return Ok(()),
+        Due::Away(turn) => turn.workspace_id,
+        Due::Stopped(_, of) | Due::Unanswered(_, of) | Due::Unsent(_, of) => *of,
+    };
+    db.write(workspace.0, async move |c: &mut Conn| {
+        lock_workspace(c, workspace.0).await?;
+        match &due {
+            Due::Away(turn) if turn.is_over() => {
+                let text = turn.text();
+                turns::fail(c, turn.task_id, FailCode::RunnerOffline, Some(&text)).await
+            }
+            Due::Away(turn) => queue::lose_outside(c, turn.task_id).await.map(drop),
+            Due::Stopped(task, _) => turns::end_stopped(c, *task).await,
+            Due::Unanswered(task, _) => {
+                let text =
+                    "Nobody answered the question in time, so the work stopped. Please ask again.";
+                turns::fail(c, *task, FailCode::Timeout, Some(text)).await
+            }
+            Due::Unsent(action, _) => push::start_approved(c, *action).await,
+        }
+    })
+    .await
 }
 
 /// Closes sessions that nobody uses.
