@@ -138,6 +138,9 @@ async fn execute(
         )));
     };
     let places = Places { session: directory(config).join(run), mirror: None };
+    // A directory that an earlier program with this ID still has could hold links that the runner would follow.
+    std::fs::create_dir_all(directory(config))?;
+    std::fs::create_dir(&places.session)?;
     let sandbox = Sandbox::new(config, places).within(program);
     let duration_max = Duration::from_secs(program.seconds).min(config.limits.turn);
     let ended = execute_in(&sandbox, owner, interpreter, &program.code, duration_max, stop).await;
@@ -164,7 +167,7 @@ async fn execute_in(
     duration_max: Duration,
     stop: &CancellationToken,
 ) -> Result<String, Failure> {
-    std::fs::create_dir_all(sandbox.places.copy())?;
+    std::fs::create_dir(sandbox.places.copy())?;
     sandbox.places.create()?;
     std::fs::write(sandbox.places.session.join("tmp").join("code"), code)?;
     let words = ["sh", "-c", SCRIPT, "sh", interpreter].map(str::to_owned);
@@ -218,6 +221,8 @@ pub(crate) async fn languages(config: &Config) -> Result<String, Failure> {
         cpu: None,
         writes: false,
     };
+    // An interrupted check leaves its directory.
+    git::remove(&directory(config).join("check")).await?;
     let stop = CancellationToken::new();
     let found = execute(config, &Owner::new(), "check", &program, &stop).await?;
     let found: Vec<&str> = found.lines().collect();
@@ -225,4 +230,35 @@ pub(crate) async fn languages(config: &Config) -> Result<String, Failure> {
         return Err(Failure::sandbox(format!("programs cannot be run: {}", found.join(", "))));
     }
     Ok(format!("programs run with {}", found.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_directory_that_a_program_has_is_not_used_again() {
+        let data = tempfile::tempdir().unwrap();
+        let repositories = ["api=https://git.example/api.git".to_owned()];
+        let mut config =
+            Config::of_arguments("http://127.0.0.1:9", "ovr_x", &repositories).unwrap();
+        config.data_dir = data.path().join("data");
+        let (tmp, victim) = (directory(&config).join("act_1/tmp"), data.path().join("victim"));
+        std::fs::create_dir_all(&tmp).unwrap();
+        std::fs::write(&victim, "kept").unwrap();
+        std::os::unix::fs::symlink(&victim, tmp.join("code")).unwrap();
+        let program = Program {
+            language: "sh".to_owned(),
+            code: "echo lies".to_owned(),
+            seconds: 1,
+            memory_mb: None,
+            cpu: None,
+            writes: true,
+        };
+        let (owner, stop) = (Owner::new(), CancellationToken::new());
+        assert!(execute(&config, &owner, "act_1", &program, &stop).await.is_err());
+        assert_eq!(std::fs::read_to_string(victim).unwrap(), "kept");
+        // The first program deletes it.
+        assert!(tmp.exists());
+    }
 }
