@@ -26,7 +26,7 @@ const NOTES_MAX: usize = 10;
 const LOCAL_MAX: Duration = Duration::from_mins(2);
 const REMOTE_MAX: Duration = Duration::from_mins(10);
 const OUTPUT_BYTES_MAX: u64 = 32 << 20;
-/// Address space of a command that reads an agent's patch: the sizes that it names are allocated.
+/// Address space of a command that reads an agent's changes: a small patch can hold files of any size, which are allocated as a whole.
 const PATCH_MEMORY_MB: u64 = 4096;
 
 /// A bare clone of a repository, which copies share objects with.
@@ -129,10 +129,21 @@ impl Mirror {
 
     /// A command that sees the objects of a session.
     async fn private(&self, scratch: &Path, arguments: &[&str]) -> Result<Finished, Failure> {
-        let mut command = self.command(Self::git());
+        run(self.limited(scratch, arguments)?, LOCAL_MAX, FailureCode::SandboxFailed).await
+    }
+
+    /// A command on a session's objects, with limits, since it reads what an agent wrote.
+    fn limited(&self, scratch: &Path, arguments: &[&str]) -> Result<Command, Failure> {
+        let limits = Limited {
+            address_mb: Some(PATCH_MEMORY_MB),
+            file_mb: Some(self.disk_mb),
+            dies_first: true,
+            ..Limited::default()
+        };
+        let git = ["git"].iter().chain(SAFE).chain(arguments).map(ToString::to_string);
+        let mut command = self.command(limits.command(&self.program, git));
         self.keep_private(&mut command, scratch)?;
-        command.args(arguments);
-        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await
+        Ok(command)
     }
 
     async fn remote(&self, arguments: &[&str], duration: Duration) -> Result<Finished, Failure> {
@@ -304,16 +315,9 @@ impl Mirror {
         })
     }
 
-    /// A command on the session's index, with limits, since it reads what an agent wrote.
+    /// A command on the session's index.
     async fn indexed(&self, scratch: &Path, arguments: &[&str]) -> Result<Finished, Failure> {
-        let limits = Limited {
-            address_mb: Some(PATCH_MEMORY_MB),
-            file_mb: Some(self.disk_mb),
-            ..Limited::default()
-        };
-        let git = ["git"].iter().chain(SAFE).chain(arguments).map(ToString::to_string);
-        let mut command = self.command(limits.command(&self.program, git));
-        self.keep_private(&mut command, scratch)?;
+        let mut command = self.limited(scratch, arguments)?;
         command.env("GIT_INDEX_FILE", scratch.join("index"));
         if arguments.first() == Some(&"update-index") {
             // It asks for a work tree before it removes an entry: this one is empty, and stays so.
@@ -738,6 +742,21 @@ mod tests {
         let bomb = "diff --git a/b b/b\nnew file mode 100644\nindex 0000000..1111111\nGIT binary patch\nliteral 9000000000\nzcmZQz\n\n";
         assert!(repository.changes(bomb).await.is_err());
         assert!(repository.changes("garbage").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn commands_on_changes_have_limits() {
+        let repository = Repository::new().await;
+        let arguments = ["-c", "alias.limits=!ulimit -v; cat /proc/self/oom_score_adj", "limits"];
+        let scratch = repository.directory.path();
+        let kilobytes = PATCH_MEMORY_MB << 10;
+        let expected = format!("{kilobytes}\n1000");
+        for ended in [
+            repository.mirror.private(scratch, &arguments).await,
+            repository.mirror.indexed(scratch, &arguments).await,
+        ] {
+            assert_eq!(one_line(&ended.unwrap().stdout), expected);
+        }
     }
 
     #[tokio::test]
