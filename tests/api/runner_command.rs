@@ -184,23 +184,27 @@ fn a_command_inside_has_limits_the_usual_permissions_and_its_own_status() {
 }
 
 #[test]
-fn a_command_inside_gets_no_sockets_that_leave_its_namespace() {
+fn a_command_inside_gets_no_sockets_or_keys_that_leave_its_namespace() {
     let place = TestDatabase::on_disk();
     let script = "
-import socket
+import ctypes, platform, socket
 def attempt(family, kind):
     try:
         socket.socket(family, kind).close()
         return 'ok'
     except OSError as e:
         return e.errno
-print(*[attempt(*pair) for pair in ((1, 1), (2, 1), (16, 3), (38, 5), (40, 1))])
+# ID of the session's keyring, which processes inherit.
+keyctl = 250 if platform.machine() == 'x86_64' else 219
+keyring = ctypes.CDLL(None, use_errno=True).syscall(keyctl, 0, -3, 0)
+keys = 'ok' if keyring > 0 else ctypes.get_errno()
+print(*[attempt(*pair) for pair in ((1, 1), (2, 1), (16, 3), (38, 5), (40, 1))], keys)
 ";
-    let limits = r#"{"namespaced_sockets": true}"#;
+    let limits = r#"{"namespaced_calls": true}"#;
     let arguments = ["runner", "inside", limits, "--", "python3", "-c", script];
     let output = run(&place.dir, &arguments);
-    // Local, IP, and routing sockets; EPERM for those of cryptography, and of the host of a virtual machine.
-    assert_eq!(stdout(&output), "ok ok ok 1 1\n", "{output:?}");
+    // Local, IP, and routing sockets; EPERM for those of cryptography, of the host of a virtual machine, and for keys.
+    assert_eq!(stdout(&output), "ok ok ok 1 1 1\n", "{output:?}");
 }
 
 #[tokio::test]

@@ -44,8 +44,8 @@ pub(crate) struct Limited {
     pub(crate) cpu: Option<usize>,
     /// Whether the kernel kills these processes first when memory is short.
     pub(crate) dies_first: bool,
-    /// Whether sockets must be of `FAMILIES`.
-    pub(crate) namespaced_sockets: bool,
+    /// Whether system calls that reach outside of namespaces fail: sockets must be of `FAMILIES`, and there are no keys.
+    pub(crate) namespaced_calls: bool,
     /// Socket of the door, which gets a port of this machine.
     pub(crate) door: Option<PathBuf>,
     /// Folders of skills, which the home directory gets links to.
@@ -101,16 +101,17 @@ impl Limited {
                 resource.set(limit.min(hard), limit.min(hard))?;
             }
         }
-        if self.namespaced_sockets {
-            let filter = socket_filter().map_err(io::Error::other)?;
+        if self.namespaced_calls {
+            let filter = call_filter().map_err(io::Error::other)?;
             seccompiler::apply_filter(&filter).map_err(io::Error::other)?;
         }
         Ok(())
     }
 }
 
-/// A filter that refuses sockets of other families, and the interface that makes sockets without the filtered system call.
-fn socket_filter() -> Result<BpfProgram, BackendError> {
+/// A filter that refuses sockets of other families, the interface that makes sockets without the filtered system call, and the kernel's keys:
+/// processes inherit the keyring of the runner, which no namespace contains.
+fn call_filter() -> Result<BpfProgram, BackendError> {
     let is_other = FAMILIES.map(|family| {
         let family = u64::from(family.unsigned_abs());
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
@@ -119,6 +120,9 @@ fn socket_filter() -> Result<BpfProgram, BackendError> {
     let rules = BTreeMap::from([
         (libc::SYS_socket, vec![SeccompRule::new(is_other?)?]),
         (libc::SYS_io_uring_setup, Vec::new()),
+        (libc::SYS_keyctl, Vec::new()),
+        (libc::SYS_add_key, Vec::new()),
+        (libc::SYS_request_key, Vec::new()),
     ]);
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let architecture = std::env::consts::ARCH.try_into()?;

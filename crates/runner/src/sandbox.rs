@@ -148,7 +148,7 @@ impl Sandbox {
             address_mb: None,
             cpu: Some(self.limits.cpu),
             dies_first: true,
-            namespaced_sockets: contained,
+            namespaced_calls: contained,
             door: door.filter(|_| contained).map(|_| PathBuf::from("/run/openvibe/door")),
             skills: Some(match self.kind {
                 SandboxKind::Bubblewrap => PathBuf::from(SKILLS),
