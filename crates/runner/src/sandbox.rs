@@ -34,6 +34,11 @@ const UNAVAILABLE: &str = "bubblewrap cannot create a namespace here: run on the
 /// Skills as processes see them.
 const SKILLS: &str = "/run/openvibe/skills";
 
+/// Directories of a session that processes can write, with the paths where they see them. Memory of temporary file systems belongs to no process:
+/// these are directories, and count as disk.
+const WRITABLE: [(&str, &str); 4] =
+    [("tmp", "/tmp"), ("shm", "/dev/shm"), ("home", "/home/agent"), ("copy", "/work")];
+
 /// Directories of a session.
 pub(crate) struct Places {
     pub(crate) session: PathBuf,
@@ -44,6 +49,25 @@ pub(crate) struct Places {
 impl Places {
     pub(crate) fn copy(&self) -> PathBuf {
         self.session.join("copy")
+    }
+
+    /// Checks whether a mount at this path stays inside. In a directory that processes can write, bubblewrap would follow their links, and make
+    /// directories outside of the sandbox.
+    fn is_free_of_links(&self, path: &Path) -> bool {
+        WRITABLE.iter().all(|(name, inside)| {
+            let Ok(rest) = path.strip_prefix(inside) else { return true };
+            let mut at = self.session.join(name);
+            for part in rest.components() {
+                at.push(part);
+                match at.symlink_metadata() {
+                    Ok(found) if found.is_symlink() => return false,
+                    Ok(_) => {}
+                    // Bubblewrap sees more than the runner while it mounts.
+                    Err(error) => return error.kind() == io::ErrorKind::NotFound,
+                }
+            }
+            true
+        })
     }
 
     pub(crate) fn create(&self) -> io::Result<()> {
@@ -229,10 +253,7 @@ impl Sandbox {
         for name in ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"] {
             add(&["--ro-bind-try", name, name]);
         }
-        // Memory of temporary file systems belongs to no process: these are directories, and count as disk.
-        for (name, path) in
-            [("tmp", "/tmp"), ("shm", "/dev/shm"), ("home", "/home/agent"), ("copy", "/work")]
-        {
+        for (name, path) in WRITABLE {
             add(&["--bind", &self.places.session.join(name).display().to_string(), path]);
         }
         for name in ["passwd", "group", "hosts"] {
@@ -240,6 +261,10 @@ impl Sandbox {
             add(&["--ro-bind", &from, &format!("/etc/{name}")]);
         }
         for path in self.paths.iter().chain(&self.places.mirror) {
+            if !self.places.is_free_of_links(path) {
+                tracing::warn!(path = %path.display(), "a link of the agent is in the way: not mounted");
+                continue;
+            }
             let path = path.display().to_string();
             add(&["--ro-bind", &path, &path]);
         }
@@ -539,6 +564,30 @@ mod tests {
         let own = memory_of(std::process::id());
         assert!(own > 100 << 10, "{own}");
         assert_eq!(memory_of(u32::MAX), 0);
+    }
+
+    #[test]
+    fn links_of_agents_are_not_in_the_way_of_mounts() {
+        use std::os::unix::fs::symlink;
+        let directory = tempfile::tempdir().unwrap();
+        let session = directory.path().join("session");
+        let repositories = ["api=https://git.example/api.git".to_owned()];
+        let config = Config::of_arguments("http://127.0.0.1:9", "ovr_x", &repositories).unwrap();
+        for (name, inside) in WRITABLE {
+            let own = session.join(name);
+            std::fs::create_dir_all(own.join("data")).unwrap();
+            let mirror = format!("{inside}/data/mirrors/api");
+            let is_mounted = || {
+                let places = Places { session: session.clone(), mirror: Some((&*mirror).into()) };
+                Sandbox::new(&config, places).mounts(None).contains(&mirror)
+            };
+            assert!(is_mounted(), "{name}");
+            symlink("/oldroot/srv", own.join("data/mirrors")).unwrap();
+            assert!(!is_mounted(), "{name}");
+            std::fs::remove_dir_all(own.join("data")).unwrap();
+            symlink("../../oldroot/srv", own.join("data")).unwrap();
+            assert!(!is_mounted(), "{name}");
+        }
     }
 
     #[tokio::test]
