@@ -46,6 +46,8 @@ use crate::{
 
 const BODY_BYTES_MAX: usize = 8 << 20;
 const CONNECTIONS_MAX: usize = 64;
+/// Connections to listed hosts at the same time.
+const TUNNELS_MAX: usize = 64;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const BODY_MAX: Duration = Duration::from_mins(1);
 /// Paths that lead to the server.
@@ -96,6 +98,7 @@ struct Keeper {
     blocked: mpsc::Sender<String>,
     owner: Owner,
     closed: CancellationToken,
+    tunnels: Arc<Semaphore>,
 }
 
 impl Door {
@@ -108,8 +111,13 @@ impl Door {
     ) -> Result<Self, Failure> {
         let (blocked, receiver) = mpsc::channel(16);
         let closed = CancellationToken::new();
-        let keeper =
-            Arc::new(Keeper { ways, blocked, owner: owner.clone(), closed: closed.clone() });
+        let keeper = Arc::new(Keeper {
+            ways,
+            blocked,
+            owner: owner.clone(),
+            closed: closed.clone(),
+            tunnels: Arc::new(Semaphore::new(TUNNELS_MAX)),
+        });
         let (address, socket, listener) = match config.sandbox {
             SandboxKind::Bubblewrap => {
                 let path = socket_path(&config.data_dir, session)?;
@@ -273,6 +281,10 @@ impl Keeper {
         if !is_listed || request.uri().port_u16() != Some(443) {
             return self.block(&host);
         }
+        // The permit of the connection ends with this answer.
+        let Ok(permit) = self.tunnels.clone().try_acquire_owned() else {
+            return status(StatusCode::SERVICE_UNAVAILABLE, "Too many connections are open");
+        };
         let Some(mut stream) = connect_public(&host).await else {
             return self.block(&host);
         };
@@ -286,6 +298,7 @@ impl Keeper {
                 }
             };
             closed.run_until_cancelled(copying).await;
+            drop(permit);
         });
         status(StatusCode::OK, "")
     }
@@ -456,6 +469,29 @@ mod tests {
         assert_eq!(door.blocked.recv().await.unwrap(), "/openvibe/v1/messages");
         let answer = client.post(format!("{url}/openvibe/mcp")).send().await.unwrap();
         assert_eq!(answer.status().as_u16(), 502);
+    }
+
+    #[tokio::test]
+    async fn tunnels_are_limited() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let ways = Ways {
+            server: "http://127.0.0.1:9".to_owned(),
+            key: None,
+            engine: None,
+            allow: vec!["packages.example.org".to_owned()],
+            client: crate::client().unwrap(),
+        };
+        let (blocked, _receiver) = mpsc::channel(16);
+        let (owner, closed) = (Owner::new(), CancellationToken::new());
+        let tunnels = Arc::new(Semaphore::new(0));
+        let keeper = Arc::new(Keeper { ways, blocked, owner, closed: closed.clone(), tunnels });
+        let (mut client, connection) = tokio::io::duplex(4096);
+        let _closed = closed.drop_guard();
+        keeper.owner.spawn(keeper.converse(Box::new(connection)));
+        client.write_all(b"CONNECT packages.example.org:443 HTTP/1.1\r\n\r\n").await.unwrap();
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 503");
     }
 
     #[test]
