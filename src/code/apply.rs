@@ -200,6 +200,7 @@ async fn store(
             changes,
             check,
             unread_steers,
+            received,
         } => {
             let turn = active(c, session, &task).await?;
             let done = finish::Done {
@@ -207,6 +208,7 @@ async fn store(
                 changes,
                 check,
                 unread_steers,
+                received,
             };
             finish::finish(c, session, turn.as_ref(), &done, text).await?;
             None

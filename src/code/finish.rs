@@ -39,6 +39,8 @@ pub(super) struct Done {
     pub(super) check: Check,
     /// Numbers of `steer` commands that the agent has not read.
     pub(super) unread_steers: Vec<u64>,
+    /// Number of the last command that the runner had: later ones were on their way.
+    pub(super) received: Option<u64>,
 }
 
 /// Prepares the text of a reply that is about to be completed; `None` if there is none.
@@ -206,6 +208,13 @@ async fn complete(
         c.q("update task_steers set round = null where task_id = $1 and round = $2")
             .bind(turn.task.id)
             .bind(count(*n))
+            .run()
+            .await?;
+    }
+    if let Some(received) = done.received {
+        c.q("update task_steers set round = null where task_id = $1 and round > $2")
+            .bind(turn.task.id)
+            .bind(count(received))
             .run()
             .await?;
     }

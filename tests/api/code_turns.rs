@@ -366,27 +366,33 @@ async fn a_runner_without_its_copy_has_lost_the_turn() {
 
 #[tokio::test]
 async fn a_message_steers_the_turn_and_an_unread_one_starts_another() {
-    let mut turn = started().await;
-    let path = format!("/v1/threads/{}/messages", turn.thread);
-    let mut numbers = Vec::new();
-    for content in ["Only the cookie", "And test it"] {
-        let form = json!({"content": content, "steer": turn.task});
-        turn.t.ada.post(&path, form).await.is(201);
-        let steer = turn.runner.command("steer").await;
-        assert_eq!(
-            (&steer["text"], &steer["task"]),
-            (&json!(content), &json!(turn.task))
-        );
-        numbers.push(steer["n"].clone());
+    for is_on_its_way in [false, true] {
+        let mut turn = started().await;
+        let path = format!("/v1/threads/{}/messages", turn.thread);
+        let mut numbers = Vec::new();
+        for content in ["Only the cookie", "And test it"] {
+            let form = json!({"content": content, "steer": turn.task});
+            turn.t.ada.post(&path, form).await.is(201);
+            let steer = turn.runner.command("steer").await;
+            assert_eq!(
+                (&steer["text"], &steer["task"]),
+                (&json!(content), &json!(turn.task))
+            );
+            numbers.push(steer["n"].clone());
+        }
+        let mut end = done(&turn.task, 0);
+        if is_on_its_way {
+            end["received"] = numbers[0].clone();
+        } else {
+            end["unread_steers"] = json!([numbers[1]]);
+        }
+        turn.runner.event(&turn.session, end).await;
+        turn.t.ada.completed(&turn.task).await;
+        let next = turn.runner.command("prompt").await;
+        assert_ne!(next["task"], json!(turn.task));
+        assert!(text(&next, "/text").contains("And test it"), "{next}");
+        assert!(!text(&next, "/text").contains("Only the cookie"), "{next}");
     }
-    let mut end = done(&turn.task, 0);
-    end["unread_steers"] = json!([numbers[1]]);
-    turn.runner.event(&turn.session, end).await;
-    turn.t.ada.completed(&turn.task).await;
-    let next = turn.runner.command("prompt").await;
-    assert_ne!(next["task"], json!(turn.task));
-    assert!(text(&next, "/text").contains("And test it"), "{next}");
-    assert!(!text(&next, "/text").contains("Only the cookie"), "{next}");
 }
 
 #[tokio::test]

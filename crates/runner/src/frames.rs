@@ -217,6 +217,9 @@ pub enum Event {
         check: Check,
         /// Numbers of `steer` commands that the agent did not read.
         unread_steers: Vec<u64>,
+        /// Number of the last command that the runner had then: `steer` commands after it were not read, either.
+        #[serde(default)]
+        received: Option<u64>,
     },
     Failed {
         task: Option<String>,
@@ -430,6 +433,7 @@ mod tests {
             changes: Changes { tree: Some("abc".to_owned()), ..Changes::default() },
             check: Check { state: CheckState::None, ms: 0 },
             unread_steers: Vec::new(),
+            received: Some(9),
         };
         let frame = Numbered { session: "code_1".to_owned(), n: 7, body: done };
         let value = serde_json::to_value(&frame).unwrap();

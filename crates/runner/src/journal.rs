@@ -241,7 +241,7 @@ impl Journal {
     /// Stores events, a changed state, and the end of commands, together.
     pub(crate) fn commit(
         &mut self,
-        events: Vec<Event>,
+        mut events: Vec<Event>,
         state: Option<State>,
         handled: Vec<u64>,
     ) -> io::Result<()> {
@@ -250,8 +250,21 @@ impl Journal {
         if events.is_empty() && state.is_none() && handled.is_empty() {
             return Ok(());
         }
+        for event in &mut events {
+            self.complete(event);
+        }
         let events = (first..).zip(events).collect();
         self.write(Line { handled, events, state, ..Line::default() })
+    }
+
+    /// Adds the steers that were not read to the end of a turn. They can come until that is stored, and are dropped after it.
+    fn complete(&self, event: &mut Event) {
+        let Event::Done { task: ended, unread_steers, received, .. } = event else { return };
+        let is_unread =
+            |command: &Command| matches!(command, Command::Steer { task, .. } if *task == *ended);
+        let unread = self.pending.iter().filter(|(_, command)| is_unread(command));
+        *unread_steers = unread.map(|(n, _)| *n).collect();
+        *received = Some(self.received);
     }
 
     /// Stores that the server has all events up to number `n`.
@@ -334,6 +347,7 @@ fn create(path: &Path, truncate: bool) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::{Changes, Check, CheckState, StopReason};
 
     fn text(text: &str) -> Event {
         Event::Text { task: "task_1".to_owned(), text: text.to_owned() }
@@ -361,6 +375,31 @@ mod tests {
         assert_eq!((journal.received(), journal.acked()), (2, 1));
         assert_eq!(numbers(&journal, 1), [2]);
         assert_eq!(*journal.state(), state);
+    }
+
+    #[test]
+    fn the_end_of_a_turn_names_the_steers_that_came_until_it_was_stored() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path()).unwrap();
+        for (n, task) in [(1, "task_1"), (2, "task_1"), (3, "task_2"), (4, "task_1")] {
+            let steer = Command::Steer { task: task.to_owned(), text: "Other way".to_owned() };
+            journal.receive(n, steer).unwrap();
+        }
+        let done = Event::Done {
+            task: "task_1".to_owned(),
+            stop: StopReason::Complete,
+            changes: Changes::default(),
+            check: Check { state: CheckState::None, ms: 0 },
+            unread_steers: Vec::new(),
+            received: None,
+        };
+        journal.commit(Vec::new(), None, vec![1]).unwrap();
+        journal.commit(vec![done], None, Vec::new()).unwrap();
+        let events = journal.events_after(0, 9).unwrap();
+        let [(1, Event::Done { unread_steers, received, .. })] = &events[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!((&unread_steers[..], *received), (&[2, 4][..], Some(4)));
     }
 
     #[test]

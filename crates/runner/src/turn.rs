@@ -148,10 +148,11 @@ impl<'a> Turn<'a> {
         let is_cut = self.record.is_cut() && stop == StopReason::Complete;
         let stop = if is_cut { StopReason::Truncated } else { stop };
         let task = self.prompt.task.clone();
-        let unread_steers = self.steers().into_iter().map(|(n, _)| n).collect();
         self.state.tree.clone_from(&changes.tree);
         self.commit(Vec::new()).await;
-        Ok(Event::Done { task, stop, changes, check, unread_steers })
+        // The journal adds the steers that wait by the time of this event.
+        let unread_steers = Vec::new();
+        Ok(Event::Done { task, stop, changes, check, unread_steers, received: None })
     }
 
     async fn commit(&self, events: Vec<Event>) {
