@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     approvals::{is_parked, waiting},
     support::{
-        Answer, Person, ScriptedRunner, Team, greeting, id, new_runner, pause,
-        sign_up_with_workspace, team,
+        Answer, Person, ScriptedRunner, Team, greeting, id, new_runner, pause, team, team_with,
     },
     tools_loop::reader,
     tools_outward::approve,
@@ -138,7 +137,7 @@ async fn code_runs_on_a_runner_with_the_limits_of_the_agent() {
 
 #[tokio::test]
 async fn code_needs_a_connected_runner_that_takes_programs() {
-    let t = team().await;
+    let t = team_with(&[("SIGNUP", "open")]).await;
     let (_, key) = new_runner(&t.ada, "build-1").await;
     let tools = json!({"tools": [{"type": "code_interpreter"}]});
     let agent = reader(&t.ada, "sage", tools).await;
@@ -156,7 +155,7 @@ async fn code_needs_a_connected_runner_that_takes_programs() {
     let _runner = ScriptedRunner::greet(&t.app.base, &key, scratch()).await;
     let shown = t.ada.get(&path).await.ok();
     assert_eq!(shown["tools"][0]["available"], true);
-    let eve = sign_up_with_workspace(&t.app.base, "Eve").await;
+    let eve = t.app.founder("Eve").await;
     let tools = json!({"tools": [{"type": "code_interpreter"}]});
     let other = reader(&eve, "sage", tools).await;
     assert_eq!(other["tools"][0]["unavailable_because"], "no_runner");

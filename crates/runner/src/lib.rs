@@ -124,6 +124,7 @@ pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerE
         changed: Notify::new(),
         owner: Owner::new(),
         stop: stop.child_token(),
+        serve: session::serve,
         config,
     });
     shared.load()?;

@@ -22,8 +22,10 @@ use crate::{
     failure::{Failure, finish},
     frames::Program,
     inside::{DOOR_PORT, Limited},
-    skills::FOLDERS,
 };
+
+/// Directory of the skills' folders in the session's directory.
+pub(crate) const FOLDERS: &str = "skills";
 
 const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 const DISK_INTERVAL: Duration = Duration::from_secs(10);

@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, io::Write, path::Path, sync::Arc};
 
 use bytes::Bytes;
+use futures_util::{FutureExt, future::BoxFuture};
 
 use crate::{
     config::SandboxKind,
@@ -13,7 +14,7 @@ use crate::{
     frames::{Command, Event, FailureCode, is_id},
     git::{self, Mirror, PATCH_BYTES_MAX},
     journal::State,
-    sandbox::{Places, Sandbox},
+    sandbox::{FOLDERS, Places, Sandbox},
     shared::{Session, Shared},
     skills,
     turn::{Prompt, Turn, log_path},
@@ -22,7 +23,11 @@ use crate::{
 const PUSHED_MAX: usize = 1000;
 
 /// Executes commands until the runner stops, or the closed session is removed.
-pub(crate) async fn serve(shared: &Arc<Shared>, session: &Session) {
+pub(crate) fn serve(shared: Arc<Shared>, session: Arc<Session>) -> BoxFuture<'static, ()> {
+    async move { serve_commands(&shared, &session).await }.boxed()
+}
+
+async fn serve_commands(shared: &Arc<Shared>, session: &Session) {
     loop {
         let work = async {
             match session.next_command() {
@@ -293,7 +298,7 @@ async fn push_tree(
 /// Deletes everything but the journal.
 async fn close(session: &Session) {
     forget(session, None);
-    for name in ["copy", "home", "tmp", "shm", "scratch", skills::INDEX, skills::FOLDERS] {
+    for name in ["copy", "home", "tmp", "shm", "scratch", skills::INDEX, FOLDERS] {
         delete_directory(session, name).await;
     }
 }

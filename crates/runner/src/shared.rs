@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) changed: Notify,
     pub(crate) owner: Owner,
     pub(crate) stop: CancellationToken,
+    /// Executes the commands of a session until it ends.
+    pub(crate) serve: fn(Arc<Self>, Arc<Session>) -> BoxFuture<'static, ()>,
 }
 
 /// A session with its journal.
@@ -125,8 +128,7 @@ impl Shared {
         let (woken, ended) = (Notify::new(), self.stop.child_token());
         let session = Arc::new(Session { id: id.to_owned(), directory, journal, woken, ended });
         sessions.insert(id.to_owned(), session.clone());
-        let (shared, serving) = (self.clone(), session.clone());
-        self.owner.spawn(async move { crate::session::serve(&shared, &serving).await });
+        self.owner.spawn((self.serve)(self.clone(), session.clone()));
         Ok(Some(session))
     }
 

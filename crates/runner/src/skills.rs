@@ -17,6 +17,7 @@ use crate::{
     failure::Failure,
     frames::is_id,
     git,
+    sandbox::FOLDERS,
     shared::{Session, Shared},
 };
 
@@ -29,8 +30,7 @@ const PATH_BYTES_MAX: usize = 256;
 /// Maximum size of a response: JSON escapes make texts longer.
 const RESPONSE_BYTES_MAX: usize = 8 << 20;
 const REQUEST_MAX: Duration = Duration::from_mins(2);
-/// Directory of the folders, and the file that lists them, in the session's directory.
-pub(crate) const FOLDERS: &str = "skills";
+/// File in the session's directory that lists the folders.
 pub(crate) const INDEX: &str = "skills.json";
 
 /// Reason why the skills could not be read.

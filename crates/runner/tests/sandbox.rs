@@ -103,7 +103,7 @@ async fn no_escape_changes_or_reads_anything_outside() {
         "unshare -Ur true && echo UNSHARED; unshare -n true && echo UNSHARED; chroot / true && echo CHROOT".to_owned(),
         "mount -t tmpfs none /tmp && echo MOUNTED; mount -o remount,rw /usr && echo MOUNTED; mknod /tmp/sda b 8 0 && echo NODE".to_owned(),
         "echo 1 > /proc/sys/kernel/core_pattern && echo WROTE; echo b > /proc/sysrq-trigger && echo WROTE; dmesg && echo READ".to_owned(),
-        "su root -c true && echo ROOT; sudo -n true && echo ROOT; setpriv --reuid=0 true && echo ROOT".to_owned(),
+        "su root -c true && echo ROOT; sudo -n true && echo ROOT; [ $(id -u) = 0 ] || setpriv --reuid=0 true && [ $(id -u) != 0 ] && echo ROOT".to_owned(),
         // The network.
         format!("curl -sm2 http://127.0.0.1:{port}/ && echo REACHED; bash -c 'echo x > /dev/tcp/127.0.0.1/{port}' && echo REACHED"),
         "bash -c 'echo x > /dev/udp/1.1.1.1/53' && echo SENT; bash -c 'echo x > /dev/tcp/1.1.1.1/443' && echo SENT".to_owned(),

@@ -14,7 +14,7 @@ use openvibe::{
     ids::{AgentId, ChannelId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     model::ToolCall,
     realtime::Audience,
-    registry::Registry,
+    registry::{Registry, RunnerPrograms},
     tasks::actions::{self, Action},
     tools::{
         outward::{CodeTool, PageTool, ServerTools},
@@ -23,6 +23,7 @@ use openvibe::{
     },
 };
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 
 use crate::{
     support::{McpServer, Person, Team, function, id, list, team_with, text},
@@ -123,6 +124,11 @@ impl Bench {
             Arc::new(CodeTool {
                 db: db.clone(),
                 registry: Arc::clone(&registry),
+                programs: RunnerPrograms {
+                    db: db.clone(),
+                    queue: Arc::default(),
+                    tracker: TaskTracker::new(),
+                },
             }),
             Arc::new(ServerTools::new(db, registry)),
         ];

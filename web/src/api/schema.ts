@@ -5258,6 +5258,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/skills/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a skill from a folder of a repository, at its base commit
+         * @description The repository's runner fetches it and sends the folder within a minute; links and submodules are not allowed. Later commits do not
+         *     change the skill.
+         *
+         *     **Access:** members and admins; keys need `agents:write`.
+         */
+        post: operations["import_skill"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/skills/{id}": {
         parameters: {
             query?: never;
@@ -7299,8 +7322,9 @@ export interface components {
              */
             actor_kind: "user" | "operator" | "provider";
             action: components["schemas"]["AuditAction"];
-            /** @description ID of the affected object. */
+            /** @description ID of the affected object; null for a channel that you cannot read, whose entry has no `data` either. */
             target: string | null;
+            /** @description IDs of other channels that you cannot read are null, or left out of lists. */
             data: Record<string, unknown>;
             created_at: components["schemas"]["Timestamp"];
         };
@@ -9165,7 +9189,7 @@ export interface components {
             pending: number;
             /**
              * Format: int64
-             * @description Number of passages of files that have a vector.
+             * @description Number of passages of files that have a vector, or get none because the server refuses their text.
              */
             done: number;
             /**
@@ -13143,7 +13167,7 @@ export interface components {
             /** @description About 240 characters around the first match, escaped for HTML, with matches in `<mark>`. */
             highlight: string;
             /**
-             * @description How a passage was found.
+             * @description Search that found a passage.
              *
              *     `meaning`: Only by meaning.
              * @enum {string}
@@ -13168,10 +13192,20 @@ export interface components {
             has_more: boolean;
             /** @description Pass it as `cursor` to get the next page. */
             next_cursor: string | null;
-            ranking?: ("words" | "both") & Record<string, unknown>;
+            /** @description Present with `order=relevance` or `match=any` on the first page, if a model for search by meaning is named. */
+            ranking?: components["schemas"]["PassageRanking"];
             /** @description Present while the index is being rebuilt after an upgrade or a restore. */
             index?: components["schemas"]["SearchIndex"];
         };
+        /**
+         * @description Ranking of the hits of a search.
+         *
+         *     `words`: By words alone, although a model for search by meaning is named: passages still get vectors, its server is slow or fails, or there is too little memory.
+         *
+         *     `both`: By words and by meaning.
+         * @enum {string}
+         */
+        PassageRanking: "words" | "both";
         Passkey: {
             id: components["schemas"]["PasskeyId"];
             name: string;
@@ -15631,6 +15665,13 @@ export interface components {
         };
         /** @description ID of a skill: `skill_` and 26 base-32 characters */
         SkillId: string;
+        /** @description Body of `POST /v1/skills/import`. */
+        SkillImport: {
+            /** @description A repository that the caller can see and that an admin has allowed. */
+            repository_id: components["schemas"]["RepositoryId"];
+            /** @description Folder with `SKILL.md`, whose name is that of the skill, at most 256 bytes. */
+            path: string;
+        };
         /** @description Skills of an agent: `all`, or at most 100 names. */
         SkillList: components["schemas"]["AllSkills"] | string[];
         /** @description A reply that was not written again. */
@@ -39836,6 +39877,88 @@ export interface operations {
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
+        };
+    };
+    import_skill: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The workspace; required for people who are members of several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "path": "skills/release-notes",
+                 *       "repository_id": "repo_01h455vb4pex5vsknk084sn02q"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SkillImport"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "channel_ids": null,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "description": "Helps with plans",
+                     *       "files": [
+                     *         {
+                     *           "bytes": 0,
+                     *           "path": "SOUL.md"
+                     *         }
+                     *       ],
+                     *       "id": "skill_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "skill",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "used_by": 0,
+                     *       "version": 1,
+                     *       "written_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Skill"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            /** @description The runner is not connected, or did not answer */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "unavailable",
+                     *         "message": "the server is shutting down: try again in a moment",
+                     *         "retry_after_s": 2,
+                     *         "type": "unavailable"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     get_skill: {
