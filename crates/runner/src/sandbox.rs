@@ -174,7 +174,8 @@ impl Sandbox {
             address_mb: None,
             cpu: Some(self.limits.cpu),
             dies_first: true,
-            namespaced_calls: contained,
+            // In the sandbox, bubblewrap has the filter, and passes it on.
+            namespaced_calls: false,
             door: door.filter(|_| contained).map(|_| PathBuf::from("/run/openvibe/door")),
             skills: Some(match self.kind {
                 SandboxKind::Bubblewrap => PathBuf::from(SKILLS),
@@ -210,7 +211,9 @@ impl Sandbox {
             command.args(words).env_clear().envs(all).current_dir(self.work()).process_group(0);
             return command;
         }
-        let mut command = Command::new("bwrap");
+        // Bubblewrap stays as the first process of the namespace, and others can trace it there: the filter must hold for it, too.
+        let filter = Limited { namespaced_calls: true, ..Limited::default() };
+        let mut command = filter.command(&self.program, ["bwrap".to_owned()]);
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.args(self.mounts(door));
         for (name, value) in all {
@@ -385,6 +388,11 @@ impl Sandbox {
         let command = self.command(&["true".to_owned()], &BTreeMap::new(), None);
         match finish(command, Duration::from_secs(20), 0).await {
             Ok(ended) if ended.is_success() => Ok(()),
+            Ok(ended) if self.kind == SandboxKind::Bubblewrap && ended.code == Some(127) => {
+                Err(Failure::sandbox(
+                    "bubblewrap is not installed: install the package bubblewrap, version 0.8 or later",
+                ))
+            }
             Ok(ended) => Err(Failure::sandbox(format!("{} ({})", self.remedy(), ended.cause()))),
             Err(error) => Err(self.unavailable(&error)),
         }
@@ -398,12 +406,7 @@ impl Sandbox {
     }
 
     fn unavailable(&self, error: &io::Error) -> Failure {
-        match (self.kind, error.kind()) {
-            (SandboxKind::Bubblewrap, io::ErrorKind::NotFound) => Failure::sandbox(
-                "bubblewrap is not installed: install the package bubblewrap, version 0.8 or later",
-            ),
-            _ => Failure::sandbox(format!("{}: {error}", self.remedy())),
-        }
+        Failure::sandbox(format!("{}: {error}", self.remedy()))
     }
 }
 
