@@ -287,7 +287,7 @@ impl Agent {
             "read_file" => ("read", format!("Read {}", text("path"))),
             "search" => ("search", format!("Search {}", text("pattern"))),
             "edit" => ("edit", format!("Edit {}", text("path"))),
-            "run" => ("execute", format!("Run {}", text("command"))),
+            "run" => ("execute", format!("`{}`", text("command"))),
             "plan" => {
                 let steps = arguments["steps"].as_array().into_iter().flatten();
                 let entries: Vec<Value> = steps.map(plan_entry).collect();

@@ -145,8 +145,13 @@ export class Model {
     const catchingUp = /You help a person catch up/.test(String(body.messages[0].content));
     if (catchingUp && !this.catchUp) return this.#json(res, 400, { error: { message: 'I will not' } });
     const scripted = [...this.answers].find(([word]) => question.includes(word))?.[1];
-    const called = body.messages.some((message) => message.role === 'tool');
-    const call = called ? null : [...this.calls].find(([word]) => question.includes(word))?.[1];
+    const [word, calls] = [...this.calls].find(([word]) => question.includes(word)) ?? [];
+    // Earlier turns of the conversation can have called, too.
+    const asked = body.messages.findLastIndex(
+      (one) => one.role !== 'tool' && String(one.content).includes(word),
+    );
+    const called = body.messages.slice(asked).some((one) => one.role === 'tool');
+    const call = called ? null : calls;
     // A chat is named by its first message.
     const whole = naming
       ? content.replace(/^Message:\n/, '').split('\n')[0]
