@@ -52,17 +52,20 @@ pub(super) struct CommitText {
 }
 
 impl CommitText {
-    /// The first line of a reply, and its text.
+    /// The first line of a reply, and the rest of it.
     pub(super) fn of_reply(text: &str, agent: &str) -> Self {
-        let first = text.lines().map(str::trim).find(|line| !line.is_empty());
-        let title = first
-            .unwrap_or_default()
-            .trim_start_matches(['#', '*', '-', ' ']);
-        let title: String = title.chars().take(TITLE_CHARS_MAX).collect();
-        if title.trim().is_empty() {
+        let text = text.trim();
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let line = first
+            .trim_start_matches(['#', '*', '-', ' '])
+            .trim_end_matches(['*', ' ', '\r']);
+        let title: String = line.chars().take(TITLE_CHARS_MAX).collect();
+        if title.is_empty() {
             return Self::without_text(agent);
         }
-        let body = text[..text.floor_char_boundary(BODY_BYTES_MAX)].to_owned();
+        // The text has a line that was cut.
+        let body = if title == line { rest.trim() } else { text };
+        let body = body[..body.floor_char_boundary(BODY_BYTES_MAX)].to_owned();
         Self { title, body }
     }
 
@@ -464,13 +467,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_has_the_first_line_and_the_text_of_a_reply() {
-        let text = "\n## Fix the login\n\nThe cookie was missing.";
-        let commit = CommitText::of_reply(text, "Coder");
-        assert_eq!(
-            (commit.title.as_str(), commit.body.as_str()),
-            ("Fix the login", text)
-        );
+    fn a_commit_has_the_first_line_and_the_rest_of_a_reply() {
+        let long = format!("{} end\n\nMore.", "x".repeat(TITLE_CHARS_MAX));
+        for (text, title, body) in [
+            (
+                "\n## **Fix the login**\n\nThe cookie was missing.\n",
+                "Fix the login",
+                "The cookie was missing.",
+            ),
+            ("Fix the login", "Fix the login", ""),
+            (&long, &long[..TITLE_CHARS_MAX], &long),
+        ] {
+            let commit = CommitText::of_reply(text, "Coder");
+            assert_eq!((commit.title.as_str(), commit.body.as_str()), (title, body));
+        }
         let blank = CommitText::of_reply(" \n", "Coder");
         assert_eq!(blank, CommitText::without_text("Coder"));
         assert_eq!(blank.title, "Changes by Coder");

@@ -133,7 +133,7 @@ async fn changes_are_pushed_as_soon_as_someone_approves_them() {
         action["arguments"],
         json!({
             "repository": "api", "branch": "vibe/1", "base": "main", "parent": COMMIT, "tree": TREE,
-            "title": "Fix the login", "body": "Fix the login\n\nThe cookie was missing.",
+            "title": "Fix the login", "body": "The cookie was missing.",
         })
     );
     decide(&turn.t.ada, &action, "approve").await;
