@@ -16,7 +16,10 @@ export default defineConfig({
       // Few files before the first rows, because small ones compress badly: Svelte (also for /docs), the shell with its lists, and,
       // in a thread, Markdown and messages. A module belongs to the first group that needs it.
       output: {
-        entryFileNames: 'assets/[name]-[hash].js',
+        // The first script names most others, and hashes do not compress.
+        entryFileNames: 'assets/[name]-[hash:7].js',
+        chunkFileNames: 'assets/[name]-[hash:7].js',
+        assetFileNames: 'assets/[name]-[hash:7][extname]',
         codeSplitting: {
           groups: [
             {
