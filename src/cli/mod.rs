@@ -18,6 +18,7 @@ mod outgoing;
 mod output;
 mod owner;
 mod post;
+mod process;
 mod providers;
 mod runner;
 mod setup;
@@ -42,6 +43,7 @@ use self::{
     import::{HAS_PROBLEMS, HasProblems, ImportCommand},
     install::{InstallCommand, UninstallCommand},
     post::{PostCommand, UNREACHABLE, Unreachable},
+    process::{runtime, stop_signal},
     providers::ProviderCommand,
     runner::{EmbeddedRunner, RunnerCommand},
     update::UpdateCommand,
@@ -316,22 +318,6 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Stack size of threads: twice the default, because a reply that calls tools needs almost all of the default in unoptimized builds.
-const STACK_BYTES: usize = 4 * 1024 * 1024;
-
-/// Number of runtime threads in addition to one per processor. They accept connections and send responses while handlers keep the
-/// other threads busy.
-const WORKERS_EXTRA: usize = 2;
-
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok(tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(cores + WORKERS_EXTRA)
-        .thread_stack_size(STACK_BYTES)
-        .enable_all()
-        .build()?)
-}
-
 fn with_config(
     flags: Flags,
     act: impl AsyncFnOnce(Config) -> anyhow::Result<()>,
@@ -442,30 +428,5 @@ fn announce(app: &App, mut say: impl FnMut(&str)) {
     say(&format!("listening on {bound}"));
     for base in bases_of(app).iter().filter(|base| **base != bound) {
         say(&format!("open {base}"));
-    }
-}
-
-/// Makes SIGTERM and SIGINT complete the returned future instead of ending the process.
-fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_runtime_has_two_threads_more_than_processors() {
-        let cores = std::thread::available_parallelism().unwrap().get();
-        let runtime = runtime().unwrap();
-        assert_eq!(runtime.metrics().num_workers(), cores + 2);
     }
 }

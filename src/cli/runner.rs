@@ -18,7 +18,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{output::say, runtime, stop_signal};
+use super::{
+    output::say,
+    process::{runtime, stop_signal},
+};
 use crate::{
     config::{Config, LogFormat},
     environment::PREFIX,

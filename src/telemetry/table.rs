@@ -207,7 +207,8 @@ pub const METRICS: &[Metric] = &[
         Kind::Counter,
         Unit::Count,
         "turns of agents in repositories that have begun or were completed",
-    ),
+    )
+    .there_from_start(&[&["begun", "builtin"], &["completed", "builtin"]]),
     metric(
         "openvibe_code_pushes_total",
         &["result"],
