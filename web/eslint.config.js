@@ -39,4 +39,16 @@ export default ts.config(
       'svelte/no-navigation-without-resolve': 'off',
     },
   },
+  {
+    files: ['e2e/**/*.mjs'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: "CallExpression[callee.property.name='waitForFunction'] > :function[async=true]",
+          message: 'waitForFunction does not wait for promises. Use until() of lib/copy.mjs.',
+        },
+      ],
+    },
+  },
 );

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, box, button, startThread } from './lib/browser.mjs';
+import { until } from './lib/copy.mjs';
 import { agentCard, agentPanel, answers, dialog, inspect, main, toast } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
@@ -115,9 +116,7 @@ test('a person turns adaptation on, and sees the states', async () => {
     await ada.page.keyboard.press('Enter');
     await answers(ada, 'Vibe').first().waitFor();
   }
-  await ada.page.waitForFunction(
-    async () => (await (await fetch('/v1/adaptation')).json()).data.length === 2,
-  );
+  await until(async () => (await api(ada, 'GET', 'adaptation')).data.length === 2);
 
   await ada.page.goto(`${SETTINGS}/memory`);
   await line(ada, 'Launch plan').waitFor();

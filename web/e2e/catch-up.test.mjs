@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { button, message, startThread } from './lib/browser.mjs';
+import { until } from './lib/copy.mjs';
 import { forkPanel, inspect, main, messageList, threadId } from './lib/parts.mjs';
 import { api, startTeam } from './lib/team.mjs';
 
@@ -108,19 +109,13 @@ test('“Don’t suggest this” turns suggestions off until the profile turns t
   await talk(id);
   await button(suggestion(ada), 'Don’t suggest this').click();
   await gone(suggestion(ada));
-  await ada.page.waitForFunction(async () => {
-    const me = await (await fetch('/v1/auth/me')).json();
-    return me.user.suggestions === false;
-  });
+  await until(async () => (await api(ada, 'GET', 'auth/me')).user.suggestions === false);
   await ada.page.goto('/northwind/settings/profile');
   const offer = main(ada).getByRole('switch', { name: 'Suggest deep dives' });
   await offer.waitFor();
   assert.equal(await offer.isChecked(), false);
   await offer.click();
-  await ada.page.waitForFunction(async () => {
-    const me = await (await fetch('/v1/auth/me')).json();
-    return me.user.suggestions === true;
-  });
+  await until(async () => (await api(ada, 'GET', 'auth/me')).user.suggestions === true);
 });
 
 test('without a model, the button is disabled with a reason', async () => {
