@@ -5,6 +5,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::Stdio,
+    str::SplitWhitespace,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -27,6 +28,8 @@ use crate::{
 /// Directory of the skills' folders in the session's directory.
 pub(crate) const FOLDERS: &str = "skills";
 
+/// Maximum number of milliseconds until a process has stopped.
+const STOP_LOOKS: u32 = 50;
 const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 const DISK_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -446,7 +449,7 @@ impl Contained {
 
 impl Drop for Contained {
     fn drop(&mut self) {
-        if self.target.is_group && self.child.id().is_some() {
+        if self.child.id().is_some() {
             self.target.kill();
         }
     }
@@ -462,12 +465,27 @@ struct Target {
 impl Target {
     fn kill(self) {
         let Some(pid) = i32::try_from(self.id).ok().and_then(Pid::from_raw) else { return };
-        // It may have ended.
-        let _ = if self.is_group {
-            kill_process_group(pid, Signal::KILL)
-        } else {
-            kill_process(pid, Signal::KILL)
-        };
+        // All of them may have ended.
+        if self.is_group {
+            let _ = kill_process_group(pid, Signal::KILL);
+            return;
+        }
+        // A namespace that bubblewrap has just begun does not end with it. Once it has stopped, it begins none.
+        let _ = kill_process(pid, Signal::STOP);
+        for _ in 0..STOP_LOOKS {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id));
+            let stat = stat.unwrap_or_default();
+            let state = fields_of(&stat).and_then(|mut fields| fields.next());
+            if !matches!(state, Some("R" | "S" | "D")) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let children = children_by_parent().remove(&self.id);
+        for child in children.into_iter().flatten().filter_map(|id| i32::try_from(id).ok()) {
+            let _ = Pid::from_raw(child).map(|child| kill_process(child, Signal::KILL));
+        }
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 
@@ -510,25 +528,34 @@ impl Watchdog {
     }
 }
 
-/// Memory of a process and its descendants in bytes, without the pages of programs.
-fn memory_of(root: u32) -> u64 {
-    let mut parents: HashMap<u32, Vec<u32>> = HashMap::new();
+/// Fields of `/proc/PID/stat` after the name: the state, the parent, and others.
+fn fields_of(stat: &str) -> Option<SplitWhitespace<'_>> {
+    // The name, in parentheses, can hold anything.
+    Some(stat.rsplit_once(')')?.1.split_whitespace())
+}
+
+fn children_by_parent() -> HashMap<u32, Vec<u32>> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name, in parentheses, can hold anything.
-        let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace());
-        let parent = fields.and_then(|mut fields| fields.nth(1)?.parse().ok());
+        let parent = fields_of(&stat).and_then(|mut fields| fields.nth(1)?.parse().ok());
         if let Some(parent) = parent {
-            parents.entry(parent).or_default().push(id);
+            children.entry(parent).or_default().push(id);
         }
     }
+    children
+}
+
+/// Memory of a process and its descendants in bytes, without the pages of programs.
+fn memory_of(root: u32) -> u64 {
+    let mut children = children_by_parent();
     let mut all = vec![root];
     let mut bytes = 0;
     while let Some(id) = all.pop() {
-        all.extend(parents.remove(&id).into_iter().flatten());
+        all.extend(children.remove(&id).into_iter().flatten());
         let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/status")) else { continue };
         for line in status.lines() {
             if let Some((name, value)) = line.split_once(':')
@@ -606,5 +633,34 @@ mod tests {
         assert!(disk_of(directory.path()).await.unwrap() >= 1 << 20);
         crate::git::remove(&hidden).await.unwrap();
         assert!(!hidden.exists());
+    }
+
+    #[test]
+    fn a_namespace_that_begins_ends_with_bubblewrap() {
+        let directory = tempfile::tempdir().unwrap();
+        let mark = directory.path().display().to_string();
+        let arguments = "--unshare-user --unshare-all --disable-userns --die-with-parent --ro-bind / / --proc /proc --dev /dev --bind";
+        let bubblewrap = |words: &[&str]| {
+            let mut command = std::process::Command::new("bwrap");
+            command.args(arguments.split(' ')).args([&mark, "/tmp"]).args(words);
+            command.stdin(Stdio::null()).stderr(Stdio::null()).spawn()
+        };
+        let can_begin = bubblewrap(&["true"]).and_then(|mut child| child.wait());
+        if !can_begin.is_ok_and(|status| status.success()) {
+            return;
+        }
+        for n in 0..100 {
+            let mut child = bubblewrap(&["sleep", "100"]).unwrap();
+            std::thread::sleep(Duration::from_micros(n * 150));
+            Target { id: child.id(), is_group: false }.kill();
+            child.wait().unwrap();
+        }
+        // Killed processes can take a moment to end.
+        std::thread::sleep(Duration::from_millis(500));
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let arguments =
+            entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        let left = arguments.filter(|bytes| String::from_utf8_lossy(bytes).contains(&mark));
+        assert_eq!(left.count(), 0);
     }
 }
