@@ -202,7 +202,6 @@ async fn store(
             unread_steers,
             received,
         } => {
-            let turn = active(c, session, &task).await?;
             let done = finish::Done {
                 stop,
                 changes,
@@ -210,7 +209,11 @@ async fn store(
                 unread_steers,
                 received,
             };
-            finish::finish(c, session, turn.as_ref(), &done, text).await?;
+            if let Some(turn) = active(c, session, &task).await? {
+                finish::finish(c, session, Some(&turn), &done, text).await?;
+            } else if let Ok(task) = TaskId::parse(&task) {
+                finish::finish_late(c, session, task, &done).await?;
+            }
             None
         }
         Event::Failed {

@@ -95,7 +95,30 @@ fn summary(files: u64) -> String {
     }
 }
 
-/// Ends a turn. `turn` is `None` if its task has ended before, such as after Stop: then only the changes count. `text` is the reply.
+/// Ends a turn whose task has ended before, such as after Stop: only its changes count, unless the next turn has begun, or people have
+/// deleted the changes or the reply.
+pub(super) async fn finish_late(
+    c: &mut Conn,
+    session: CodeSessionId,
+    task: TaskId,
+    done: &Done,
+) -> Result<(), DbError> {
+    let is_accepted = turns::accepts_changes(c, session, task).await?;
+    let turn = turns::find(c, task).await?;
+    if let Some(turn) = turn.filter(|turn| turn.session_id == session) {
+        turns::end(c, turn, Told::Knows).await?;
+    }
+    if !is_accepted {
+        return Ok(());
+    }
+    turns::set_late(c, session, None).await?;
+    if turns::claim_reply(c, session, task).await? {
+        finish(c, session, None, done, None).await?;
+    }
+    Ok(())
+}
+
+/// Ends a turn. `turn` is `None` if its task has ended before. `text` is the reply.
 pub(super) async fn finish(
     c: &mut Conn,
     session: CodeSessionId,

@@ -155,8 +155,8 @@ async fn forget_changes(c: &mut Conn, session: CodeSessionId) -> Result<(), DbEr
         let command = Command::Forget { task: None };
         commands::insert(c, session, None, &command).await?;
     }
-    // The text of the commit is that of the reply.
-    c.q("update code_sessions set title = null, body = null, reply_id = null where id = $1")
+    // The text of the commit is that of the reply. A stopped turn can no longer bring the changes back.
+    c.q("update code_sessions set title = null, body = null, reply_id = null, late_task_id = null where id = $1")
         .bind(session)
         .run()
         .await?;

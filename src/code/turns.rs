@@ -238,6 +238,7 @@ pub async fn begin(
         .bind(now())
         .run()
         .await?;
+    set_late(c, session, None).await?;
     sessions::touch(c, session).await?;
     let label = &repository.name;
     let source = ActionSource::new(TaintKind::Repository, repository.id.0, label.clone());
@@ -419,6 +420,60 @@ pub(super) enum Told {
     Cancel,
 }
 
+/// Stores the turn that was stopped, and whose changes a session still accepts.
+pub(super) async fn set_late(
+    c: &mut Conn,
+    session: CodeSessionId,
+    task: Option<TaskId>,
+) -> Result<(), DbError> {
+    c.q("update code_sessions set late_task_id = $2 where id = $1")
+        .bind(session)
+        .bind(task)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Checks whether a session accepts the changes of a turn: of one that is open, or that was stopped last. After the beginning of another
+/// turn, or the deletion of the changes, those of a stopped turn are too late.
+pub(super) async fn accepts_changes(
+    c: &mut Conn,
+    session: CodeSessionId,
+    task: TaskId,
+) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from task_keys k where k.task_id = $2 and k.session_id = $1 and not exists \
+         (select 1 from task_keys x where x.session_id = k.session_id and x.prompt_n > k.prompt_n)) \
+         or exists (select 1 from code_sessions where id = $1 and late_task_id = $2)")
+        .bind(session)
+        .bind(task)
+        .value()
+        .await
+}
+
+/// Makes the changes of a session go with the reply of a stopped turn, if it has one. Returns false if that was deleted: then the changes
+/// are deleted next.
+pub(super) async fn claim_reply(
+    c: &mut Conn,
+    session: CodeSessionId,
+    task: TaskId,
+) -> Result<bool, DbError> {
+    let reply: Option<(MessageId, bool)> = c
+        .q("select m.id, m.deleted_at is not null as is_deleted from tasks t join messages m on m.id = t.reply_message_id where t.id = $1")
+        .bind(task)
+        .opt()
+        .await?;
+    let Some((reply, is_deleted)) = reply else {
+        return Ok(true);
+    };
+    // The text of the commit was that of another reply.
+    c.q("update code_sessions set reply_id = $2, title = null, body = null where id = $1")
+        .bind(session)
+        .bind(reply)
+        .run()
+        .await?;
+    Ok(!is_deleted)
+}
+
 /// Removes the key of a turn, and the texts of its commands.
 pub(super) async fn end(c: &mut Conn, turn: Turn, told: Told) -> Result<(), DbError> {
     c.q("delete from task_keys where task_id = $1")
@@ -432,6 +487,12 @@ pub(super) async fn end(c: &mut Conn, turn: Turn, told: Told) -> Result<(), DbEr
         commands::insert(c, turn.session_id, Some(turn.task_id), &command).await?;
     }
     sessions::touch(c, turn.session_id).await?;
+    if !list_of_session(c, turn.session_id).await?.is_empty() {
+        // The next turn has begun.
+        return Ok(());
+    }
+    let late = (told == Told::Cancel).then_some(turn.task_id);
+    set_late(c, turn.session_id, late).await?;
     let Some(row) = sessions::find_row(c, turn.session_id).await? else {
         return Ok(());
     };

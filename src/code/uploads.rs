@@ -8,7 +8,7 @@ use super::{
     turns,
 };
 use crate::{
-    db::{Conn, dialect::lock_workspace},
+    db::{Conn, DbError, dialect::lock_workspace},
     ids::{CodeSessionId, TaskId},
 };
 
@@ -73,7 +73,26 @@ pub async fn check_text(
     of_session.map(drop).ok_or(CodeError::SessionNotFound)
 }
 
-/// Stores a compressed text of a turn, except for a log that people have deleted together with a message.
+/// Checks whether a text of a turn is kept: not if people have deleted it together with a message, or for changes, if another turn has begun.
+async fn is_kept(
+    c: &mut Conn,
+    session: CodeSessionId,
+    task: TaskId,
+    owner: TextOwner,
+) -> Result<bool, DbError> {
+    if owner == TextOwner::Patch(session) {
+        return Ok(turns::accepts_changes(c, session, task).await?
+            && (turns::find(c, task).await?.is_some()
+                || turns::claim_reply(c, session, task).await?));
+    }
+    c.q("select exists (select 1 from code_turns where task_id = $1 and session_id = $2)")
+        .bind(task)
+        .bind(session)
+        .value()
+        .await
+}
+
+/// Stores a compressed text of a turn, if it is kept.
 ///
 /// # Errors
 /// Same as `check_text`.
@@ -87,13 +106,7 @@ pub async fn put_text(
 ) -> Result<(), CodeError> {
     lock_workspace(c, runner.workspace_id.0).await?;
     check_text(c, runner, session, task).await?;
-    let is_kept: bool = c
-        .q("select exists (select 1 from code_turns where task_id = $1 and session_id = $2)")
-        .bind(task)
-        .bind(session)
-        .value()
-        .await?;
-    if is_kept || owner == TextOwner::Patch(session) {
+    if is_kept(c, session, task, owner).await? {
         texts::put(c, session, owner, content).await?;
     }
     Ok(())

@@ -206,7 +206,7 @@ pub async fn forget_thread(
             .run()
             .await?;
         c.q("update code_sessions set tree = null, files = $2, file_count = 0, additions = 0, deletions = 0, notes = $2, title = null, \
-             body = null, reply_id = null, action_id = null where id = $1")
+             body = null, reply_id = null, action_id = null, late_task_id = null where id = $1")
             .bind(session)
             .bind(Json(Vec::<()>::new()))
             .run()

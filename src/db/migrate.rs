@@ -135,6 +135,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_130_130_000, "add_runner_programs"),
     common!(20_261_130_131_000, "create_repository_reads"),
     common!(20_261_130_140_200, "index_forks_and_resolutions"),
+    common!(20_261_130_161_000, "add_late_turns"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -553,6 +553,73 @@ async fn a_deleted_message_takes_the_log_with_it_and_a_deleted_reply_the_changes
     assert_eq!(ada.get(&push).await.ok()["state"], "cancelled");
 }
 
+/// Stops the turn, and waits until the runner knows it.
+async fn stop(turn: &mut Turn) {
+    let path = format!("/v1/tasks/{}/cancel", turn.task);
+    turn.t.ada.act(&path).await.is(200);
+    turn.runner.command("cancel").await;
+}
+
+/// Sends the patch and the end of a turn that was stopped.
+async fn end_late(turn: &mut Turn) {
+    let patch = format!("{}/patch?task_id={}", turn.session, turn.task);
+    assert_eq!(turn.runner.put(&patch, "late").await, 204);
+    let end = done(&turn.task, 1);
+    turn.runner.event(&turn.session, end).await;
+}
+
+#[tokio::test]
+async fn deleted_changes_do_not_come_back_with_a_stopped_turn() {
+    let mut turn = changed().await;
+    let reply = id(&turn.last_message().await);
+    turn.task = turn.t.ada.ask(&turn.thread, "@coder more").await;
+    turn.runner.command("prompt").await;
+    stop(&mut turn).await;
+    let path = format!("/v1/messages/{reply}");
+    turn.t.ada.delete(&path).await.ok();
+    turn.runner.command("forget").await;
+    end_late(&mut turn).await;
+    let session = turn.session().await;
+    assert_eq!(
+        (&session["tree"], &session["files"]),
+        (&Value::Null, &json!([]))
+    );
+    let patch = format!("/v1/code-sessions/{}/patch", turn.session);
+    turn.t.ada.get(&patch).await.ok_text("");
+}
+
+#[tokio::test]
+async fn late_changes_go_with_the_reply_of_the_stopped_turn() {
+    for is_deleted_first in [false, true] {
+        let mut turn = started().await;
+        turn.write("I will").await;
+        stop(&mut turn).await;
+        let reply = id(&turn.last_message().await);
+        let path = format!("/v1/messages/{reply}");
+        if is_deleted_first {
+            turn.t.ada.delete(&path).await.ok();
+            end_late(&mut turn).await;
+            assert_eq!(turn.session().await["tree"], Value::Null);
+        } else {
+            end_late(&mut turn).await;
+            let session = turn.session().await;
+            assert_eq!(
+                (&session["tree"], &session["reply_id"]),
+                (&json!(TREE), &json!(reply))
+            );
+            turn.t.ada.delete(&path).await.ok();
+        }
+        turn.runner.command("forget").await;
+        let session = turn.session().await;
+        assert_eq!(
+            (&session["tree"], &session["reply_id"]),
+            (&Value::Null, &Value::Null)
+        );
+        let patch = format!("/v1/code-sessions/{}/patch", turn.session);
+        turn.t.ada.get(&patch).await.ok_text("");
+    }
+}
+
 async fn count(turn: &Turn, sql: &'static str) -> i64 {
     let mut c = turn.t.app.db().read().await.unwrap();
     c.q(sql).value().await.unwrap()

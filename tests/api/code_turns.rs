@@ -293,6 +293,33 @@ async fn stop_cancels_the_turn_and_late_changes_still_count() {
 }
 
 #[tokio::test]
+async fn the_changes_of_a_stopped_turn_are_too_late_while_the_next_one_works() {
+    let mut turn = started().await;
+    let stopped = turn.task.clone();
+    let path = format!("/v1/tasks/{stopped}/cancel");
+    turn.t.ada.act(&path).await.is(200);
+    turn.runner.command("cancel").await;
+    turn.task = turn.t.ada.ask(&turn.thread, "@coder rename it").await;
+    turn.runner.command("prompt").await;
+    let late = format!("{}/patch?task_id={stopped}", turn.session);
+    assert_eq!(turn.runner.put(&late, "late").await, 204);
+    turn.runner.event(&turn.session, done(&stopped, 1)).await;
+    let session = turn.session().await;
+    assert_eq!(
+        (&session["state"], &session["tree"], &session["files"]),
+        (&json!("working"), &Value::Null, &json!([]))
+    );
+    let patch = format!("/v1/code-sessions/{}/patch", turn.session);
+    turn.t.ada.get(&patch).await.ok_text("");
+    turn.finish(1).await;
+    let session = turn.session().await;
+    assert_eq!(
+        (&session["state"], &session["tree"]),
+        (&json!("ready"), &json!(TREE))
+    );
+}
+
+#[tokio::test]
 async fn a_failure_of_the_runner_fails_the_task_with_its_cause() {
     let mut turn = started().await;
     let failed = json!({"type": "failed", "action": null, "code": "refused", "message": "api has no agent."});
