@@ -7,7 +7,7 @@ use openvibe_runner::{Command, Numbered};
 use crate::{
     auth::{hash_token, new_token},
     db::{Conn, DbError},
-    ids::{CodeSessionId, RunnerId, TaskId, ThreadId},
+    ids::{ActionId, CodeSessionId, RunnerId, TaskId, ThreadId},
     tasks::queue::Commanded,
 };
 
@@ -67,6 +67,23 @@ pub(super) async fn replace(
         .run()
         .await?;
     Ok(())
+}
+
+/// Replaces a push that the runner does not have, because it contains texts. Its number stays. Returns false if the runner has it.
+pub(super) async fn forget_push(
+    c: &mut Conn,
+    session: CodeSessionId,
+    action: ActionId,
+) -> Result<bool, DbError> {
+    let replaced = c
+        .q("update runner_commands set command = $2 where session_id = $1 and command like $3")
+        .bind(session)
+        .bind(encoded(&Command::Forget { task: None })?)
+        // These are the first fields.
+        .bind(format!(r#"{{"type":"push","action":"{action}"%"#))
+        .run()
+        .await?;
+    Ok(replaced > 0)
 }
 
 /// Checks whether runners have to receive commands for the sessions of a thread.

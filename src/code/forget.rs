@@ -139,7 +139,12 @@ async fn forget_changes(c: &mut Conn, session: CodeSessionId) -> Result<(), DbEr
         return Ok(());
     };
     let push = match row.action_id {
-        Some(action) => actions::find(c, action).await?,
+        Some(action) => {
+            if commands::forget_push(c, session, action).await? || !row.push_sent {
+                push::fail_approved(c, session, "The reply was deleted.").await?;
+            }
+            actions::find(c, action).await?
+        }
         None => None,
     };
     let is_pushed = push.is_some_and(|push| push.state == ActionState::Done);

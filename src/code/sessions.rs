@@ -179,6 +179,8 @@ pub(super) struct Row {
     pub(super) body: Option<String>,
     pub(super) reply_id: Option<MessageId>,
     pub(super) action_id: Option<ActionId>,
+    /// Whether the runner has to do the push.
+    pub(super) push_sent: bool,
     pub(super) pushed_commit: Option<String>,
     pub(super) pushed_url: Option<String>,
     pub(super) pushed_tree: Option<String>,
@@ -196,7 +198,7 @@ macro_rules! session_sql {
         concat!(
             "select s.id, s.workspace_id, s.repository_id, s.number, s.agent_id, s.channel_id, s.thread_id, \
              nullif(s.conversation_id, s.thread_id) as fork_id, s.engine, s.state, s.base_commit, s.parent, s.tree, s.files, s.file_count, \
-             s.additions, s.deletions, s.check_state, s.check_ms, s.title, s.body, s.reply_id, s.action_id, s.pushed_commit, s.pushed_url, \
+             s.additions, s.deletions, s.check_state, s.check_ms, s.title, s.body, s.reply_id, s.action_id, s.push_sent, s.pushed_commit, s.pushed_url, \
              s.pushed_tree, s.pushed_by, \
              s.pushed_at, s.notes, s.read_seq, s.version, s.created_at from code_sessions s ",
             $tail

@@ -553,6 +553,30 @@ async fn a_deleted_message_takes_the_log_with_it_and_a_deleted_reply_the_changes
     assert_eq!(ada.get(&push).await.ok()["state"], "cancelled");
 }
 
+#[tokio::test]
+async fn an_approved_push_that_the_runner_does_not_have_goes_with_its_reply() {
+    let mut turn = changed().await;
+    let action = push_of(&turn).await;
+    let path = format!("/v1/actions/{}", id(&action));
+    decide(&turn.t.ada, &action, "approve").await;
+    while turn.runner.next_command().await["type"] != "push" {}
+    let reply = id(&turn.last_message().await);
+    let deleted = turn.t.ada.delete(&format!("/v1/messages/{reply}")).await;
+    deleted.ok();
+    while turn.runner.next_command().await["type"] != "forget" {}
+    let ended = turn.t.ada.get(&path).await.ok();
+    assert_eq!(
+        (&ended["state"], &ended["result"]),
+        (&json!("failed"), &json!("The reply was deleted."))
+    );
+    let texts = "select count(*) from runner_commands where command like '%cookie%'";
+    assert_eq!(count(&turn, texts).await, 0);
+    turn.runner = turn.runner.reconnect(&["api"]).await;
+    for _ in 0..2 {
+        assert_eq!(turn.runner.next_command().await["type"], "forget");
+    }
+}
+
 /// Stops the turn, and waits until the runner knows it.
 async fn stop(turn: &mut Turn) {
     let path = format!("/v1/tasks/{}/cancel", turn.task);
