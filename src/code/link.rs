@@ -118,7 +118,11 @@ impl RunnerHello {
             Some((id, n))
         });
         Ok(Self {
-            version: version.chars().take(VERSION_CHARS_MAX).collect(),
+            version: version
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(VERSION_CHARS_MAX)
+                .collect(),
             sandbox: sandbox
                 .as_ref()
                 .and_then(|sandbox| sandbox.as_str())
@@ -397,6 +401,12 @@ mod tests {
             (hello.sandbox.as_str(), hello.sessions.len()),
             ("bubblewrap", 1)
         );
+    }
+
+    #[test]
+    fn a_version_has_no_control_characters() {
+        let found = hello(|frame| frame["version"] = "0.\u{0}1\n".into());
+        assert_eq!(found.unwrap().version, "0.1");
     }
 
     #[test]

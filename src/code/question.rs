@@ -31,6 +31,8 @@ const QUESTION: &str = "question";
 /// Time for an answer.
 const TIMEOUT_S: u32 = 86_400;
 const TITLE_CHARS_MAX: usize = 500;
+/// Maximum size of a question's ID.
+const ASK_BYTES_MAX: usize = 128;
 const OPTIONS_MAX: usize = 20;
 const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of questions of a turn that wait for an answer.
@@ -170,6 +172,12 @@ pub(super) struct AgentQuestion {
 }
 
 impl AgentQuestion {
+    /// Checks whether the question can be answered.
+    fn has_id(&self) -> bool {
+        (1..=ASK_BYTES_MAX).contains(&self.ask.len())
+            && self.ask.chars().all(|c| c.is_ascii_graphic())
+    }
+
     /// Checks whether the question can be shown.
     fn is_valid(&self) -> bool {
         let has_form = self.schema.as_ref().is_some_and(Value::is_object);
@@ -177,10 +185,7 @@ impl AgentQuestion {
             .schema
             .as_ref()
             .map_or(0, |schema| schema.to_string().len());
-        !self.ask.is_empty()
-            && self.ask.len() <= 128
-            && !self.ask.contains(' ')
-            && self.options.len() <= OPTIONS_MAX
+        self.options.len() <= OPTIONS_MAX
             && schema_bytes <= SCHEMA_BYTES_MAX
             && (has_form || !self.options.is_empty())
     }
@@ -196,7 +201,8 @@ async fn count_waiting(c: &mut Conn, task: TaskId) -> Result<i64, DbError> {
         .await
 }
 
-/// Asks the requester for an agent, whose task goes on. A question that cannot be shown, or that is one too many, is declined.
+/// Asks the requester for an agent, whose task goes on. A question that cannot be shown, or that is one too many, is declined. One without a
+/// valid ID is dropped, because no answer can name it.
 pub(super) async fn ask_for_agent(
     c: &mut Conn,
     session: CodeSessionId,
@@ -204,6 +210,9 @@ pub(super) async fn ask_for_agent(
     question: AgentQuestion,
     audience: Audience,
 ) -> Result<(), DbError> {
+    if !question.has_id() {
+        return Ok(());
+    }
     if !question.is_valid() || count_waiting(c, task.id).await? >= WAITING_MAX {
         let command = Command::Answer {
             ask: question.ask,

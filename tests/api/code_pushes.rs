@@ -485,6 +485,20 @@ async fn a_question_with_options_is_answered_with_one_of_them_or_declined() {
 }
 
 #[tokio::test]
+async fn a_question_without_a_valid_id_is_dropped() {
+    let mut turn = started().await;
+    let long = "x".repeat(200 * 1024);
+    for ask in ["", "a b", "a\0b", "é", &long] {
+        let question = json!({"type": "ask", "ask": ask, "kind": "question", "title": "?", "options": [], "schema": null});
+        turn.event(question).await;
+    }
+    let question = json!({"type": "ask", "ask": "a1", "kind": "question", "title": "?", "options": [], "schema": null});
+    turn.event(question).await;
+    let answer = turn.runner.command("answer").await;
+    assert_eq!(answer["ask"], "a1");
+}
+
+#[tokio::test]
 async fn a_turn_has_at_most_20_questions_that_wait() {
     let mut turn = started().await;
     for n in 0..=20 {
