@@ -133,16 +133,34 @@ pub(super) async fn list(
     runner: RunnerId,
     sent: &BTreeMap<CodeSessionId, i64>,
 ) -> Result<Vec<Pending>, DbError> {
-    let rows: Vec<Pending> = c
-        .q("select m.session_id, m.n, m.task_id, m.command from runner_commands m join code_sessions s on s.id = m.session_id \
-            join repositories r on r.id = s.repository_id where r.runner_id = $1 order by m.session_id, m.n limit $2")
+    // In this order on SQLite, because most sessions have no commands.
+    let newest: Vec<(CodeSessionId, i64)> = c
+        .q("select m.session_id, max(m.n) as n from runner_commands m cross join code_sessions s cross join repositories r \
+            where s.id = m.session_id and r.id = s.repository_id and r.runner_id = $1 group by m.session_id order by m.session_id")
         .bind(runner)
-        .bind(AT_ONCE * 16)
         .all()
         .await?;
-    let is_new = |row: &Pending| sent.get(&row.session_id).is_none_or(|n| row.n > *n);
     let most = usize::try_from(AT_ONCE).unwrap_or(usize::MAX);
-    Ok(rows.into_iter().filter(is_new).take(most).collect())
+    let mut pending: Vec<Pending> = Vec::new();
+    for (session, n) in newest {
+        let known = sent.get(&session).copied().unwrap_or_default();
+        if n <= known {
+            continue;
+        }
+        let rows: Vec<Pending> = c
+            .q("select session_id, n, task_id, command from runner_commands where session_id = $1 and n > $2 order by n limit $3")
+            .bind(session)
+            .bind(known)
+            .bind(AT_ONCE)
+            .all()
+            .await?;
+        pending.extend(rows);
+        if pending.len() >= most {
+            pending.truncate(most);
+            break;
+        }
+    }
+    Ok(pending)
 }
 
 /// Turns stored commands into frames. Each prompt gets a new key, whose hash replaces that of an earlier one: the runner did not store the

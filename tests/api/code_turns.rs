@@ -377,6 +377,18 @@ async fn a_runner_that_comes_back_gets_what_it_has_not_acknowledged() {
 }
 
 #[tokio::test]
+async fn commands_arrive_even_if_many_others_are_not_acknowledged() {
+    let mut turn = started().await;
+    let flood = "insert into runner_commands (session_id, n, command) with recursive x(n) as (select last_command + 1 from code_sessions \
+                 union all select n + 1 from x where n < 1200) select s.id, x.n, '{\"type\":\"cancel\",\"task\":\"x\"}' from code_sessions s, x";
+    let last = "update code_sessions set last_command = 1200";
+    turn.t.app.place.run(&[flood, last]).await;
+    let other = turn.t.ada.thread(&turn.t.general, "Other").await;
+    turn.t.ada.ask(&other, "@coder fix the logout").await;
+    while turn.runner.next_command().await["type"] != "open" {}
+}
+
+#[tokio::test]
 async fn a_runner_without_its_copy_has_lost_the_turn() {
     let turn = started().await;
     let (base, key) = (turn.runner.base.clone(), turn.runner.key.clone());
