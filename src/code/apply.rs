@@ -29,6 +29,8 @@ const REPLY_BYTES_MAX: i64 = 256 * 1024;
 /// Maximum number of steps of a turn, and of entries of a plan.
 const STEPS_MAX: usize = 1000;
 const PLAN_MAX: usize = 50;
+/// Number of steps that take as long as a small event.
+const STEPS_PER_WEIGHT: usize = 16;
 const TITLE_CHARS_MAX: usize = 300;
 const KIND_CHARS_MAX: usize = 40;
 /// Maximum length of a failure's description in characters.
@@ -59,6 +61,16 @@ impl RunnerEvent {
             n: i64::try_from(frame.n).ok().filter(|n| *n > 0)?,
             event: frame.body,
         })
+    }
+
+    /// Number of small events that take as long as this one, about.
+    pub fn weight(&self) -> u32 {
+        match &self.event {
+            Event::Step { steps, .. } => {
+                u32::try_from(1 + steps.len() / STEPS_PER_WEIGHT).unwrap_or(u32::MAX)
+            }
+            _ => 1,
+        }
     }
 }
 

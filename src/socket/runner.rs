@@ -21,7 +21,7 @@ use axum::{
     routing::get,
 };
 use openvibe_runner::{Control, FRAME_BYTES_MAX, ProgramEnd};
-use tokio::time::{Instant, interval_at, timeout};
+use tokio::time::{Instant, interval_at, sleep_until, timeout};
 
 use super::connection::{
     BUFFER_BYTES, CLOSE_WITHIN, GOING_AWAY, MALFORMED_MAX, NOT_AUTHENTICATED, POLICY_VIOLATION,
@@ -49,6 +49,10 @@ const HELLO_WITHIN: Duration = Duration::from_secs(30);
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// Interval between checks for commands that other nodes stored, in case their signals were lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Time in the workspace's write queue that a frame counts as. A runner with 20 turns sends up to 450 frames per second.
+const FRAME_TAKES: Duration = Duration::from_millis(2);
+/// Time that frames can take in advance, so that a runner can send what it has kept while it was away.
+const BURST: Duration = Duration::from_secs(2);
 /// Reason for closing the socket of a runner with another protocol, which it shows to its operator.
 const UPGRADE: &str = "Upgrade the runner.";
 
@@ -180,6 +184,37 @@ async fn greet(
     connected.await?.ok_or(REPLACED)
 }
 
+/// Pace at which frames of a connection are read: many small ones would occupy the write queue of the workspace.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Time at which everything that was read would be handled at a steady pace.
+    done_at: Instant,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self { done_at: now }
+    }
+
+    /// Counts a frame that takes as long as this number of small ones.
+    fn count(&mut self, now: Instant, weight: u32) {
+        self.done_at = self.done_at.max(now) + FRAME_TAKES.saturating_mul(weight);
+    }
+
+    /// Time at which the next frame is read.
+    fn next_at(&self) -> Instant {
+        self.done_at.checked_sub(BURST).unwrap_or(self.done_at)
+    }
+}
+
+/// Receives a frame, not before this time.
+async fn receive(ws: &mut WebSocket, at: Instant) -> Option<Result<Frame, axum::Error>> {
+    if at > Instant::now() {
+        sleep_until(at).await;
+    }
+    ws.recv().await
+}
+
 struct RunnerConnection {
     ws: WebSocket,
     state: State,
@@ -192,6 +227,7 @@ struct RunnerConnection {
     /// Folders that the runner was asked for, and that it has not sent.
     reads: BTreeSet<uuid::Uuid>,
     bad_frames: u32,
+    pace: Pace,
     has_scratch: bool,
     /// Programs that run or wait on the runner.
     programs: BTreeSet<ActionId>,
@@ -242,6 +278,16 @@ impl Incoming {
     }
 }
 
+impl Incoming {
+    /// Number of small frames that take as long as this one, about.
+    fn weight(&self) -> u32 {
+        match self {
+            Self::Event(event) => event.weight(),
+            _ => 1,
+        }
+    }
+}
+
 impl RunnerConnection {
     fn new(ws: WebSocket, state: State, runner: RunnerIdentity, connected: Connected) -> Self {
         Self {
@@ -253,6 +299,7 @@ impl RunnerConnection {
             sent: connected.commands,
             reads: BTreeSet::new(),
             bad_frames: 0,
+            pace: Pace::new(Instant::now()),
             has_scratch: connected.has_scratch,
             programs: BTreeSet::new(),
             streams: HashMap::new(),
@@ -283,7 +330,7 @@ impl RunnerConnection {
         loop {
             let turn = tokio::select! {
                 () = shutdown.cancelled() => Turn::Shutdown,
-                frame = self.ws.recv() => Turn::Received(frame),
+                frame = receive(&mut self.ws, self.pace.next_at()) => Turn::Received(frame),
                 _ = ping.tick() => Turn::Ping,
                 _ = look.tick() => Turn::Look,
                 _ = commands.changed() => Turn::Look,
@@ -299,7 +346,11 @@ impl RunnerConnection {
                 Turn::Received(Some(Ok(frame))) => {
                     heard = Instant::now();
                     match frame {
-                        Frame::Text(text) => self.take(&text).await?,
+                        Frame::Text(text) => {
+                            let incoming = Incoming::parse(&text);
+                            self.pace.count(Instant::now(), incoming.weight());
+                            self.take(incoming).await?;
+                        }
                         Frame::Binary(_) => self.count_bad()?,
                         Frame::Ping(_) | Frame::Pong(_) => {}
                         Frame::Close(_) => return Ok(LEFT),
@@ -420,11 +471,11 @@ impl RunnerConnection {
         Ok(())
     }
 
-    async fn take(&mut self, text: &str) -> Result<(), End> {
+    async fn take(&mut self, incoming: Incoming) -> Result<(), End> {
         let runner = self.runner;
         let db = self.state.db.clone();
         let key = runner.workspace_id.0;
-        match Incoming::parse(text) {
+        match incoming {
             Incoming::Ack(session, n) => {
                 db.write(key, async move |c: &mut Conn| {
                     code::acknowledge(c, runner.id, session, n).await
@@ -531,5 +582,46 @@ impl RunnerConnection {
         for (_, run) in self.streams.drain() {
             self.state.hub.close_stream(self.runner.workspace_id, run);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_read_at_once_and_a_flood_at_a_steady_pace() {
+        let begin = Instant::now();
+        let mut pace = Pace::new(begin);
+        for _ in 0..1000 {
+            assert!(pace.next_at() <= begin);
+            pace.count(begin, 1);
+        }
+        pace.count(begin, 1);
+        assert_eq!(pace.next_at() - begin, FRAME_TAKES);
+        pace.count(begin, 9);
+        assert_eq!(pace.next_at() - begin, FRAME_TAKES * 10);
+        // A connection that was silent has the same burst again, not a longer one.
+        let later = begin + Duration::from_hours(1);
+        for _ in 0..1000 {
+            assert!(pace.next_at() <= later);
+            pace.count(later, 1);
+        }
+        pace.count(later, 1);
+        assert!(pace.next_at() > later);
+    }
+
+    #[test]
+    fn a_frame_with_many_steps_weighs_more() {
+        let session = CodeSessionId::new();
+        let step = r#"{"step":0,"title":"t","kind":"k","state":"done","ms":1}"#;
+        for (count, weight) in [(1, 1), (32, 3)] {
+            let steps = vec![step; count].join(",");
+            let frame = format!(
+                r#"{{"type":"step","session":"{session}","n":1,"task":"t","steps":[{steps}]}}"#
+            );
+            assert_eq!(Incoming::parse(&frame).weight(), weight);
+        }
+        assert_eq!(Incoming::parse("x").weight(), 1);
     }
 }
