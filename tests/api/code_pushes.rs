@@ -11,7 +11,7 @@ use crate::{
     approvals::waiting,
     chats::removed,
     code::{allow, team_with_runner},
-    code_turns::{COMMIT, TREE, Turn, done, started},
+    code_turns::{COMMIT, TREE, Turn, begun, done, started},
     support::{Person, ScriptedRunner, id, list, new_runner, pause, text, unknown_id, within},
 };
 
@@ -482,6 +482,25 @@ async fn a_question_with_options_is_answered_with_one_of_them_or_declined() {
         (&answer["ask"], &answer["value"]),
         (&json!("a2"), &Value::Null)
     );
+}
+
+#[tokio::test]
+async fn a_turn_ends_when_its_requester_leaves() {
+    let (t, runner) = team_with_runner().await;
+    let mut turn = begun(t, runner, |t| &t.bo).await;
+    let options = json!([{"id": "all", "name": "All"}]);
+    let question = json!({
+        "type": "ask", "ask": "a1", "kind": "question", "title": "Which test?", "options": options, "schema": null,
+    });
+    turn.event(question).await;
+    let action = waiting(&turn.t.bo, &turn.task).await;
+    let member = format!("/v1/members/{}", turn.t.bo.id);
+    turn.t.ada.delete(&member).await.is(204);
+    let cancel = turn.runner.command("cancel").await;
+    assert_eq!(cancel["task"], json!(turn.task));
+    let path = format!("/v1/actions/{}", id(&action));
+    assert_eq!(turn.t.ada.get(&path).await.ok()["state"], "cancelled");
+    assert_eq!(turn.t.ada.task(&turn.task).await["status"], "cancelled");
 }
 
 #[tokio::test]

@@ -28,12 +28,13 @@ pub struct Turn {
 /// Starts a turn.
 pub async fn started() -> Turn {
     let (t, runner) = team_with_runner().await;
-    begun(t, runner).await
+    begun(t, runner, |t| &t.ada).await
 }
 
-async fn begun(t: Team, mut runner: ScriptedRunner) -> Turn {
-    let thread = t.ada.thread(&t.general, "Root").await;
-    let task = t.ada.ask(&thread, "@coder fix the login").await;
+/// Starts a turn of someone in a team.
+pub async fn begun(t: Team, mut runner: ScriptedRunner, who: fn(&Team) -> &Person) -> Turn {
+    let thread = who(&t).thread(&t.general, "Root").await;
+    let task = who(&t).ask(&thread, "@coder fix the login").await;
     let open = runner.command("open").await;
     let session = text(&open, "/session");
     let prompt = runner.command("prompt").await;
@@ -684,7 +685,7 @@ async fn started_with_skill(form: &Value) -> (Turn, String) {
     let version = format!("\"{}\"", number(&coder, "/version"));
     let change = json!({"skills": "all"});
     t.ada.patch_if(&path, &version, change).await.ok();
-    (begun(t, runner).await, skill)
+    (begun(t, runner, |t| &t.ada).await, skill)
 }
 
 #[tokio::test]

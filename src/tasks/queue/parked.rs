@@ -18,19 +18,36 @@ pub async fn count_parked(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, D
         .await
 }
 
-/// Tasks parked for approvals whose requester can no longer read the conversation and therefore cannot approve or deny their actions.
+/// Tasks whose requester can no longer read the conversation, and therefore cannot decide: those parked for approvals, and those that a
+/// machine outside of the server works on or should, which can ask the requester at any time.
 pub async fn list_left(c: &mut Conn, limit: i64) -> Result<Vec<Task>, DbError> {
-    c.q(task_sql!(
-        "select",
-        concat!(
-            "from tasks t where t.parked and t.status = 'queued' and t.wait_reason = 'approval' and t.channel_id is not null and not ",
-            is_reader!("t.workspace_id", "t.channel_id", "t.requested_by"),
-            " order by t.id limit $1"
-        )
-    ))
-    .bind(limit)
-    .all()
-    .await
+    let mut left: Vec<Task> = c
+        .q(task_sql!(
+            "select",
+            concat!(
+                "from tasks t where t.parked and t.status = 'queued' and t.wait_reason in ('approval', 'runner') and t.channel_id is not null \
+                 and not ",
+                is_reader!("t.workspace_id", "t.channel_id", "t.requested_by"),
+                " order by t.id limit $1"
+            )
+        ))
+        .bind(limit)
+        .all()
+        .await?;
+    let outside: Vec<Task> = c
+        .q(task_sql!(
+            "select",
+            concat!(
+                "from tasks t where t.status = 'running' and t.lease_until is null and t.worker_id is null and t.channel_id is not null and not ",
+                is_reader!("t.workspace_id", "t.channel_id", "t.requested_by"),
+                " order by t.lease_until, t.id limit $1"
+            )
+        ))
+        .bind(limit)
+        .all()
+        .await?;
+    left.extend(outside);
+    Ok(left)
 }
 
 /// Parks a running task for the given reason, and stores the run time of its rounds. The caller must have checked the lease in
