@@ -60,10 +60,15 @@ struct RowGuard {
     tracker: TaskTracker,
     workspace: WorkspaceId,
     action: ActionId,
+    /// False if the row belongs to an earlier call, or if there is none.
+    is_own: bool,
 }
 
 impl Drop for RowGuard {
     fn drop(&mut self) {
+        if !self.is_own {
+            return;
+        }
         // Without a runtime, the process ends, and the row expires.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
@@ -161,13 +166,15 @@ impl RunnerPrograms {
             return Err(ToolFault::of(ToolErrorCode::ToolTimeout));
         }
         let mut signals = self.queue.commands();
-        let _row = RowGuard {
+        let mut guard = RowGuard {
             db: self.db.clone(),
             tracker: self.tracker.clone(),
             workspace,
             action,
+            is_own: true,
         };
         if let Some(fault) = self.insert(call).await.map_err(failed)? {
+            guard.is_own = false;
             return Err(fault);
         }
         let begun = Instant::now();

@@ -1,7 +1,16 @@
 //! Programs of agents on runners that take them, for a server without a code runner.
 
-use openvibe::ids::CodeSessionId;
+use std::{sync::Arc, time::Duration};
+
+use openvibe::{
+    ids::CodeSessionId,
+    registry::{ProgramCall, RunnerPrograms},
+    tool_fault::ToolErrorCode,
+};
+use openvibe_runner::Program;
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use crate::{
     approvals::{is_parked, waiting},
@@ -203,6 +212,39 @@ async fn stop_ends_a_program() {
     assert_eq!(kill, json!({"type": "kill", "run": program.action}));
     let end = end_of(&t.bo, &program.action).await;
     assert_eq!(end, (json!("failed"), json!("cancelled")));
+    until_deleted(&t).await;
+}
+
+#[tokio::test]
+async fn a_second_call_of_an_action_does_not_end_the_first_one() {
+    let (t, mut runner) = team_with_scratch().await;
+    let first = started(&t, &mut runner).await;
+    let programs = RunnerPrograms {
+        db: t.app.db().clone(),
+        queue: Arc::default(),
+        tracker: TaskTracker::new(),
+    };
+    let second = ProgramCall {
+        action: first.action.parse().unwrap(),
+        task: first.task.parse().unwrap(),
+        workspace: t.ada.workspace.parse().unwrap(),
+        program: Program {
+            language: "python".to_owned(),
+            code: "print(2 + 2)".to_owned(),
+            seconds: 30,
+            memory_mb: None,
+            cpu: None,
+            writes: true,
+        },
+        deadline: Instant::now() + Duration::from_mins(1),
+    };
+    let fault = programs.run(second).await.unwrap_err();
+    assert_eq!(fault.code, ToolErrorCode::ToolFailed);
+    programs.tracker.close();
+    programs.tracker.wait().await;
+    runner.send(&ran(&first.action, "4")).await;
+    t.bo.completed(&first.task).await;
+    assert_eq!(end_of(&t.bo, &first.action).await.0, "done");
     until_deleted(&t).await;
 }
 
