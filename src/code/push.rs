@@ -373,7 +373,8 @@ async fn add_note(c: &mut Conn, session: CodeSessionId, note: &str) -> Result<()
     Ok(())
 }
 
-/// Changes the title and the text of the next commit. The push that waits is withdrawn, and another one with the new text takes its place.
+/// Changes the title and the text of the next commit. The push that waits is withdrawn, and another one with the new text takes its place,
+/// as it does if the last push failed, or nobody decided in time.
 ///
 /// # Errors
 /// `SessionNotFound`, `NotStarter`, `SessionStale`, `Invalid`, or any error from `Actor::require`.
@@ -422,15 +423,35 @@ pub async fn change_text(
     sessions::changed(c, id).await
 }
 
-/// The task whose push waits for approval; `None` if no push waits.
+/// The task whose push waits for approval, or is offered again because it failed or nobody decided in time; `None` if there is none, or if a
+/// turn works that can change the files.
 async fn pushing_task(c: &mut Conn, row: &Row) -> Result<Option<Task>, DbError> {
     let Some(action) = row.action_id else {
         return Ok(None);
     };
-    let action = actions::find(c, action).await?;
-    match action.filter(|action| action.state == ActionState::Waiting) {
-        Some(action) => queue::find_task(c, action.task_id).await,
-        None => Ok(None),
+    let is_working: bool = c
+        .q("select exists (select 1 from task_keys where session_id = $1)")
+        .bind(row.id)
+        .value()
+        .await?;
+    if is_working || !row.is_open() {
+        return Ok(None);
+    }
+    let Some(action) = actions::find(c, action).await? else {
+        return Ok(None);
+    };
+    let is_offered = match action.state {
+        ActionState::Waiting => true,
+        // The text can repeat a message of the prompt that was deleted since.
+        ActionState::Failed | ActionState::Expired => {
+            !texts::has_lost_parts(c, action.task_id).await?
+        }
+        _ => false,
+    };
+    if is_offered {
+        queue::find_task(c, action.task_id).await
+    } else {
+        Ok(None)
     }
 }
 

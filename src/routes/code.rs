@@ -296,7 +296,7 @@ struct SessionPatch {
 /// Change the title and the text of the next commit
 ///
 /// Allowed for people who can start work on the repository. A push that waits for approval is withdrawn, and another one with the new text
-/// takes its place.
+/// takes its place, as it does if the last push failed, or nobody decided in time. The text can also stay as it is.
 #[utoipa::path(patch, path = "/v1/code-sessions/{id}", tag = "code",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = CodeSessionId, Path), ("If-Match" = inline(Option<IfMatch>), Header)),

@@ -205,6 +205,42 @@ async fn a_push_that_fails_is_a_note_of_the_session() {
 }
 
 #[tokio::test]
+async fn a_push_that_failed_is_offered_again_with_the_same_text() {
+    let mut turn = changed().await;
+    let first = push_of(&turn).await;
+    let path = format!("/v1/code-sessions/{}", turn.session);
+    let form = json!({"title": turn.session().await["title"]});
+    decide(&turn.t.ada, &first, "approve").await;
+    turn.runner.command("push").await;
+    // The runner can still do it.
+    turn.t.bo.patch(&path, form.clone()).await.ok();
+    assert_eq!(turn.session().await["action_id"], first["id"]);
+    let failed = json!({
+        "type": "failed", "task": null, "action": id(&first), "code": "push_failed", "message": "The git server is down.",
+    });
+    turn.runner.event(&turn.session, failed).await;
+    let offered = turn.t.bo.patch(&path, form.clone()).await.ok();
+    assert_ne!(offered["action_id"], first["id"]);
+    let second = push_of(&turn).await;
+    assert_eq!(
+        (&second["state"], &second["arguments"]),
+        (&json!("waiting"), &first["arguments"])
+    );
+    decide(&turn.t.ada, &second, "approve").await;
+    let push = turn.runner.command("push").await;
+    assert_eq!(push["action"], second["id"]);
+    let failed = json!({
+        "type": "failed", "task": null, "action": id(&second), "code": "push_failed", "message": "The git server is down.",
+    });
+    turn.runner.event(&turn.session, failed).await;
+    // Not while the next turn changes the files.
+    turn.t.ada.ask(&turn.thread, "@coder more").await;
+    turn.runner.command("prompt").await;
+    turn.t.bo.patch(&path, form).await.ok();
+    assert_eq!(turn.session().await["action_id"], second["id"]);
+}
+
+#[tokio::test]
 async fn a_push_fails_if_the_repository_is_no_longer_allowed() {
     let turn = changed().await;
     let action = push_of(&turn).await;

@@ -125,6 +125,12 @@ test.each([
   expect(await it.findByText(/^Pushed by Bo/)).toBeTruthy();
   expect(it.queryByRole('link', { name: 'Open pull request' }) !== null).toBe(isLinked);
 });
+test.each(['failed', 'expired'] as const)('a push that has %s is offered again', async (state) => {
+  ask(push({ state, granted_by: state === 'failed' ? 'person' : null }));
+  await showReply(codeSession({ action_id: 'act_1', title: 'Add sums', body: 'x', state: 'ready' }));
+  await fireEvent.click(await button('Try again'));
+  await waitFor(() => expect(screen.scene.backend.bodies).toContainEqual({ title: 'Add sums', body: 'x' }));
+});
 test('an earlier push has neither the link nor the person of a later one', async () => {
   const needs = [{ who: 'requester' as const, user_id: null, by: 'user_me', at: AT }];
   ask(push({ state: 'done', granted_by: 'person', needs }));
