@@ -390,6 +390,7 @@ fn jobs(state: &State) -> Vec<Job> {
             Box::pin(async move {
                 code::forget_due(&state.db).await?;
                 code::close_unused(&state.db).await?;
+                code::delete_expired_folders(&state.db).await?;
                 registry::delete_expired_programs(&state.db).await?;
                 Ok(FORGET_TURNS_EVERY)
             })

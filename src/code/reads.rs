@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     auth::{Actor, Scope},
-    db::{Conn, DbError, dialect::lock_workspace, is_in_visible_channel, now},
+    db::{Conn, Db, DbError, dialect::lock_workspace, is_in_visible_channel, now},
     ids::{RepositoryId, RunnerId},
     tasks::queue::Commanded,
     time::Timestamp,
@@ -174,6 +174,21 @@ pub async fn find_folder(c: &mut Conn, id: Uuid) -> Result<Option<FolderAnswer>,
     let (archive, problem) = row.ok_or(CodeError::RepositoryNotFound)?;
     let archive = archive.map(FolderAnswer::Archive);
     Ok(archive.or(problem.map(FolderAnswer::Problem)))
+}
+
+/// Deletes requests that were left, with their answers.
+///
+/// # Errors
+/// Only database errors.
+pub async fn delete_expired_folders(db: &Db) -> Result<(), DbError> {
+    db.delete_expired(
+        now() - FOLDER_WITHIN,
+        "select exists (select 1 from repository_reads where created_at < $1)",
+        "delete from repository_reads where id in \
+         (select id from repository_reads where created_at < $1 order by id limit $2)",
+    )
+    .await?;
+    Ok(())
 }
 
 /// Deletes a request for which nobody waits anymore.

@@ -126,6 +126,24 @@ async fn only_allowed_repositories_of_connected_runners_are_read() {
 }
 
 #[tokio::test]
+async fn a_folder_for_which_nobody_waits_expires() {
+    let (t, mut runner) = team_with_runner().await;
+    let repository = repository(&t.ada, "api").await;
+    let importing = t.bo.post("/v1/skills/import", form(&repository));
+    let expiring = async {
+        runner.next_command().await;
+        let old = "update repository_reads set created_at = '2020-01-02 03:04:05+00:00'";
+        t.app.place.run(&[old]).await;
+        let none = ("repository_reads".to_owned(), 0);
+        while !t.app.place.row_counts().await.contains(&none) {
+            pause().await;
+        }
+    };
+    let (reply, ()) = tokio::join!(importing, expiring);
+    assert_eq!(reply.refused(404), "repository_not_found");
+}
+
+#[tokio::test]
 async fn a_runner_that_connects_again_is_asked_again() {
     let (t, mut runner) = team_with_runner().await;
     let repository = repository(&t.ada, "api").await;
