@@ -1,4 +1,4 @@
-//! Storage limits of a workspace: messages, uploads, stored responses, and agents with their versions and files.
+//! Storage limits of a workspace: messages, uploads, stored responses, agents with their versions and files, and texts of turns on runners.
 //!
 //! The limits are rows in `meta`, written at startup, so that each transaction can check them.
 
@@ -21,7 +21,7 @@ const RESERVE_FRACTION: i64 = 10;
 /// Storage use of a workspace and its limit.
 #[derive(Debug, Clone, Copy, serde::Serialize, utoipa::ToSchema)]
 pub struct Storage {
-    /// Messages, uploads, stored responses, agents, their versions, and their files.
+    /// Messages, uploads, stored responses, agents, their versions, and their files, and patches and logs of turns on runners.
     pub bytes: i64,
     pub bytes_max: i64,
     pub agents: i64,
@@ -62,7 +62,7 @@ macro_rules! reserved_bytes {
 /// Storage use, including the versions that outdated agents will get.
 async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q(concat!(
-        "select cast(coalesce((select agent_bytes + message_bytes + file_bytes + response_bytes \
+        "select cast(coalesce((select agent_bytes + message_bytes + file_bytes + response_bytes + code_bytes \
          from workspace_sizes where workspace_id = $1), 0) + ",
         reserved_bytes!(),
         " as bigint)"
@@ -79,19 +79,21 @@ enum Part {
     Messages,
     Files,
     Responses,
+    Code,
 }
 
 /// Adds bytes, which are negative for deletions, to a part of the storage use, and returns the new total.
 async fn add(c: &mut Conn, workspace: WorkspaceId, part: Part, bytes: i64) -> Result<i64, DbError> {
     let added = |to: Part| if to == part { bytes } else { 0 };
     c.q(concat!(
-        "insert into workspace_sizes as s (workspace_id, agent_bytes, message_bytes, file_bytes, response_bytes) \
-         values ($1, $2, $3, $4, $5) on conflict (workspace_id) do update set \
+        "insert into workspace_sizes as s (workspace_id, agent_bytes, message_bytes, file_bytes, response_bytes, code_bytes) \
+         values ($1, $2, $3, $4, $5, $6) on conflict (workspace_id) do update set \
          agent_bytes = s.agent_bytes + excluded.agent_bytes, \
          message_bytes = s.message_bytes + excluded.message_bytes, \
          file_bytes = s.file_bytes + excluded.file_bytes, \
-         response_bytes = s.response_bytes + excluded.response_bytes \
-         returning cast(agent_bytes + message_bytes + file_bytes + response_bytes + ",
+         response_bytes = s.response_bytes + excluded.response_bytes, \
+         code_bytes = s.code_bytes + excluded.code_bytes \
+         returning cast(agent_bytes + message_bytes + file_bytes + response_bytes + code_bytes + ",
         reserved_bytes!(),
         " as bigint)"
     ))
@@ -100,6 +102,7 @@ async fn add(c: &mut Conn, workspace: WorkspaceId, part: Part, bytes: i64) -> Re
     .bind(added(Part::Messages))
     .bind(added(Part::Files))
     .bind(added(Part::Responses))
+    .bind(added(Part::Code))
     .value()
     .await
 }
@@ -332,5 +335,16 @@ pub async fn count_response_bytes(
     more: i64,
 ) -> Result<(), DbError> {
     add(c, workspace, Part::Responses, more).await?;
+    Ok(())
+}
+
+/// Adds bytes, which are negative for deletions, to the storage use of texts of turns on runners. They are stored even beyond the limit,
+/// from which no turn begins.
+pub async fn count_code_bytes(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    more: i64,
+) -> Result<(), DbError> {
+    add(c, workspace, Part::Code, more).await?;
     Ok(())
 }

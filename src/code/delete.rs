@@ -5,7 +5,7 @@ use super::{
     event::{ToldAbout, announce_repository},
     push,
     runners::audit,
-    turns,
+    texts, turns,
 };
 use crate::{
     auth::{Actor, AuditAction, Scope},
@@ -46,6 +46,7 @@ pub async fn delete_runner(c: &mut Conn, actor: &Actor<'_>, id: RunnerId) -> Res
     if !repositories.is_empty() {
         turns::fail_all(c, id).await?;
         end_pushes(c, id).await?;
+        texts::delete_of_runner(c, actor.workspace, id).await?;
     }
     let name: Option<(String,)> = c
         .q("delete from runners where id = $1 and workspace_id = $2 returning name")

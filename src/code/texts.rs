@@ -6,8 +6,9 @@ use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
 use uuid::Uuid;
 
 use crate::{
+    auth::quota,
     db::{Conn, DbError},
-    ids::{CodeSessionId, TaskId},
+    ids::{CodeSessionId, RunnerId, TaskId, WorkspaceId},
 };
 
 /// Maximum size of a patch in bytes.
@@ -64,6 +65,26 @@ pub fn restore(content: &[u8], owner: TextOwner) -> std::io::Result<Vec<u8>> {
     Ok(text)
 }
 
+/// Adds bytes to the storage use of a session's workspace.
+async fn count(c: &mut Conn, session: CodeSessionId, more: i64) -> Result<(), DbError> {
+    if more == 0 {
+        return Ok(());
+    }
+    let workspace: Option<(WorkspaceId,)> = c
+        .q("select workspace_id from code_sessions where id = $1")
+        .bind(session)
+        .opt()
+        .await?;
+    match workspace {
+        Some((workspace,)) => quota::count_code_bytes(c, workspace, more).await,
+        None => Ok(()),
+    }
+}
+
+fn sum(sizes: &[(i64,)]) -> i64 {
+    sizes.iter().map(|(bytes,)| bytes).sum()
+}
+
 /// Stores a compressed text, and replaces the earlier one.
 ///
 /// # Errors
@@ -74,13 +95,23 @@ pub(super) async fn put(
     owner: TextOwner,
     content: Vec<u8>,
 ) -> Result<(), DbError> {
-    c.q("insert into code_texts (owner_id, session_id, content) values ($1, $2, $3) \
-         on conflict (owner_id) do update set content = excluded.content where code_texts.session_id = excluded.session_id")
+    let bytes = i64::try_from(content.len()).unwrap_or(i64::MAX);
+    let earlier: Vec<(i64,)> = c
+        .q("select cast(octet_length(content) as bigint) from code_texts where owner_id = $1")
+        .bind(owner.id())
+        .all()
+        .await?;
+    let stored = c
+        .q("insert into code_texts (owner_id, session_id, content) values ($1, $2, $3) \
+            on conflict (owner_id) do update set content = excluded.content where code_texts.session_id = excluded.session_id")
         .bind(owner.id())
         .bind(session)
         .bind(content)
         .run()
         .await?;
+    if stored == 1 {
+        count(c, session, bytes - sum(&earlier)).await?;
+    }
     Ok(())
 }
 
@@ -90,23 +121,26 @@ pub(super) async fn keep_pushed(
     session: CodeSessionId,
     owner: Uuid,
 ) -> Result<bool, DbError> {
-    let kept = c
+    let kept: Vec<(i64,)> = c
         .q("insert into code_texts (owner_id, session_id, content) select $2, x.session_id, x.content from code_texts x \
-            where x.owner_id = $1 on conflict do nothing")
+            where x.owner_id = $1 on conflict do nothing returning cast(octet_length(content) as bigint)")
         .bind(session)
         .bind(owner)
-        .run()
+        .all()
         .await?;
-    Ok(kept == 1)
+    count(c, session, sum(&kept)).await?;
+    Ok(!kept.is_empty())
 }
 
 /// Deletes the patch that was pushed last.
 pub(super) async fn delete_pushed(c: &mut Conn, session: CodeSessionId) -> Result<(), DbError> {
-    c.q("delete from code_texts where session_id = $1 and owner_id = (select pushed_text_id from code_sessions where id = $1)")
+    let deleted: Vec<(i64,)> = c
+        .q("delete from code_texts where session_id = $1 and owner_id = (select pushed_text_id from code_sessions where id = $1) \
+            returning cast(octet_length(content) as bigint)")
         .bind(session)
-        .run()
+        .all()
         .await?;
-    Ok(())
+    count(c, session, -sum(&deleted)).await
 }
 
 /// The compressed patch that was pushed last; `None` if there is none.
@@ -147,21 +181,38 @@ pub(super) async fn delete(
     session: CodeSessionId,
     owner: TextOwner,
 ) -> Result<(), DbError> {
-    c.q("delete from code_texts where owner_id = $1 and session_id = $2")
+    let deleted: Vec<(i64,)> = c
+        .q("delete from code_texts where owner_id = $1 and session_id = $2 returning cast(octet_length(content) as bigint)")
         .bind(owner.id())
         .bind(session)
-        .run()
+        .all()
         .await?;
-    Ok(())
+    count(c, session, -sum(&deleted)).await
 }
 
 /// Deletes all texts of a session.
 pub(super) async fn delete_all(c: &mut Conn, session: CodeSessionId) -> Result<(), DbError> {
-    c.q("delete from code_texts where session_id = $1")
+    let deleted: Vec<(i64,)> = c
+        .q("delete from code_texts where session_id = $1 returning cast(octet_length(content) as bigint)")
         .bind(session)
-        .run()
+        .all()
         .await?;
-    Ok(())
+    count(c, session, -sum(&deleted)).await
+}
+
+/// Deletes all texts of a runner.
+pub(super) async fn delete_of_runner(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    runner: RunnerId,
+) -> Result<(), DbError> {
+    let deleted: Vec<(i64,)> = c
+        .q("delete from code_texts where session_id in (select s.id from code_sessions s join repositories r on r.id = s.repository_id \
+            where r.runner_id = $1) returning cast(octet_length(content) as bigint)")
+        .bind(runner)
+        .all()
+        .await?;
+    quota::count_code_bytes(c, workspace, -sum(&deleted)).await
 }
 
 #[cfg(test)]

@@ -136,6 +136,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_130_131_000, "create_repository_reads"),
     common!(20_261_130_140_200, "index_forks_and_resolutions"),
     common!(20_261_130_161_000, "add_late_turns"),
+    common!(20_261_130_161_100, "count_code_texts"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

@@ -76,6 +76,35 @@ async fn readers_of_the_conversation_see_the_patch_and_the_log_of_a_turn() {
     assert_eq!(bo.get(&other).await.refused(404), "task_not_found");
 }
 
+/// Storage use of the workspace in bytes.
+async fn stored_bytes(person: &Person) -> i64 {
+    let usage = person.get("/v1/usage").await.ok();
+    usage["storage"]["bytes"].as_i64().unwrap()
+}
+
+#[tokio::test]
+async fn texts_of_turns_count_toward_the_storage_of_the_workspace() {
+    let turn = started().await;
+    let ada = &turn.t.ada;
+    let before = stored_bytes(ada).await;
+    let mut sizes = Vec::new();
+    for name in ["patch", "log"] {
+        let path = format!("{}/{name}?task_id={}", turn.session, turn.task);
+        // The second one replaces the first one.
+        for content in ["x", "abcdefghijklmnopqrstuvwxyz"] {
+            assert_eq!(turn.runner.put(&path, content).await, 204);
+            sizes.push(stored_bytes(ada).await);
+        }
+    }
+    assert!(before < sizes[0] && sizes[0] < sizes[1], "{sizes:?}");
+    assert_eq!(sizes[3] - sizes[1], sizes[1] - before, "{sizes:?}");
+    let all = ada.get("/v1/runners").await.ok();
+    let path = format!("/v1/runners/{}", id(&all["data"][0]));
+    ada.delete(&path).await.ok();
+    let texts = "select code_bytes from workspace_sizes";
+    assert_eq!(count(&turn, texts).await, 0);
+}
+
 #[tokio::test]
 async fn sessions_in_private_channels_are_hidden_from_others() {
     let (t, mut runner) = team_with_runner().await;
