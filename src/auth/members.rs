@@ -591,8 +591,9 @@ pub async fn remove_member(
         .bind(now())
         .run()
         .await?;
-    // Consent ends with the membership.
+    // Consent and rights end with the membership.
     for sql in [
+        "delete from repository_starters where user_id = $2 and repository_id in (select id from repositories where workspace_id = $1)",
         "delete from adaptation_states where workspace_id = $1 and user_id = $2",
         "update memory_settings set adapt = FALSE where workspace_id = $1 and user_id = $2",
     ] {

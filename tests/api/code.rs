@@ -293,6 +293,11 @@ async fn an_admin_decides_where_and_by_whom_a_repository_is_used() {
     }
     let by_bo = t.bo.patch(&path, json!({"state": "offered"})).await;
     assert_eq!(by_bo.refused(403), "role_too_low");
+    // Members who have left do not start work when they come back.
+    let member = format!("/v1/members/{}", t.bo.id);
+    t.ada.delete(&member).await.is(204);
+    let all = t.ada.get("/v1/repositories").await.ok();
+    assert_eq!(all["data"][0]["starters"], json!([]));
     let audit = t.ada.get("/v1/audit-log?limit=100").await.ok();
     let actions: Vec<String> = list(&audit, "/data")
         .iter()
