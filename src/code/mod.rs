@@ -45,7 +45,8 @@ pub use push::{change_text, start_approved};
 pub use question::{AskedRepository, ask_repository, find_asked, pass_on};
 pub use reads::{
     ARCHIVE_BYTES_MAX, FOLDER_WITHIN, FolderAnswer, FolderRequest, answer_folder,
-    delete_expired_folders, end_folder_request, find_folder, list_folder_requests, request_folder,
+    channels_of_readers, delete_expired_folders, end_folder_request, find_folder,
+    list_folder_requests, request_folder,
 };
 pub use reply::{list_steps, text_of_reply};
 pub use repositories::{

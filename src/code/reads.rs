@@ -10,8 +10,10 @@ use super::{
 };
 use crate::{
     auth::{Actor, Scope},
-    db::{Conn, Db, DbError, dialect::lock_workspace, is_in_visible_channel, now},
-    ids::{RepositoryId, RunnerId},
+    db::{
+        Conn, Db, DbError, dialect::lock_workspace, is_in_visible_channel, is_visible_channel, now,
+    },
+    ids::{ChannelId, RepositoryId, RunnerId},
     tasks::queue::Commanded,
     time::Timestamp,
 };
@@ -32,11 +34,47 @@ struct ReadableRepository {
     seen_at: Option<Timestamp>,
 }
 
+/// Channels for a text from a repository. `None` if the repository is allowed in a public channel, so that all members can see it; otherwise
+/// the channels in which it is allowed and that the person can read.
+///
+/// # Errors
+/// `Invalid` if there is no such channel.
+pub async fn channels_of_readers(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    repository: RepositoryId,
+) -> Result<Option<Vec<ChannelId>>, CodeError> {
+    let is_public: bool = c
+        .q("select exists (select 1 from repository_channels k join channels h on h.id = k.channel_id \
+            where k.repository_id = $1 and h.kind = 'public')")
+        .bind(repository)
+        .value()
+        .await?;
+    if is_public {
+        return Ok(None);
+    }
+    let channels: Vec<(ChannelId,)> = c
+        .q(concat!(
+            "select h.id from repository_channels k join channels h on h.id = k.channel_id where k.repository_id = $1 and ",
+            is_visible_channel!("h", "$2"),
+            " order by h.id limit 50"
+        ))
+        .bind(repository)
+        .bind(actor.user)
+        .all()
+        .await?;
+    if channels.is_empty() {
+        let text = "the repository is not allowed in a channel that you can read";
+        return Err(CodeError::Invalid(text.to_owned(), "repository_id"));
+    }
+    Ok(Some(channels.into_iter().map(|(id,)| id).collect()))
+}
+
 /// Asks the runner of a repository that the person can see for a folder of its base commit; `path` is relative to its root.
 ///
 /// # Errors
-/// `RepositoryNotFound`, `Invalid` if no admin has allowed the repository, `RunnerAway`, `TooManyReads`, or an error from
-/// `Actor::require`.
+/// `RepositoryNotFound`, `Invalid` if no admin has allowed the repository, or none in a channel that the person can read, `RunnerAway`,
+/// `TooManyReads`, or an error from `Actor::require`.
 pub async fn request_folder(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -64,6 +102,7 @@ pub async fn request_folder(
         let text = "the repository is not allowed: an admin must allow it first";
         return Err(CodeError::Invalid(text.to_owned(), "repository_id"));
     }
+    channels_of_readers(c, actor, repository).await?;
     if !is_online(found.is_connected, found.seen_at) {
         return Err(CodeError::RunnerAway(found.name));
     }

@@ -63,6 +63,22 @@ async fn a_folder_of_a_repository_becomes_a_skill() {
 }
 
 #[tokio::test]
+async fn a_skill_from_a_repository_of_private_channels_is_for_these() {
+    let (t, mut runner) = team_with_runner().await;
+    let private = t.ada.private_channel("secret", &[&t.bo]).await;
+    let hidden = t.ada.private_channel("hidden", &[]).await;
+    allow(&t.ada, "api", &[&private, &hidden]).await;
+    let zip = zipped(&[("tides/SKILL.md", MAIN.to_vec())]);
+    let reply = imported(&t, &mut runner, "application/zip", zip).await;
+    assert_eq!(reply.is(201)["channel_ids"], json!([private]));
+    // Without such a channel, the folder would have no readers.
+    allow(&t.ada, "api", &[]).await;
+    let api = repository(&t.ada, "api").await;
+    let refused = t.ada.post("/v1/skills/import", form(&api)).await;
+    assert_eq!(refused.refused(422), "invalid_value");
+}
+
+#[tokio::test]
 async fn a_folder_that_is_not_a_skill_is_refused_with_its_file() {
     let (t, mut runner) = team_with_runner().await;
     let binary = zipped(&[

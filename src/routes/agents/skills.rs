@@ -182,7 +182,7 @@ async fn folder_of(state: &State, request: Uuid) -> Result<FolderAnswer, ApiErro
 /// Create a skill from a folder of a repository, at its base commit
 ///
 /// The repository's runner fetches it and sends the folder within a minute; links and submodules are not allowed. Later commits do not
-/// change the skill.
+/// change the skill. If the repository is allowed only in private channels, these are the skill's channels.
 #[utoipa::path(post, path = "/v1/skills/import", tag = "agents",
     security(("session" = ["member"]), ("key" = ["agents:write"])),
     request_body(content = SkillImport,
@@ -210,18 +210,20 @@ async fn import_skill(
             code::end_folder_request(c, request).await
         })
         .await?;
-    let change = match answer? {
-        FolderAnswer::Archive(archive) => SkillChange {
-            text: Some(skills::unpack(archive).await?),
-            channel_ids: None,
-        },
+    let text = match answer? {
+        FolderAnswer::Archive(archive) => skills::unpack(archive).await?,
         FolderAnswer::Problem(text) => {
             return Err(ApiError::from(AgentError::BadSkill(text)).param("path"));
         }
     };
     let made = member
         .write(&state.db, async move |c, actor| {
-            skills::create_skill(c, actor, change.clone()).await
+            let channels = code::channels_of_readers(c, actor, repository).await?;
+            let change = SkillChange {
+                text: Some(text.clone()),
+                channel_ids: Some(channels),
+            };
+            Ok::<_, ApiError>(skills::create_skill(c, actor, change).await?)
         })
         .await?;
     Ok(tagged(StatusCode::CREATED, made.version, &made))
