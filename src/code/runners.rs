@@ -41,6 +41,8 @@ pub struct Runner {
     /// `bubblewrap`, or `none` if the runner's machine is the sandbox; null until it has connected for the first time.
     pub sandbox: Option<String>,
     pub engines: Vec<RunnerEngine>,
+    /// True if the runner takes programs of agents that need no repository.
+    pub scratch: bool,
     /// Time of the last sign of life.
     pub seen_at: Option<Timestamp>,
     pub created_by: UserId,
@@ -63,6 +65,7 @@ struct Row {
     version: Option<String>,
     sandbox: Option<String>,
     engines: Json<Vec<RunnerEngine>>,
+    scratch: bool,
     is_connected: bool,
     seen_at: Option<Timestamp>,
     created_by: UserId,
@@ -79,6 +82,7 @@ impl From<Row> for Runner {
             version: row.version,
             sandbox: row.sandbox,
             engines: row.engines.0,
+            scratch: row.scratch,
             seen_at: row.seen_at,
             created_by: row.created_by,
             created_at: row.created_at,
@@ -93,7 +97,7 @@ impl From<Row> for Runner {
 pub async fn list_runners(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Runner>, CodeError> {
     actor.require(Scope::AgentsAdmin)?;
     let rows: Vec<Row> = c
-        .q("select r.id, r.name, r.version, r.sandbox, r.engines, r.connection_id is not null as is_connected, r.seen_at, r.created_by, \
+        .q("select r.id, r.name, r.version, r.sandbox, r.engines, r.scratch, r.connection_id is not null as is_connected, r.seen_at, r.created_by, \
             r.created_at from runners r where r.workspace_id = $1 order by r.id")
         .bind(actor.workspace)
         .all()
@@ -130,6 +134,7 @@ pub async fn create_runner(
         version: None,
         sandbox: None,
         engines: Vec::new(),
+        scratch: false,
         seen_at: None,
         created_by: actor.user,
         created_at: now(),

@@ -171,6 +171,19 @@ async fn code_needs_a_connected_runner_that_takes_programs() {
 }
 
 #[tokio::test]
+async fn admins_see_which_runners_take_programs() {
+    let t = team().await;
+    let (_, key) = new_runner(&t.ada, "build-1").await;
+    let shown = async || t.ada.get("/v1/runners").await.ok()["data"][0]["scratch"].clone();
+    assert_eq!(shown().await, false);
+    let runner = ScriptedRunner::greet(&t.app.base, &key, scratch()).await;
+    assert_eq!(shown().await, true);
+    drop(runner);
+    let _without = ScriptedRunner::greet(&t.app.base, &key, greeting(&[])).await;
+    assert_eq!(shown().await, false);
+}
+
+#[tokio::test]
 async fn a_program_fails_with_its_connection_and_is_not_sent_again() {
     let (t, mut runner) = team_with_scratch().await;
     let first = started(&t, &mut runner).await;

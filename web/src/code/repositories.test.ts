@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page, within } from '@testing-library/svelte';
 import { expect, test } from 'vitest';
-import { CodeRoutes } from '../test/make-code';
+import { CodeRoutes, runner } from '../test/make-code';
 import { Screen } from '../test/screen';
 import RepositoriesSection from './RepositoriesSection.svelte';
 
@@ -47,4 +47,9 @@ test('a repository is allowed for channels and people', async () => {
     starters: 'members',
     engine: 'claude',
   });
+});
+test('the list of runners names those that run programs', async () => {
+  setUp().runners = [runner({ online: true, scratch: true })];
+  screen.show(RepositoriesSection, {});
+  expect(await page.findByText('build-1 is connected, and runs programs')).toBeTruthy();
 });

@@ -75,6 +75,7 @@ export const runner = (x: Partial<Runner> = {}): Runner => ({
   version: null,
   sandbox: null,
   engines: [],
+  scratch: false,
   seen_at: null,
   created_by: 'user_me',
   created_at: '2026-01-05T09:00:00.000Z',
