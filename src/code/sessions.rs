@@ -127,6 +127,8 @@ pub struct CodeSession {
     /// Commit on which the work began; null until the copy is ready.
     pub base_commit: Option<String>,
     pub state: SessionState,
+    /// Number of turns on the runner that began before the turn of this session which waits for the runner; 0 if none waits.
+    pub ahead: i64,
     /// Tree of the changes, as git names it; null if there are none, or if they are too large.
     pub tree: Option<String>,
     /// At most 300 files.
@@ -166,6 +168,7 @@ pub(super) struct Row {
     pub(super) fork_id: Option<ForkId>,
     pub(super) engine: String,
     pub(super) state: SessionState,
+    pub(super) ahead: i64,
     pub(super) base_commit: Option<String>,
     pub(super) parent: Option<String>,
     pub(super) tree: Option<String>,
@@ -196,7 +199,10 @@ pub(super) struct Row {
 macro_rules! session_sql {
     ($tail:expr) => {
         concat!(
-            "select s.id, s.workspace_id, s.repository_id, s.number, s.agent_id, s.channel_id, s.thread_id, \
+            "select (select count(*) from task_keys aw cross join task_keys ax cross join code_sessions ay cross join repositories az \
+             where aw.session_id = s.id and aw.is_begun = FALSE and ax.created_at < aw.created_at and ay.id = ax.session_id \
+             and az.id = ay.repository_id and az.runner_id = (select ar.runner_id from repositories ar where ar.id = s.repository_id)) as ahead, \
+             s.id, s.workspace_id, s.repository_id, s.number, s.agent_id, s.channel_id, s.thread_id, \
              nullif(s.conversation_id, s.thread_id) as fork_id, s.engine, s.state, s.base_commit, s.parent, s.tree, s.files, s.file_count, \
              s.additions, s.deletions, s.check_state, s.check_ms, s.title, s.body, s.reply_id, s.action_id, s.push_sent, s.pushed_commit, s.pushed_url, \
              s.pushed_tree, s.pushed_by, \
@@ -235,6 +241,7 @@ impl Row {
             engine: self.engine,
             base_commit: self.base_commit,
             state: self.state,
+            ahead: self.ahead,
             tree: self.tree,
             files: self.files.0,
             file_count: self.file_count,

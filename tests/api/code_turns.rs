@@ -351,6 +351,28 @@ async fn a_reply_fails_at_once_if_no_runner_is_connected() {
 }
 
 #[tokio::test]
+async fn a_turn_that_waits_has_the_number_of_all_turns_ahead_of_it() {
+    let (t, mut runner) = team_with_runner().await;
+    let private = t.ada.private_channel("secret", &[]).await;
+    allow(&t.ada, "api", &[&t.general, &private]).await;
+    let hidden = t.ada.thread(&private, "Root").await;
+    t.ada.ask(&hidden, "@coder fix the logout").await;
+    while runner.next_command().await["type"] != "prompt" {}
+    let thread = t.bo.thread(&t.general, "Root").await;
+    t.bo.ask(&thread, "@coder fix the login").await;
+    let mut prompt = runner.next_command().await;
+    while prompt["type"] != "prompt" {
+        prompt = runner.next_command().await;
+    }
+    let path = format!("/v1/code-sessions/{}", text(&prompt, "/session"));
+    assert_eq!(t.bo.get(&path).await.ok()["ahead"], 1);
+    runner.acknowledge(&prompt).await;
+    while t.bo.get(&path).await.ok()["ahead"] != 0 {
+        pause().await;
+    }
+}
+
+#[tokio::test]
 async fn a_runner_that_comes_back_gets_what_it_has_not_acknowledged() {
     let (t, mut runner) = team_with_runner().await;
     let thread = t.ada.thread(&t.general, "Root").await;

@@ -81,19 +81,12 @@ export class Code {
     if (t.status === 'queued') {
       if (!waitsForRunner(t)) return null;
       if (session?.state === 'preparing') return `Preparing ${this.repositoryName(session)}`;
-      const runner = this.#runnerOf(t);
-      const isAhead = (x: Task) =>
-        waitsForRunner(x) && x.queued_at < t.queued_at && this.#runnerOf(x)?.id === runner?.id;
-      return waitingText(runner?.name, [...this.#ws.tasks.map.values()].filter(isAhead).length);
+      return waitingText(this.repositories.get(session?.repository_id ?? '')?.runner.name, session?.ahead);
     }
     const turn = this.turns.get(t.id);
     const step = turn?.steps.findLast((one) => one.state === 'running');
     if (turn && step) return runningText(step, now - (turn.seenAt.get(step.n) ?? now));
     return session?.state === 'preparing' ? `Preparing ${this.repositoryName(session)}` : null;
-  }
-
-  #runnerOf(t: Task): Repository['runner'] | undefined {
-    return this.repositories.get(this.sessionOf(t)?.repository_id ?? '')?.runner;
   }
 
   // --- loading ---

@@ -31,6 +31,7 @@ export const codeSession = (x: Partial<CodeSession> = {}, file: Partial<ChangedF
   engine: 'builtin',
   base_commit: 'b0',
   state: 'ready',
+  ahead: 0,
   tree: 't1',
   files: [
     {
