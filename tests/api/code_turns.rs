@@ -458,19 +458,31 @@ async fn a_message_steers_the_turn_and_an_unread_one_starts_another() {
 }
 
 #[tokio::test]
-async fn a_message_that_steered_a_failed_turn_is_new_for_the_next_one() {
-    let mut turn = started().await;
-    let path = format!("/v1/threads/{}/messages", turn.thread);
-    let form = json!({"content": "Only the cookie", "steer": turn.task});
-    turn.t.ada.post(&path, form).await.is(201);
-    turn.runner.command("steer").await;
-    let failed = json!({"type": "failed", "action": null, "code": "agent_failed", "message": "The agent ended."});
-    turn.event(failed).await;
-    turn.t.ada.failed(&turn.task).await;
-    turn.t.ada.ask(&turn.thread, "@coder try again").await;
-    let next = turn.runner.command("prompt").await;
-    assert!(text(&next, "/full").contains("try again"), "{next}");
-    assert!(text(&next, "/text").contains("Only the cookie"), "{next}");
+async fn a_message_that_steered_a_failed_or_stopped_turn_is_new_for_the_next_one() {
+    for is_stopped in [false, true] {
+        let mut turn = started().await;
+        let path = format!("/v1/threads/{}/messages", turn.thread);
+        let form = json!({"content": "Only the cookie", "steer": turn.task});
+        turn.t.ada.post(&path, form).await.is(201);
+        let steer = turn.runner.command("steer").await;
+        if is_stopped {
+            let path = format!("/v1/tasks/{}/cancel", turn.task);
+            turn.t.ada.act(&path).await.is(200);
+            turn.runner.command("cancel").await;
+            let mut end = done(&turn.task, 0);
+            end["stop"] = "canceled".into();
+            end["unread_steers"] = json!([steer["n"]]);
+            turn.runner.event(&turn.session, end).await;
+        } else {
+            let failed = json!({"type": "failed", "action": null, "code": "agent_failed", "message": "The agent ended."});
+            turn.event(failed).await;
+            turn.t.ada.failed(&turn.task).await;
+        }
+        turn.t.ada.ask(&turn.thread, "@coder try again").await;
+        let next = turn.runner.command("prompt").await;
+        assert!(text(&next, "/full").contains("try again"), "{next}");
+        assert!(text(&next, "/text").contains("Only the cookie"), "{next}");
+    }
 }
 
 #[tokio::test]
