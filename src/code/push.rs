@@ -24,7 +24,7 @@ use crate::{
         actions::{
             self, Action, ActionKind, ActionState, Ending,
             approval::{self, NewApproval},
-            texts,
+            texts::{self, SourceType},
         },
         queue,
     },
@@ -132,6 +132,11 @@ pub(super) async fn offer(
     let arguments_id = texts::put(c, row.workspace_id, action, &text).await?;
     // A deleted message of the prompt withdraws the push: the reply can have repeated it.
     texts::cite_prompt(c, task.id, arguments_id).await?;
+    // The text of the commit is that of the reply.
+    let reply = row
+        .reply_id
+        .map(|reply| (SourceType::Message.as_str(), reply.0));
+    texts::cite(c, arguments_id, reply).await?;
     let hashed = HashedCall {
         task: task.id,
         round,

@@ -667,6 +667,7 @@ async fn an_approved_push_that_the_runner_does_not_have_goes_with_its_reply() {
         (&ended["state"], &ended["result"]),
         (&json!("failed"), &json!("The reply was deleted."))
     );
+    assert_eq!(ended["arguments"], Value::Null);
     let texts = "select count(*) from runner_commands where command like '%cookie%'";
     assert_eq!(count(&turn, texts).await, 0);
     turn.runner = turn.runner.reconnect(&["api"]).await;
