@@ -64,13 +64,15 @@ async fn execute(shared: &Arc<Shared>, session: &Session, n: u64, command: Comma
             // The server asks for the patch until a turn has ended, also if this session has reported that it cannot be applied.
             let with_patch = if known { state.with_patch } else { patch };
             state = State { repository, number, engine, with_patch, closed: false, ..state };
-            match open(shared, session, &mut state).await {
-                Ok(commit) => events.push(Event::Opened { commit }),
-                Err(failure) => {
+            match open_unless_canceled(shared, session, &mut state, None).await {
+                Some(Ok(commit)) => events.push(Event::Opened { commit }),
+                Some(Err(failure)) => {
                     // The first turn reports it, too.
                     state.with_patch = with_patch;
                     events.push(failed(None, None, failure));
                 }
+                // A later turn prepares the copy.
+                None => state.with_patch = with_patch,
             }
         }
         Command::Prompt { task, key, text, full } if is_id(&task) => {
@@ -141,6 +143,32 @@ fn sandbox(shared: &Shared, session: &Session, mirror: &Mirror) -> Sandbox {
     Sandbox::new(&shared.config, places)
 }
 
+/// Prepares the copy like `open`; `None` if a task is canceled first. Without a task, this is any task that waits.
+async fn open_unless_canceled(
+    shared: &Arc<Shared>,
+    session: &Session,
+    state: &mut State,
+    task: Option<&str>,
+) -> Option<Result<String, Failure>> {
+    tokio::select! {
+        biased;
+        opened = open(shared, session, state) => Some(opened),
+        () = session.canceled(task) => None,
+    }
+}
+
+/// Fetches a repository. The fetch goes on if nobody waits any more: a killed one could leave locks in the mirror.
+async fn fetch(shared: &Arc<Shared>, name: &str) -> Result<String, Failure> {
+    let (fetching, name) = (shared.clone(), name.to_owned());
+    let fetch = shared.owner.spawn(async move {
+        let state = State { repository: name, ..State::default() };
+        let fetched = mirror(&fetching, &state)?.fetch();
+        let fetched = fetching.stop.run_until_cancelled(fetched).await;
+        fetched.unwrap_or_else(|| Err(Failure::sandbox("the runner is stopping")))
+    });
+    fetch.await.unwrap_or_else(|_| Err(Failure::sandbox("the repository could not be fetched")))
+}
+
 /// Prepares the copy, unless it is ready, and returns its commit.
 async fn open(
     shared: &Arc<Shared>,
@@ -156,7 +184,7 @@ async fn open(
     // A copy that was lost keeps its state, but the agent's session is gone with its home.
     state.agent_session = None;
     shared.commit(session, Vec::new(), Some(state.clone()), Vec::new()).await;
-    let commit = mirror.fetch().await?;
+    let commit = fetch(shared, &name).await?;
     // The setup takes as much of the machine as a turn.
     let permit = shared.turns.acquire().await;
     let _permit = permit.map_err(|_| Failure::sandbox("the runner is stopping"))?;
@@ -257,11 +285,17 @@ async fn work(
         state.with_patch = state.tree.is_some();
     }
     if state.base.is_none() {
-        let opened = open(shared, session, state).await;
+        let with_patch = state.with_patch;
+        let opened = open_unless_canceled(shared, session, state, Some(&prompt.task)).await;
+        if opened.is_none() {
+            state.with_patch = with_patch;
+        }
         // The base can be another commit than before, and a push names it.
-        let events = opened.iter().map(|commit| Event::Opened { commit: commit.clone() }).collect();
+        let commits = opened.iter().flatten();
+        let events = commits.map(|commit| Event::Opened { commit: commit.clone() }).collect();
         shared.commit(session, events, Some(state.clone()), Vec::new()).await;
-        opened?;
+        // A canceled turn ends by itself.
+        opened.transpose()?;
     }
     let mirror = mirror(shared, state)?;
     let sandbox = sandbox(shared, session, mirror);

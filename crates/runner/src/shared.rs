@@ -76,6 +76,23 @@ impl Session {
     ) -> Option<(u64, T)> {
         self.journal().pending().find_map(|(n, command)| choose(command).map(|found| (*n, found)))
     }
+
+    /// Whether a task is canceled, or the session will be closed. Without a task: whether any task that waits is canceled.
+    pub(crate) fn is_canceled(&self, task: Option<&str>) -> bool {
+        let ends = |command: &Command| match command {
+            Command::Cancel { task: canceled } => task.is_none_or(|task| task == canceled),
+            Command::Close => true,
+            _ => false,
+        };
+        self.find_command(|command| ends(command).then_some(())).is_some()
+    }
+
+    /// Waits until a task is canceled. Nothing else may wait for commands meanwhile.
+    pub(crate) async fn canceled(&self, task: Option<&str>) {
+        while !self.is_canceled(task) {
+            self.woken.notified().await;
+        }
+    }
 }
 
 impl Shared {

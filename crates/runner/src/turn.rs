@@ -8,10 +8,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::{
     sync::SemaphorePermit,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until},
 };
 
 use crate::{
@@ -38,6 +39,11 @@ const START_MAX: Duration = Duration::from_mins(2);
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Time after which a question ends its process.
 const ASK_MAX: Duration = Duration::from_mins(10);
+const UPLOAD_MAX: Duration = Duration::from_mins(5);
+/// Time that an upload has after the turn was canceled.
+const LAST_UPLOAD_MAX: Duration = Duration::from_secs(30);
+/// Time in which a server that cannot store a file is asked again.
+const UPLOAD_REPEATED_MAX: Duration = Duration::from_mins(5);
 const OPTIONS_MAX: usize = 20;
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
 const INTERRUPTED: &str = "You were interrupted. Continue.";
@@ -246,12 +252,7 @@ impl<'a> Turn<'a> {
     }
 
     fn is_canceled(&self) -> bool {
-        let is_own = |command: &Command| match command {
-            Command::Cancel { task } if *task == self.prompt.task => Some(()),
-            Command::Close => Some(()),
-            _ => None,
-        };
-        self.session.find_command(is_own).is_some()
+        self.session.is_canceled(Some(&self.prompt.task))
     }
 
     /// Steers of this turn that wait, with their numbers.
@@ -599,7 +600,7 @@ impl<'a> Turn<'a> {
         Ok((changes, Check { state, ms: ended.ms }))
     }
 
-    /// Sends a file to the server, and waits while the server is away.
+    /// Sends a file to the server, and waits while the server is away, unless the turn is canceled.
     async fn upload(&self, name: &str) -> Result<(), String> {
         let path = match name {
             "log" => log_path(self.session, &self.prompt.task),
@@ -610,20 +611,46 @@ impl<'a> Turn<'a> {
         let route =
             format!("/v1/runner/sessions/{}/{name}?task_id={}", self.session.id, self.prompt.task);
         let config = &self.shared.config;
+        let task = Some(&*self.prompt.task);
         let mut pause = Duration::from_secs(1);
+        let started = Instant::now();
         loop {
             let request = self.shared.client.put(config.route(&route)).bearer_auth(&config.key);
-            let sent = timeout(Duration::from_mins(5), request.body(bytes.clone()).send()).await;
-            match sent {
-                Ok(Ok(answer)) if answer.status().is_success() => return Ok(()),
-                Ok(Ok(answer)) if answer.status().is_client_error() && answer.status() != 429 => {
-                    return Err(answer.status().to_string());
-                }
-                _ => {}
+            let request = request.timeout(UPLOAD_MAX).body(bytes.clone());
+            let late = async {
+                self.session.canceled(task).await;
+                tokio::time::sleep(LAST_UPLOAD_MAX).await;
+            };
+            let sent = tokio::select! {
+                sent = request.send() => sent.ok(),
+                () = late => None,
+            };
+            let status = sent.map(|answer| answer.status());
+            let cause = match status {
+                Some(status) if status.is_success() => return Ok(()),
+                Some(status) => status.to_string(),
+                None => "the server did not respond".to_owned(),
+            };
+            if is_final(status, started.elapsed()) || self.is_canceled() {
+                return Err(cause);
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(30));
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(30)),
+                () = self.session.woken.notified() => {}
+            }
         }
+    }
+}
+
+/// Whether a server that did not store a file is not asked again. Gateways respond for a server that is away.
+fn is_final(status: Option<StatusCode>, elapsed: Duration) -> bool {
+    match status {
+        None
+        | Some(
+            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT,
+        ) => false,
+        Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => true,
+        Some(_) => elapsed > UPLOAD_REPEATED_MAX,
     }
 }
 
@@ -717,6 +744,21 @@ mod tests {
         let ids: Vec<String> = options(&params).into_iter().map(|option| option.id).collect();
         assert_eq!(ids, ["b", "c"]);
         assert_eq!(option_of_kind(&json!({"options": 3}), "allow_once"), None);
+    }
+
+    #[test]
+    fn a_server_that_cannot_store_a_file_is_not_asked_for_ever() {
+        let late = UPLOAD_REPEATED_MAX + Duration::from_secs(1);
+        for (status, at_once, later) in [
+            (None, false, false),
+            (Some(StatusCode::BAD_GATEWAY), false, false),
+            (Some(StatusCode::INTERNAL_SERVER_ERROR), false, true),
+            (Some(StatusCode::TOO_MANY_REQUESTS), false, true),
+            (Some(StatusCode::PAYLOAD_TOO_LARGE), true, true),
+        ] {
+            let ends = (is_final(status, Duration::ZERO), is_final(status, late));
+            assert_eq!(ends, (at_once, later), "{status:?}");
+        }
     }
 
     #[test]

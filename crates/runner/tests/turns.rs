@@ -66,12 +66,28 @@ async fn changes_that_the_server_does_not_store_cannot_be_pushed() {
     let _running = setup.run();
     let mut connection = server.connect(&json!({})).await;
     connection.open(1, "scripted").await;
-    server.refuse_files();
+    server.refuse_files(413);
     connection.prompt(2, "task_1", "sh echo two >> README.md").await;
     let done = connection.until("done").await.pop().unwrap();
     assert_eq!((&done["tree"], &done["file_count"]), (&json!(null), &json!(1)));
     let note = done["notes"][0].as_str().unwrap();
     assert!(note.contains("cannot be pushed") && note.contains("413"), "{note}");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_store_files_does_not_keep_a_turn_from_ending() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    server.refuse_files(500);
+    connection.prompt(2, "task_1", "sh echo two >> README.md").await;
+    server.refused().await;
+    connection.command(3, json!({"type": "cancel", "task": "task_1"})).await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!((&done["tree"], &done["file_count"]), (&json!(null), &json!(1)));
+    assert!(done["notes"][0].as_str().unwrap().contains("500"), "{done}");
 }
 
 #[tokio::test]
@@ -263,6 +279,33 @@ async fn a_setup_that_fails_is_explained_and_tried_again() {
     connection.prompt(2, "task_1", "say Here").await;
     let events = connection.until("done").await;
     assert_eq!((&events[0]["type"], text_of(&events).as_str()), (&json!("opened"), "Here"));
+}
+
+#[tokio::test]
+async fn a_turn_can_be_canceled_while_its_copy_is_prepared() {
+    let mut server = Server::start().await;
+    let more = "sandbox = 'none'\n[repository.api]\nsetup = 'test -e ../../../ready || sleep 300'";
+    let setup = Setup::new(&server, more);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    let open = json!({"type": "open", "repository": "api", "number": 7, "engine": "scripted"});
+    connection.command(1, open.clone()).await;
+    // The first one waits for the copy, and the second one prepares it.
+    for (n, task) in [(2, "task_1"), (4, "task_2")] {
+        connection.prompt(n, task, "say Here").await;
+        connection.command(n + 1, json!({"type": "cancel", "task": task})).await;
+        let done = connection.event().await;
+        assert_eq!((&done["type"], &done["task"]), (&json!("done"), &json!(task)), "{done}");
+        assert_eq!(done["stop"], "canceled");
+    }
+    connection.prompt(6, "task_3", "say Here").await;
+    connection.command(7, json!({"type": "close"})).await;
+    assert_eq!(connection.until("done").await.pop().unwrap()["stop"], "canceled");
+    std::fs::write(setup.path().join("data/ready"), "").unwrap();
+    connection.command(8, open).await;
+    assert_eq!(connection.event().await["type"], "opened");
+    connection.prompt(9, "task_4", "say Here").await;
+    assert_eq!(text_of(&connection.until("done").await), "Here");
 }
 
 #[tokio::test]

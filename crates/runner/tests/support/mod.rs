@@ -41,8 +41,9 @@ struct State {
     model_requests: Vec<(String, String, Value)>,
     /// Answers of the model, the next one at the end.
     model_answers: Vec<Value>,
-    /// Whether files are answered with 413.
-    refuses_files: bool,
+    /// Status with which files are refused.
+    refuses_files: Option<u16>,
+    refused_files: usize,
 }
 
 /// A server whose sockets belong to the test.
@@ -87,8 +88,18 @@ impl Server {
     }
 
     /// Refuses files from now on.
-    pub fn refuse_files(&self) {
-        self.state.lock().unwrap().refuses_files = true;
+    pub fn refuse_files(&self, status: u16) {
+        self.state.lock().unwrap().refuses_files = Some(status);
+    }
+
+    /// Waits until a file was refused.
+    pub async fn refused(&self) {
+        let looking = async {
+            while self.state.lock().unwrap().refused_files == 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(WAIT_MAX, looking).await.unwrap();
     }
 
     /// Skills that turns of `code_1` can use from now on: name, version, and the text of `run.sh`.
@@ -185,8 +196,9 @@ async fn answer(
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let mut state = state.lock().unwrap();
     if method == Method::PUT {
-        if state.refuses_files {
-            return Response::builder().status(413).body(Full::default()).unwrap();
+        if let Some(status) = state.refuses_files {
+            state.refused_files += 1;
+            return Response::builder().status(status).body(Full::default()).unwrap();
         }
         state.files.insert(path, body);
         return Response::new(Full::default());
