@@ -2,7 +2,7 @@
 //!
 //! A command that was interrupted is executed again by the next process, so each can be repeated.
 
-use std::{collections::BTreeMap, io::Write, path::Path, sync::Arc};
+use std::{collections::BTreeMap, io::Write, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
@@ -10,7 +10,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use crate::{
     config::SandboxKind,
     door::{Door, Ways},
-    failure::Failure,
+    failure::{Failure, finish},
     frames::{Command, Event, FailureCode, is_id},
     git::{self, Mirror, PATCH_BYTES_MAX},
     journal::State,
@@ -21,6 +21,10 @@ use crate::{
 };
 
 const PUSHED_MAX: usize = 1000;
+/// File that is as old as the end of the setup.
+const PREPARED: &str = "prepared";
+/// Time to find the files of turns.
+const FORGET_MAX: Duration = Duration::from_mins(10);
 
 /// Executes commands until the runner stops, or the closed session is removed.
 pub(crate) fn serve(shared: Arc<Shared>, session: Arc<Session>) -> BoxFuture<'static, ()> {
@@ -118,7 +122,9 @@ async fn execute(shared: &Arc<Shared>, session: &Session, n: u64, command: Comma
             }
             // The agent's own history holds the texts, too: it starts again with the conversation as it is now.
             state.agent_session = None;
-            delete_directory(session, "home/.openvibe").await;
+            if let Err(error) = forget_turns(session).await {
+                tracing::error!(session.id, %error, "the files of turns could not be deleted");
+            }
         }
         // The turn that these belong to has ended.
         Command::Steer { .. } | Command::Answer { .. } | Command::Cancel { .. } => {}
@@ -188,6 +194,7 @@ async fn open(
     // The setup takes as much of the machine as a turn.
     let permit = shared.turns.acquire().await;
     let _permit = permit.map_err(|_| Failure::sandbox("the runner is stopping"))?;
+    delete(&session.directory.join(PREPARED));
     for directory in ["home", "tmp", "shm", "scratch"] {
         git::remove(&session.directory.join(directory)).await?;
     }
@@ -222,6 +229,7 @@ async fn open(
             )));
         }
     }
+    std::fs::write(session.directory.join(PREPARED), "")?;
     if state.with_patch {
         let patch = last_patch(shared, session).await?;
         // Changes that cannot be applied are reported once; the next turn begins without them.
@@ -240,7 +248,7 @@ fn not_applied(cause: &str) -> Failure {
 async fn last_patch(shared: &Shared, session: &Session) -> Result<Bytes, Failure> {
     let route = shared.config.route(&format!("/v1/runner/sessions/{}/patch", session.id));
     let request = shared.client.get(route).bearer_auth(&shared.config.key);
-    let request = request.timeout(std::time::Duration::from_mins(2));
+    let request = request.timeout(Duration::from_mins(2));
     let failed = |error: reqwest::Error| not_applied(&error.without_url().to_string());
     let answer = request.send().await.map_err(failed)?;
     if answer.status() == reqwest::StatusCode::NOT_FOUND {
@@ -332,6 +340,7 @@ async fn push_tree(
 /// Deletes everything but the journal.
 async fn close(session: &Session) {
     forget(session, None);
+    delete(&session.directory.join(PREPARED));
     for name in ["copy", "home", "tmp", "shm", "scratch", skills::INDEX, FOLDERS] {
         delete_directory(session, name).await;
     }
@@ -341,6 +350,23 @@ async fn delete_directory(session: &Session, part: &str) {
     if let Err(error) = git::remove(&session.directory.join(part)).await {
         tracing::error!(session.id, %error, part, "a directory could not be deleted");
     }
+}
+
+/// Deletes what turns have written outside of the copy, such as the histories of agents, wherever they keep them. What the setup has written
+/// stays, because it does not run again.
+async fn forget_turns(session: &Session) -> Result<(), Failure> {
+    let prepared = session.directory.join(PREPARED);
+    if !prepared.exists() {
+        return Ok(());
+    }
+    let mut command = tokio::process::Command::new("find");
+    command.args(["-P", "home", "tmp", "shm", "-xdev"]).current_dir(&session.directory);
+    // Directories without permissions hide their files.
+    command.args(["(", "-type", "d", "!", "-perm", "-700", "-exec", "chmod", "u+rwx", "--", "{}"]);
+    command.args([";", "-false", ")", "-o", "!", "-type", "d", "-newer"]).arg(prepared);
+    command.args(["-exec", "rm", "-f", "--", "{}", "+"]);
+    let ended = finish(command, FORGET_MAX, 0).await?;
+    if ended.is_success() { Ok(()) } else { Err(Failure::sandbox(ended.cause())) }
 }
 
 /// Deletes the log of a task, or all logs and the patch.

@@ -398,11 +398,15 @@ async fn unpushed_changes_are_not_in_the_mirror_that_all_agents_can_read() {
 #[tokio::test]
 async fn forgotten_texts_leave_the_disk() {
     let mut server = Server::start().await;
-    let setup = Setup::new(&server, NONE);
+    let more =
+        "sandbox = 'none'\n[repository.api]\nsetup = 'mkdir ~/tools && echo kept > ~/tools/tool'";
+    let setup = Setup::new(&server, more);
     let _running = setup.run();
     let mut connection = server.connect(&json!({})).await;
     connection.open(1, "scripted").await;
-    connection.prompt(2, "task_1", "say private\nsh echo private").await;
+    let histories = "sh mkdir -p ~/.claude/projects ~/tools/.own && \
+        echo private | tee ~/.claude/projects/a ~/.codex ~/tools/.own/b && chmod 500 ~/tools/.own && chmod 0 ~/.claude";
+    connection.prompt(2, "task_1", &format!("say private\n{histories}")).await;
     connection.until("done").await;
     connection.command(3, json!({"type": "forget"})).await;
     connection.prompt(4, "task_2", "say Next").await;
@@ -411,6 +415,11 @@ async fn forgotten_texts_leave_the_disk() {
     let journal = std::fs::read_to_string(session.join("journal")).unwrap();
     assert!(!journal.contains("private") && journal.contains("Next"), "{journal}");
     assert!(!session.join("log.task_1").exists());
+    let home = session.join("home");
+    for history in [".claude/projects/a", ".codex", "tools/.own/b"] {
+        assert!(!home.join(history).exists(), "{history}");
+    }
+    assert_eq!(std::fs::read_to_string(home.join("tools/tool")).unwrap(), "kept\n");
 }
 
 #[tokio::test]
