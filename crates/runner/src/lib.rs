@@ -127,7 +127,7 @@ pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerE
         serve: session::serve,
         config,
     });
-    shared.load()?;
+    shared.load().await?;
     let ended = link::run(&shared).await;
     shared.stop.cancel();
     shared.owner.close();

@@ -16,7 +16,7 @@ use crate::{
     Owner,
     config::Config,
     frames::{Command, Event, is_id},
-    git::Mirror,
+    git::{self, Mirror},
     journal::{Journal, Received, State},
 };
 
@@ -109,15 +109,16 @@ impl Shared {
     }
 
     /// Opens the journals of an earlier process; those of closed sessions go.
-    pub(crate) fn load(self: &Arc<Self>) -> io::Result<()> {
+    pub(crate) async fn load(self: &Arc<Self>) -> io::Result<()> {
         std::fs::create_dir_all(self.sessions_directory())?;
         for entry in std::fs::read_dir(self.sessions_directory())? {
             if let Some(id) = entry?.file_name().to_str().filter(|id| is_id(id)) {
                 let directory = self.sessions_directory().join(id);
-                if Journal::open(&directory)?.is_over() {
-                    std::fs::remove_dir_all(&directory)?;
-                } else {
+                if !Journal::open(&directory)?.is_over() {
                     self.session(id)?;
+                } else if let Err(error) = git::remove(&directory).await {
+                    // The next start tries again.
+                    tracing::error!(id, %error, "a closed session could not be deleted");
                 }
             }
         }

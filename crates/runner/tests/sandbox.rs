@@ -4,10 +4,10 @@
 
 mod support;
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::{Value, json};
-use support::{Connection, Server, Setup, git};
+use support::{Connection, Server, Setup, git, until};
 
 fn has_bubblewrap() -> bool {
     let mut command = std::process::Command::new("bwrap");
@@ -250,12 +250,7 @@ async fn ran(connection: &mut Connection, run: &str) -> String {
 
 /// Waits until a directory exists or not.
 async fn until_exists(directory: &Path, exists: bool) {
-    let waiting = async {
-        while directory.exists() != exists {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(1), waiting).await.unwrap();
+    until(|| directory.exists() == exists).await;
 }
 
 #[tokio::test]

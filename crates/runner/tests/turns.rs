@@ -6,7 +6,7 @@ mod support;
 
 use openvibe_runner::RunnerError;
 use serde_json::json;
-use support::{Server, Setup, git, text_of};
+use support::{Server, Setup, git, text_of, until};
 
 const NONE: &str = "sandbox = 'none'\n[repository.api]\ncheck = 'test ! -e broken'";
 
@@ -325,6 +325,28 @@ async fn a_closed_session_is_deleted_and_its_patch_starts_the_next_copy() {
     let second = connection.until("done").await.pop().unwrap();
     assert_eq!(first["tree"], second["tree"]);
     assert!(server.file("log?task_id=task_2").contains("kept"));
+}
+
+#[tokio::test]
+async fn a_closed_session_that_hides_files_does_not_keep_the_runner_from_starting() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.command(2, json!({"type": "close"})).await;
+    let session = setup.path().join("data/sessions/code_1");
+    let journal = || std::fs::read_to_string(session.join("journal")).unwrap();
+    until(|| journal().contains("\"closed\":true")).await;
+    running.stop().await.unwrap();
+    let hidden = session.join("home/hidden");
+    std::fs::create_dir_all(&hidden).unwrap();
+    std::fs::write(hidden.join("file"), "").unwrap();
+    std::fs::set_permissions(&hidden, PermissionsExt::from_mode(0o000)).unwrap();
+    let _running = setup.run();
+    server.connect(&json!({})).await;
+    assert!(!session.exists());
 }
 
 #[tokio::test]

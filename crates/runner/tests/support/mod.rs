@@ -94,12 +94,7 @@ impl Server {
 
     /// Waits until a file was refused.
     pub async fn refused(&self) {
-        let looking = async {
-            while self.state.lock().unwrap().refused_files == 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        timeout(WAIT_MAX, looking).await.unwrap();
+        until(|| self.state.lock().unwrap().refused_files > 0).await;
     }
 
     /// Skills that turns of `code_1` can use from now on: name, version, and the text of `run.sh`.
@@ -294,6 +289,16 @@ impl Connection {
         self.command(n, json!({"type": "prompt", "task": task, "key": "turn-key", "text": text}))
             .await;
     }
+}
+
+/// Waits until a condition holds.
+pub async fn until(holds: impl Fn() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_MAX, waiting).await.unwrap();
 }
 
 /// The text of a list of events.
