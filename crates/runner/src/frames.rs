@@ -9,6 +9,8 @@ use serde_json::Value;
 pub const PROTOCOL: u32 = 1;
 /// Maximum size of a frame.
 pub const FRAME_BYTES_MAX: usize = 256 << 10;
+/// Maximum number of a frame: the next ones can be counted.
+const NUMBER_MAX: u64 = 1 << 62;
 /// Maximum size of one text in a frame, which leaves room for escapes.
 pub(crate) const TEXT_BYTES_MAX: usize = 32 << 10;
 
@@ -356,11 +358,16 @@ impl Incoming {
         if text.len() > FRAME_BYTES_MAX {
             return None;
         }
-        if let Ok(control) = serde_json::from_str(text) {
-            return Some(Self::Control(control));
+        if let Ok(control) = serde_json::from_str::<Control>(text) {
+            let fits = match &control {
+                Control::Ready { sessions } => sessions.values().all(|n| *n <= NUMBER_MAX),
+                _ => true,
+            };
+            return fits.then_some(Self::Control(control));
         }
         let command: Numbered<Command> = serde_json::from_str(text).ok()?;
-        (is_id(&command.session) && command.n > 0).then_some(Self::Command(command))
+        let fits = is_id(&command.session) && (1..=NUMBER_MAX).contains(&command.n);
+        fits.then_some(Self::Command(command))
     }
 }
 
@@ -405,6 +412,8 @@ mod tests {
             r#"{"type":"close","session":"code_1","n":0}"#,
             r#"{"type":"cancel","session":"code_1","n":1}"#,
             r#"{"type":"ack","session":"code_1","n":-1}"#,
+            r#"{"type":"ready","sessions":{"code_1":18446744073709551615}}"#,
+            r#"{"type":"close","session":"code_1","n":18446744073709551615}"#,
         ] {
             assert_eq!(Incoming::parse(text), None, "{text}");
         }

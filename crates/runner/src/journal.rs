@@ -99,6 +99,8 @@ pub(crate) struct Journal {
     state: State,
     received: u64,
     pending: VecDeque<(u64, Command)>,
+    /// Size of the commands that are not handled.
+    pending_bytes: usize,
     last_event: u64,
     acked: u64,
     unacked: VecDeque<(u64, Event)>,
@@ -120,6 +122,7 @@ impl Journal {
             state: State::default(),
             received: 0,
             pending: VecDeque::new(),
+            pending_bytes: 0,
             last_event: 0,
             acked: 0,
             unacked: VecDeque::new(),
@@ -148,10 +151,17 @@ impl Journal {
         }
         if let Some((n, command)) = line.command {
             self.received = self.received.max(n);
+            self.pending_bytes += bytes_of(&command);
             self.pending.push_back((n, command));
         }
         if !line.handled.is_empty() {
-            self.pending.retain(|(n, _)| !line.handled.contains(n));
+            self.pending.retain(|(n, command)| {
+                let is_handled = line.handled.contains(n);
+                if is_handled {
+                    self.pending_bytes -= bytes_of(command);
+                }
+                !is_handled
+            });
         }
         for (n, event) in line.events {
             self.last_event = n;
@@ -198,6 +208,11 @@ impl Journal {
     /// Number of the last received command.
     pub(crate) fn received(&self) -> u64 {
         self.received
+    }
+
+    /// Size of the commands that are not handled.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending_bytes
     }
 
     pub(crate) fn acked(&self) -> u64 {
@@ -338,6 +353,10 @@ impl Journal {
     }
 }
 
+fn bytes_of(command: &Command) -> usize {
+    serde_json::to_vec(command).map_or(0, |text| text.len())
+}
+
 /// Opens a file that only this user can read, since commands hold keys of turns.
 fn create(path: &Path, truncate: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
@@ -431,6 +450,11 @@ mod tests {
             assert_eq!(journal.receive(n, cancel()).unwrap(), Received::New);
         }
         assert_eq!(journal.receive(4 + PENDING_MAX as u64, cancel()).unwrap(), Received::Full);
+        let bytes = bytes_of(&cancel());
+        assert_eq!(journal.pending_bytes(), PENDING_MAX * bytes);
+        journal.commit(Vec::new(), None, (4..4 + PENDING_MAX as u64 - 2).collect()).unwrap();
+        assert_eq!(journal.pending_bytes(), 2 * bytes);
+        assert_eq!(Journal::open(directory.path()).unwrap().pending_bytes(), 2 * bytes);
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub(crate) type Owner = TaskTracker;
 const END_MAX: Duration = Duration::from_secs(10);
 /// Folders that are read for the server at the same time.
 const READS_MAX: usize = 4;
+/// Requests for folders at the same time: each holds a path of up to the size of a frame.
+const ANSWERS_MAX: usize = 32;
 /// User of a runner that was started as root, if its directory belongs to root: nobody.
 const NOBODY: u32 = 65534;
 
@@ -121,6 +123,7 @@ pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerE
         turns: Semaphore::new(config.turns),
         programs: Semaphore::new(config.turns),
         reads: Semaphore::new(READS_MAX),
+        answers: Arc::new(Semaphore::new(ANSWERS_MAX)),
         changed: Notify::new(),
         owner: Owner::new(),
         stop: stop.child_token(),

@@ -22,8 +22,11 @@ pub(crate) fn start(shared: &Arc<Shared>, id: String, repository: String, path: 
     if !is_id(&id.replace('-', "")) {
         return;
     }
+    // The server gives up on a request without an answer.
+    let Ok(answering) = shared.answers.clone().try_acquire_owned() else { return };
     let reading = shared.clone();
     shared.owner.spawn(async move {
+        let _answering = answering;
         let work = async {
             let folder = folder(&reading, &repository, &path).await;
             send(&reading, &id, folder).await;

@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) programs: Semaphore,
     /// Permits of folders that the server imports.
     pub(crate) reads: Semaphore,
+    /// Permits of requests for folders, also of those that are only refused.
+    pub(crate) answers: Arc<Semaphore>,
     /// Wakes the connection: there are new events.
     pub(crate) changed: Notify,
     pub(crate) owner: Owner,
@@ -43,6 +45,9 @@ pub(crate) struct Shared {
     /// Executes the commands of a session until it ends.
     pub(crate) serve: fn(Arc<Self>, Arc<Session>) -> BoxFuture<'static, ()>,
 }
+
+/// Maximum size of the commands of all sessions that are not handled: they are kept in memory.
+const PENDING_BYTES_MAX: usize = 128 << 20;
 
 /// A session with its journal.
 pub(crate) struct Session {
@@ -164,6 +169,10 @@ impl Shared {
         });
     }
 
+    fn pending_bytes(&self) -> usize {
+        self.sessions().values().map(|session| session.journal().pending_bytes()).sum()
+    }
+
     /// Stores a command for its session.
     pub(crate) fn receive(
         self: &Arc<Self>,
@@ -172,6 +181,9 @@ impl Shared {
         command: Command,
     ) -> io::Result<Received> {
         let Some(session) = self.session(id)? else { return Ok(Received::Full) };
+        if n > session.journal().received() && self.pending_bytes() > PENDING_BYTES_MAX {
+            return Ok(Received::Full);
+        }
         let received = session.journal().receive(n, command)?;
         session.woken.notify_one();
         Ok(received)

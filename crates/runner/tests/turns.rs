@@ -540,6 +540,26 @@ async fn a_folder_of_the_newest_base_commit_is_sent_to_the_server() {
 }
 
 #[tokio::test]
+async fn requests_for_folders_are_dropped_above_their_limit() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    server.refuse_files(500);
+    for n in 0..40 {
+        let id = format!("read-{n}");
+        let frame = json!({"type": "read", "id": id, "repository": "web", "path": "skills"});
+        connection.send(&frame).await;
+    }
+    connection.open(1, "scripted").await;
+    server.accept_files();
+    until(|| server.count_files("/reads/") >= 32).await;
+    // The answer to a request is sent again after a second.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(server.count_files("/reads/"), 32);
+}
+
+#[tokio::test]
 async fn a_runner_without_a_sandbox_does_not_push() {
     let mut server = Server::start().await;
     let setup = Setup::new(&server, NONE);

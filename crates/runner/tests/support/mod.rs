@@ -92,6 +92,16 @@ impl Server {
         self.state.lock().unwrap().refuses_files = Some(status);
     }
 
+    /// Stores files again.
+    pub fn accept_files(&self) {
+        self.state.lock().unwrap().refuses_files = None;
+    }
+
+    /// Number of stored files whose path contains the text.
+    pub fn count_files(&self, part: &str) -> usize {
+        self.state.lock().unwrap().files.keys().filter(|path| path.contains(part)).count()
+    }
+
     /// Waits until a file was refused.
     pub async fn refused(&self) {
         until(|| self.state.lock().unwrap().refused_files > 0).await;
