@@ -106,6 +106,8 @@ pub(crate) struct Journal {
     unacked: VecDeque<(u64, Event)>,
     /// Events up to this number are gone.
     floor: u64,
+    /// Last acknowledged event that was read again, and the place of its line in the file.
+    read_again: Option<(u64, u64)>,
 }
 
 impl Journal {
@@ -127,6 +129,7 @@ impl Journal {
             acked: 0,
             unacked: VecDeque::new(),
             floor: 0,
+            read_again: None,
         };
         let mut reader = BufReader::new(File::open(&journal.path)?);
         let mut text = Vec::new();
@@ -301,21 +304,33 @@ impl Journal {
     }
 
     /// Events after number `n`, in order.
-    pub(crate) fn events_after(&self, n: u64, count_max: usize) -> io::Result<Vec<(u64, Event)>> {
+    pub(crate) fn events_after(
+        &mut self,
+        n: u64,
+        count_max: usize,
+    ) -> io::Result<Vec<(u64, Event)>> {
         if n >= self.acked {
             let events = self.unacked.iter().filter(|(event, _)| *event > n);
             return Ok(events.take(count_max).cloned().collect());
         }
-        // A server that was restored from a backup reads again what it had acknowledged.
+        // A server that was restored from a backup reads again what it had acknowledged, window by window.
+        let known = self.read_again.filter(|(last, _)| *last == n);
+        let mut at = known.map_or(0, |(_, at)| at);
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(at))?;
+        let mut reader = BufReader::new(file.take(self.bytes.saturating_sub(at)));
         let mut events = Vec::new();
-        let reader = BufReader::new(File::open(&self.path)?.take(self.bytes));
-        for line in reader.split(b'\n') {
-            let line: Line = serde_json::from_slice(&line?)?;
-            events.extend(line.events.into_iter().filter(|(event, _)| *event > n));
-            if events.len() >= count_max {
-                events.truncate(count_max);
-                break;
+        let mut text = Vec::new();
+        while events.len() < count_max && reader.read_until(b'\n', &mut text)? > 0 {
+            let line: Line = serde_json::from_slice(&text)?;
+            let left = count_max - events.len();
+            let new = line.events.into_iter().filter(|(event, _)| *event > n).take(left);
+            events.extend(new);
+            if let Some((last, _)) = events.last() {
+                self.read_again = Some((*last, at));
             }
+            at += text.len() as u64;
+            text.clear();
         }
         Ok(events)
     }
@@ -349,6 +364,7 @@ impl Journal {
         // Many events can wait for the server: they are not written again for each acknowledgment.
         self.bytes_max = BYTES_MAX.max(2 * self.bytes);
         self.floor = self.acked;
+        self.read_again = None;
         Ok(())
     }
 }
@@ -372,7 +388,7 @@ mod tests {
         Event::Text { task: "task_1".to_owned(), text: text.to_owned() }
     }
 
-    fn numbers(journal: &Journal, n: u64) -> Vec<u64> {
+    fn numbers(journal: &mut Journal, n: u64) -> Vec<u64> {
         journal.events_after(n, 100).unwrap().into_iter().map(|(n, _)| n).collect()
     }
 
@@ -389,10 +405,10 @@ mod tests {
         let state = State { attempts: 2, ..State::default() };
         journal.commit(vec![text("a"), text("b")], Some(state.clone()), vec![1]).unwrap();
         journal.acknowledge(1).unwrap();
-        let journal = Journal::open(directory.path()).unwrap();
+        let mut journal = Journal::open(directory.path()).unwrap();
         assert_eq!(journal.pending().collect::<Vec<_>>(), [&(2, Command::Close)]);
         assert_eq!((journal.received(), journal.acked()), (2, 1));
-        assert_eq!(numbers(&journal, 1), [2]);
+        assert_eq!(numbers(&mut journal, 1), [2]);
         assert_eq!(*journal.state(), state);
     }
 
@@ -432,9 +448,9 @@ mod tests {
         for length in usize::try_from(kept).unwrap()..whole.len() {
             std::fs::write(&journal.path, &whole[..length]).unwrap();
             let mut cut = Journal::open(directory.path()).unwrap();
-            assert_eq!(numbers(&cut, 0), [1], "{length}");
+            assert_eq!(numbers(&mut cut, 0), [1], "{length}");
             cut.commit(vec![text("d")], None, Vec::new()).unwrap();
-            let again = Journal::open(directory.path()).unwrap();
+            let mut again = Journal::open(directory.path()).unwrap();
             assert_eq!(again.events_after(1, 9).unwrap(), [(2, text("d"))]);
         }
     }
@@ -464,7 +480,34 @@ mod tests {
         journal.commit(vec![text("a"), text("b"), text("c")], None, Vec::new()).unwrap();
         journal.acknowledge(3).unwrap();
         assert_eq!(journal.unacked_count(), 0);
-        assert_eq!(numbers(&journal, 1), [2, 3]);
+        assert_eq!(numbers(&mut journal, 1), [2, 3]);
+    }
+
+    #[test]
+    fn a_restored_server_reads_the_journal_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path()).unwrap();
+        for _ in 0..10 {
+            journal.commit(vec![text("a"), text("b"), text("c")], None, Vec::new()).unwrap();
+        }
+        journal.acknowledge(29).unwrap();
+        let (mut read, mut places) = (Vec::new(), Vec::new());
+        while let Some(last) = journal.events_after(read.len() as u64, 4).unwrap().last() {
+            read.extend(read.len() as u64 + 1..=last.0);
+            places.extend(journal.read_again.map(|(_, at)| at));
+        }
+        assert_eq!(read, (1..=30).collect::<Vec<_>>());
+        assert!(places.is_sorted() && places[0] > 0, "{places:?}");
+        // What was read is not read again.
+        let start = usize::try_from(places[0]).unwrap();
+        let mut file = std::fs::read(&journal.path).unwrap();
+        file[..start].fill(b'x');
+        std::fs::write(&journal.path, file).unwrap();
+        assert!(journal.events_after(0, 4).is_err());
+        journal.read_again = Some((4, places[0]));
+        assert_eq!(numbers(&mut journal, 4).first(), Some(&5));
+        // Another place in the file is found from its start.
+        assert!(journal.events_after(7, 4).is_err());
     }
 
     #[test]
@@ -474,7 +517,7 @@ mod tests {
         journal.commit(vec![text("a")], None, Vec::new()).unwrap();
         journal.resume(5).unwrap();
         journal.commit(vec![text("b")], None, Vec::new()).unwrap();
-        assert_eq!(numbers(&journal, 5), [6]);
+        assert_eq!(numbers(&mut journal, 5), [6]);
     }
 
     #[test]
@@ -487,12 +530,12 @@ mod tests {
             journal.commit(vec![text("some text of the agent")], None, Vec::new()).unwrap();
         }
         journal.acknowledge(39).unwrap();
-        assert_eq!((journal.floor(), numbers(&journal, 39)), (39, vec![40]));
+        assert_eq!((journal.floor(), numbers(&mut journal, 39)), (39, vec![40]));
         assert_eq!(journal.bytes_max, BYTES_MAX);
         journal.commit(vec![text("more")], None, Vec::new()).unwrap();
-        let journal = Journal::open(directory.path()).unwrap();
+        let mut journal = Journal::open(directory.path()).unwrap();
         assert!(journal.bytes < 2000);
         assert_eq!((journal.received(), journal.pending().count()), (1, 1));
-        assert_eq!((journal.floor(), numbers(&journal, 39)), (39, vec![40, 41]));
+        assert_eq!((journal.floor(), numbers(&mut journal, 39)), (39, vec![40, 41]));
     }
 }
