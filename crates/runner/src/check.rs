@@ -83,14 +83,14 @@ async fn repository(config: &Config, name: &str) -> Result<String, Failure> {
     let mirror = Mirror::open(config, name).await?;
     let commit = mirror.fetch().await?;
     if config.sandbox == SandboxKind::None {
-        return Ok(format!("{} can be fetched", mirror.base));
+        return Ok(format!("{} can be fetched", mirror.base()));
     }
     let remedy = |failure: Failure| {
         let text = format!("branches cannot be pushed, so changes are only shown: {failure}");
         Failure { message: text, ..failure }
     };
     mirror.check_push(&commit).await.map_err(remedy)?;
-    Ok(format!("{} can be fetched, and branches can be pushed", mirror.base))
+    Ok(format!("{} can be fetched, and branches can be pushed", mirror.base()))
 }
 
 async fn engine(config: &Config, sandbox: &Sandbox, name: &str) -> Result<String, Failure> {

@@ -7,6 +7,7 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -33,7 +34,7 @@ const PATCH_MEMORY_MB: u64 = 4096;
 pub(crate) struct Mirror {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
-    pub(crate) base: String,
+    base: OnceLock<String>,
     repository: Repository,
     program: PathBuf,
     disk_mb: u64,
@@ -60,16 +61,16 @@ pub(crate) struct Pushed {
 }
 
 impl Mirror {
-    /// Creates the mirror's directory; the base is the remote's default branch unless it is configured.
+    /// Creates the mirror's directory.
     pub(crate) async fn open(config: &Config, name: &str) -> Result<Self, Failure> {
         let Some(repository) = config.repositories.get(name).cloned() else {
             return Err(Failure::sandbox(format!("{name} is not in the runner's configuration")));
         };
         let host = reqwest::Url::parse(&config.server).ok();
-        let mut mirror = Self {
+        let mirror = Self {
             path: config.data_dir.join("mirrors").join(name),
             name: name.to_owned(),
-            base: repository.base.clone().unwrap_or_else(|| "main".to_owned()),
+            base: repository.base.clone().map_or_else(OnceLock::new, OnceLock::from),
             repository,
             program: config.program.clone(),
             disk_mb: config.limits.disk_mb,
@@ -78,20 +79,42 @@ impl Mirror {
         };
         if !mirror.path.join("HEAD").exists() {
             std::fs::create_dir_all(&mirror.path)?;
-            mirror.local(&["init", "--quiet", "--bare", "--template=", "."]).await?;
+            let arguments =
+                ["init", "--quiet", "--bare", "--template=", "--initial-branch=main", "."];
+            mirror.local(&arguments).await?;
         }
-        if mirror.repository.base.is_none() {
-            let url = mirror.repository.url.clone();
-            let arguments = ["ls-remote", "--symref", "--", &url, "HEAD"];
-            if let Ok(heads) = mirror.remote(&arguments, Duration::from_secs(30)).await
-                && let Some(base) = String::from_utf8_lossy(&heads.stdout)
-                    .lines()
-                    .find_map(|line| line.strip_prefix("ref: refs/heads/")?.split('\t').next())
-            {
-                base.clone_into(&mut mirror.base);
-            }
-        }
+        mirror.find_base().await;
         Ok(mirror)
+    }
+
+    /// Branch on which sessions start: the configured one, or the remote's default branch as it was known last.
+    pub(crate) fn base(&self) -> String {
+        self.base.get().cloned().unwrap_or_else(|| {
+            let head = std::fs::read_to_string(self.path.join("HEAD")).unwrap_or_default();
+            head.trim().strip_prefix("ref: refs/heads/").unwrap_or("main").to_owned()
+        })
+    }
+
+    /// Asks the remote for its default branch, unless the base is known.
+    async fn find_base(&self) {
+        if self.base.get().is_some() {
+            return;
+        }
+        let url = self.repository.url.clone();
+        let arguments = ["ls-remote", "--symref", "--", &url, "HEAD"];
+        let Ok(heads) = self.remote(&arguments, Duration::from_secs(30)).await else { return };
+        let heads = String::from_utf8_lossy(&heads.stdout);
+        let mut names = heads
+            .lines()
+            .filter_map(|line| line.strip_prefix("ref: refs/heads/")?.split('\t').next());
+        let base = names.next().map_or_else(|| self.base(), str::to_owned);
+        // The next start knows it, even if the remote is away.
+        if let Err(error) =
+            self.local(&["symbolic-ref", "HEAD", &format!("refs/heads/{base}")]).await
+        {
+            tracing::warn!(%error, "the base could not be stored");
+        }
+        self.base.get_or_init(|| base);
     }
 
     /// A command in the mirror that sees no configuration of the system or of a user, and runs no hooks.
@@ -200,9 +223,11 @@ impl Mirror {
         self.remote(&arguments, REMOTE_MAX).await.map_err(|error| {
             Failure::sandbox(format!("{} could not be fetched: {}", self.name, error.message))
         })?;
-        self.resolve(&format!("refs/heads/{}", self.base))
+        self.find_base().await;
+        let base = self.base();
+        self.resolve(&format!("refs/heads/{base}"))
             .await
-            .map_err(|_| Failure::sandbox(format!("{} has no branch {}", self.name, self.base)))
+            .map_err(|_| Failure::sandbox(format!("{} has no branch {base}", self.name)))
     }
 
     async fn resolve(&self, name: &str) -> Result<String, Failure> {
@@ -230,7 +255,7 @@ impl Mirror {
     /// A folder of a commit as a zip file. No program runs for this: attributes name filters, but only configurations define them.
     pub(crate) async fn archive(&self, commit: &str, path: &str) -> Result<Vec<u8>, Failure> {
         let missing =
-            |_| Failure::sandbox(format!("{} has no folder {path} on {}", self.name, self.base));
+            |_| Failure::sandbox(format!("{} has no folder {path} on {}", self.name, self.base()));
         let object = format!("{commit}:{path}");
         let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &object];
         let tree = one_line(&self.local(&arguments).await.map_err(missing)?.stdout);
@@ -639,15 +664,19 @@ mod tests {
             let script = "git init -q -b trunk . && echo one > a.txt && git add -A && \
                 git -c user.name=Ada -c user.email=ada@example.com commit -qm Start";
             sh(&origin, script);
-            let repositories = [format!("api={}", origin.display())];
-            let mut config =
-                Config::of_arguments("http://chat.example", "ovr_x", &repositories).unwrap();
-            config.data_dir = directory.path().join("data");
-            let own = std::env::current_exe().unwrap();
-            config.program = own.parent().unwrap().parent().unwrap().join("examples/runner");
-            let mirror = Mirror::open(&config, "api").await.unwrap();
+            let mirror = Self::open(directory.path(), "data").await;
             let base = mirror.fetch().await.unwrap();
             Self { directory, mirror, base }
+        }
+
+        async fn open(directory: &Path, data: &str) -> Mirror {
+            let repositories = [format!("api={}", directory.join("origin").display())];
+            let mut config =
+                Config::of_arguments("http://chat.example", "ovr_x", &repositories).unwrap();
+            config.data_dir = directory.join(data);
+            let own = std::env::current_exe().unwrap();
+            config.program = own.parent().unwrap().parent().unwrap().join("examples/runner");
+            Mirror::open(&config, "api").await.unwrap()
         }
 
         async fn changes(&self, patch: &str) -> Result<Changes, Failure> {
@@ -669,6 +698,22 @@ mod tests {
         format!(
             "diff --git a/{path} b/{path}\nnew file mode {mode}\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{line}\n"
         )
+    }
+
+    #[tokio::test]
+    async fn the_base_is_known_when_the_remote_is_back() {
+        let repository = Repository::new().await;
+        let directory = repository.directory.path();
+        let (origin, away) = (directory.join("origin"), directory.join("away"));
+        std::fs::rename(&origin, &away).unwrap();
+        // An earlier start has asked for it.
+        assert_eq!(Repository::open(directory, "data").await.base(), "trunk");
+        let mirror = Repository::open(directory, "other").await;
+        assert_eq!(mirror.base(), "main");
+        assert!(mirror.fetch().await.is_err());
+        std::fs::rename(&away, &origin).unwrap();
+        assert_eq!(mirror.fetch().await.unwrap(), repository.base);
+        assert_eq!(mirror.base(), "trunk");
     }
 
     #[tokio::test]

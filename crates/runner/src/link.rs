@@ -121,7 +121,7 @@ fn hello(shared: &Shared) -> Control {
     let can_push = config.sandbox != crate::SandboxKind::None;
     let repositories = shared.mirrors.values().map(|mirror| OfferedRepository {
         name: mirror.name.clone(),
-        base: mirror.base.clone(),
+        base: mirror.base(),
         can_push,
     });
     let host = |to: &String| reqwest::Url::parse(to).ok()?.host_str().map(str::to_owned);

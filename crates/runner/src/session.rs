@@ -4,7 +4,6 @@
 
 use std::{collections::BTreeMap, io::Write, path::Path, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 
 use crate::{
@@ -245,20 +244,25 @@ fn not_applied(cause: &str) -> Failure {
 }
 
 /// The session's last patch, from the server; empty if there is none.
-async fn last_patch(shared: &Shared, session: &Session) -> Result<Bytes, Failure> {
+async fn last_patch(shared: &Shared, session: &Session) -> Result<Vec<u8>, Failure> {
     let route = shared.config.route(&format!("/v1/runner/sessions/{}/patch", session.id));
     let request = shared.client.get(route).bearer_auth(&shared.config.key);
     let request = request.timeout(Duration::from_mins(2));
     let failed = |error: reqwest::Error| not_applied(&error.without_url().to_string());
     let answer = request.send().await.map_err(failed)?;
     if answer.status() == reqwest::StatusCode::NOT_FOUND {
-        return Ok(Bytes::new());
+        return Ok(Vec::new());
     }
-    let answer = answer.error_for_status().map_err(failed)?;
-    if answer.content_length().is_none_or(|length| length > PATCH_BYTES_MAX) {
-        return Err(not_applied("the patch is larger than 20 MiB"));
+    let mut answer = answer.error_for_status().map_err(failed)?;
+    let mut patch = Vec::new();
+    // A proxy can leave out the length.
+    while let Some(chunk) = answer.chunk().await.map_err(failed)? {
+        if (patch.len() + chunk.len()) as u64 > PATCH_BYTES_MAX {
+            return Err(not_applied("the patch is larger than 20 MiB"));
+        }
+        patch.extend_from_slice(&chunk);
     }
-    answer.bytes().await.map_err(failed)
+    Ok(patch)
 }
 
 /// Applies a patch to a new copy, inside of the sandbox.

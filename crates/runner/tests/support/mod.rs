@@ -9,6 +9,7 @@
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     path::{Path, PathBuf},
     process::Command,
     sync::{Arc, Mutex},
@@ -17,7 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::{Method, Request, Response, body::Incoming, header, service::service_fn};
 use hyper_util::rt::TokioIo;
 use openvibe_runner::{Config, RunnerError};
@@ -168,11 +169,17 @@ impl Server {
     }
 }
 
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+fn respond(status: u16, body: impl Into<Bytes>) -> Response<Body> {
+    Response::builder().status(status).body(Full::<Bytes>::new(body.into()).boxed_unsync()).unwrap()
+}
+
 async fn answer(
     state: &Mutex<State>,
     sockets: mpsc::Sender<Socket>,
     mut request: Request<Incoming>,
-) -> Response<Full<Bytes>> {
+) -> Response<Body> {
     let path = request.uri().path_and_query().unwrap().to_string();
     if path == "/v1/runner" {
         let key = request.headers()[header::SEC_WEBSOCKET_KEY].as_bytes().to_vec();
@@ -192,7 +199,7 @@ async fn answer(
             .header(header::CONNECTION, "Upgrade")
             .header(header::UPGRADE, "websocket")
             .header(header::SEC_WEBSOCKET_ACCEPT, derive_accept_key(&key))
-            .body(Full::default())
+            .body(Full::<Bytes>::default().boxed_unsync())
             .unwrap();
     }
     let method = request.method().clone();
@@ -203,23 +210,27 @@ async fn answer(
     if method == Method::PUT {
         if let Some(status) = state.refuses_files {
             state.refused_files += 1;
-            return Response::builder().status(status).body(Full::default()).unwrap();
+            return respond(status, "");
         }
         state.files.insert(path, body);
-        return Response::new(Full::default());
+        return respond(200, "");
     }
     if method == Method::GET {
         let plain = |path: &str| path.split('?').next().unwrap_or_default().to_owned();
         let mut files = state.files.iter();
         return match files.find(|(name, _)| plain(name) == plain(&path)) {
-            Some((_, body)) => Response::new(Full::new(body.clone())),
-            None => Response::builder().status(404).body(Full::default()).unwrap(),
+            // Without a length, as a proxy may send it.
+            Some((_, body)) => {
+                let body = Full::new(body.clone()).map_frame(|frame| frame);
+                Response::new(body.boxed_unsync())
+            }
+            None => respond(404, ""),
         };
     }
     let value = serde_json::from_slice(&body).unwrap();
     state.model_requests.push((path, key.unwrap_or_default(), value));
     let answer = state.model_answers.pop().unwrap_or_default();
-    Response::new(Full::new(answer.to_string().into()))
+    respond(200, answer.to_string())
 }
 
 pub struct Connection {
