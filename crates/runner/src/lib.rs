@@ -23,6 +23,7 @@ mod git;
 mod inside;
 mod journal;
 mod link;
+mod machine;
 mod reads;
 mod record;
 mod sandbox;

@@ -23,6 +23,7 @@ use crate::{
     failure::{Failure, finish},
     frames::Program,
     inside::{DOOR_PORT, Limited},
+    machine::{self, Machine},
 };
 
 /// Directory of the skills' folders in the session's directory.
@@ -306,6 +307,7 @@ impl Sandbox {
             target,
             memory_mb: self.limits.memory_mb,
             disk_mb: self.limits.disk_mb,
+            least: machine::LEAST,
             session: self.places.session.clone(),
             stopped: stopped.clone(),
         };
@@ -493,6 +495,7 @@ struct Watchdog {
     target: Target,
     memory_mb: u64,
     disk_mb: u64,
+    least: Machine,
     session: PathBuf,
     stopped: Arc<OnceLock<String>>,
 }
@@ -503,6 +506,8 @@ impl Watchdog {
         let reason = tokio::select! {
             reason = self.watch_memory() => reason,
             reason = self.watch_disk() => reason,
+            // A turn can take more than is counted: files without a name, and memory without a process.
+            reason = machine::short(&self.session, self.least) => reason,
         };
         let _ = self.stopped.set(reason);
         self.target.kill();
@@ -549,7 +554,7 @@ fn children_by_parent() -> HashMap<u32, Vec<u32>> {
     children
 }
 
-/// Memory of a process and its descendants in bytes, without the pages of programs.
+/// Memory of a process and its descendants in bytes, with page tables, and without the pages of programs.
 fn memory_of(root: u32) -> u64 {
     let mut children = children_by_parent();
     let mut all = vec![root];
@@ -559,7 +564,7 @@ fn memory_of(root: u32) -> u64 {
         let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/status")) else { continue };
         for line in status.lines() {
             if let Some((name, value)) = line.split_once(':')
-                && matches!(name, "RssAnon" | "RssShmem" | "VmSwap")
+                && matches!(name, "RssAnon" | "RssShmem" | "VmSwap" | "VmPTE")
             {
                 let kilobytes = value.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
                 bytes += kilobytes << 10;
@@ -596,6 +601,24 @@ mod tests {
         let own = memory_of(std::process::id());
         assert!(own > 100 << 10, "{own}");
         assert_eq!(memory_of(u32::MAX), 0);
+    }
+
+    #[tokio::test]
+    async fn a_process_is_stopped_before_the_machine_has_nothing_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut child = Command::new("sleep").arg("300").kill_on_drop(true).spawn().unwrap();
+        let stopped = Arc::new(OnceLock::new());
+        let watchdog = Watchdog {
+            target: Target { id: child.id().unwrap(), is_group: false },
+            memory_mb: 1 << 20,
+            disk_mb: 1 << 20,
+            least: Machine { disk: u64::MAX, files: 0, memory: 0 },
+            session: directory.path().to_owned(),
+            stopped: stopped.clone(),
+        };
+        watchdog.run().await;
+        assert!(stopped.get().unwrap().ends_with("MiB of disk are free"));
+        assert!(!child.wait().await.unwrap().success());
     }
 
     #[test]
