@@ -237,19 +237,13 @@ impl Mirror {
         Ok(one_line(&found.stdout))
     }
 
-    /// Makes a new copy of a commit, on a branch of that name. What was at the path before is deleted.
-    pub(crate) async fn copy(&self, to: &Path, commit: &str, branch: &str) -> Result<(), Failure> {
+    /// Makes a new copy, without files. What was at the path before is deleted.
+    pub(crate) async fn copy(&self, to: &Path) -> Result<(), Failure> {
         remove(to).await?;
         let mut command = self.command(Self::git());
         command.args(["clone", "--quiet", "--shared", "--no-checkout", "--no-tags"]);
         command.args(["--template=", "--"]).arg(&self.path).arg(to).env_remove("GIT_DIR");
-        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await?;
-        // Nobody has touched the copy yet.
-        let mut command = self.command(Self::git());
-        command.env_remove("GIT_DIR").current_dir(to);
-        command.args(["checkout", "--quiet", "-B", branch, commit]);
-        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await?;
-        Ok(())
+        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await.map(drop)
     }
 
     /// A folder of a commit as a zip file. No program runs for this: attributes name filters, but only configurations define them.
@@ -474,6 +468,9 @@ impl Mirror {
     }
 }
 
+/// Writes the files of commit `COMMIT` to a new copy, on branch `BRANCH`: inside of the sandbox, since a small commit can have files without end.
+pub(crate) const CHECKOUT: &str = "exec git checkout --quiet -B \"$BRANCH\" \"$COMMIT\" --";
+
 /// Lists the changes of the copy, inside of the sandbox. Flags override the copy's configuration.
 pub(crate) const DIFF: &str = "git -c advice.addEmbeddedRepo=false add -A && exec git diff --cached --binary -U3 \
     --full-index --no-ext-diff --no-textconv --no-color --no-renames --submodule=short --src-prefix=a/ --dst-prefix=b/ \"$1\"";
@@ -679,6 +676,11 @@ mod tests {
             Mirror::open(&config, "api").await.unwrap()
         }
 
+        async fn copy(&self, to: &Path) {
+            self.mirror.copy(to).await.unwrap();
+            sh(to, &format!("export BRANCH=vibe/7 COMMIT={}; {CHECKOUT}", self.base));
+        }
+
         async fn changes(&self, patch: &str) -> Result<Changes, Failure> {
             let directory = self.directory.path();
             std::fs::write(directory.join("changes"), patch).unwrap();
@@ -720,7 +722,7 @@ mod tests {
     async fn a_copy_shares_objects_and_its_changes_become_a_tree() {
         let repository = Repository::new().await;
         let copy = repository.directory.path().join("copy");
-        repository.mirror.copy(&copy, &repository.base, "vibe/7").await.unwrap();
+        repository.copy(&copy).await;
         assert_eq!(sh(&copy, "git rev-parse --abbrev-ref HEAD"), "vibe/7");
         let patch = sh(
             &copy,
@@ -752,7 +754,7 @@ mod tests {
     async fn the_tree_is_the_one_of_the_copy_after_any_edits() {
         let repository = Repository::new().await;
         let copy = repository.directory.path().join("copy");
-        repository.mirror.copy(&copy, &repository.base, "vibe/7").await.unwrap();
+        repository.copy(&copy).await;
         for edits in EDITS {
             sh(&copy, edits);
             let mut diff = std::process::Command::new("sh");

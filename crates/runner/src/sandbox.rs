@@ -423,6 +423,18 @@ pub(crate) struct Ended {
     pub(crate) stopped: Option<String>,
 }
 
+impl Ended {
+    /// Reason why a command failed; `None` if it did not.
+    pub(crate) fn cause(&self, command: &str, duration_max: Duration) -> Option<String> {
+        match (&self.stopped, self.code) {
+            (None, 0) => None,
+            (Some(stopped), _) => Some(format!("{command} was stopped: {stopped}")),
+            (None, 124) => Some(format!("{command} took longer than {} s", duration_max.as_secs())),
+            (None, code) => Some(format!("{command} ended with {code}")),
+        }
+    }
+}
+
 /// A running process, with all that it started. Dropping it kills them.
 pub(crate) struct Contained {
     pub(crate) child: Child,

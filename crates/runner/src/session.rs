@@ -11,7 +11,7 @@ use crate::{
     door::{Door, Ways},
     failure::{Failure, finish},
     frames::{Command, Event, FailureCode, is_id},
-    git::{self, Mirror, PATCH_BYTES_MAX},
+    git::{self, CHECKOUT, Mirror, PATCH_BYTES_MAX},
     journal::State,
     sandbox::{FOLDERS, Places, Sandbox},
     shared::{Session, Shared},
@@ -198,8 +198,16 @@ async fn open(
         git::remove(&session.directory.join(directory)).await?;
     }
     sandbox.places.create()?;
-    let branch = format!("vibe/{}", state.number);
-    mirror.copy(&sandbox.places.copy(), &commit, &branch).await?;
+    mirror.copy(&sandbox.places.copy()).await?;
+    let limit = shared.config.limits.setup;
+    let env = BTreeMap::from([
+        ("BRANCH".to_owned(), format!("vibe/{}", state.number)),
+        ("COMMIT".to_owned(), commit.clone()),
+    ]);
+    let ended = sandbox.shell(CHECKOUT, &env, None, limit, &shared.owner).await?;
+    if let Some(cause) = ended.cause("git checkout", limit) {
+        return Err(Failure::sandbox(format!("{name} could not be prepared: {cause}")));
+    }
     let repository = &shared.config.repositories[&name];
     if !repository.setup.is_empty() {
         let ways = Ways {
@@ -210,19 +218,13 @@ async fn open(
             client: shared.client.clone(),
         };
         let mut door = Door::open(&shared.config, &session.id, ways, &shared.owner).await?;
-        let limit = shared.config.limits.setup;
         let setup = &repository.setup;
         let ended = sandbox
             .shell(setup, &BTreeMap::new(), Some(&door.address), limit, &shared.owner)
             .await?;
-        if ended.code != 0 {
+        if let Some(cause) = ended.cause(setup, limit) {
             let blocked = door.blocked.try_recv().map(|host| format!(" ({host} is blocked)"));
             let blocked = blocked.unwrap_or_default();
-            let cause = match (ended.stopped, ended.code) {
-                (Some(stopped), _) => format!("{setup} was stopped: {stopped}"),
-                (None, 124) => format!("{setup} took longer than {} s", limit.as_secs()),
-                (None, code) => format!("{setup} ended with {code}"),
-            };
             return Err(Failure::sandbox(format!(
                 "{name} could not be prepared: {cause}{blocked}"
             )));

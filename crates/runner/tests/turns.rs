@@ -282,6 +282,23 @@ async fn a_setup_that_fails_is_explained_and_tried_again() {
 }
 
 #[tokio::test]
+async fn a_commit_without_end_is_not_written_to_the_disk() {
+    let mut server = Server::start().await;
+    let more = "sandbox = 'none'\nlimits = {disk_mb = 1}\n[repository.api]";
+    let setup = Setup::new(&server, more);
+    let origin = setup.path().join("origin");
+    // A small commit with 4 MiB of files.
+    std::fs::write(origin.join("large"), vec![b'x'; 4 << 20]).unwrap();
+    git(&origin, &["add", "-A"]);
+    git(&origin, &["commit", "--quiet", "-m", "Add a large file"]);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    let failed = connection.open(1, "scripted").await;
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.starts_with("api could not be prepared: git checkout "), "{message}");
+}
+
+#[tokio::test]
 async fn a_turn_can_be_canceled_while_its_copy_is_prepared() {
     let mut server = Server::start().await;
     let more = "sandbox = 'none'\n[repository.api]\nsetup = 'test -e ../../../ready || sleep 300'";
