@@ -18,12 +18,15 @@ use crate::{
     failure::{Failure, Finished, finish},
     frames::{ChangedFile, Changes, FRAME_BYTES_MAX, FailureCode, FileStatus, cut},
     inside::Limited,
+    machine,
 };
 
 /// Maximum size of a patch.
 pub(crate) const PATCH_BYTES_MAX: u64 = 20 << 20;
 const FILES_MAX: usize = 300;
 const NOTES_MAX: usize = 10;
+/// Number of packs from which they are combined.
+const PACKS_MAX: usize = 50;
 const LOCAL_MAX: Duration = Duration::from_mins(2);
 const REMOTE_MAX: Duration = Duration::from_mins(10);
 const OUTPUT_BYTES_MAX: u64 = 32 << 20;
@@ -207,6 +210,7 @@ impl Mirror {
     /// Fetches all branches, and returns the commit of the base.
     pub(crate) async fn fetch(&self) -> Result<String, Failure> {
         let _fetching = self.fetching.lock().await;
+        self.remove_leftovers(REMOTE_MAX);
         let url = self.repository.url.clone();
         let branches = "+refs/heads/*:refs/heads/*";
         let arguments = [
@@ -220,14 +224,55 @@ impl Mirror {
             &url,
             branches,
         ];
-        self.remote(&arguments, REMOTE_MAX).await.map_err(|error| {
-            Failure::sandbox(format!("{} could not be fetched: {}", self.name, error.message))
-        })?;
+        let fetched = tokio::select! {
+            fetched = self.remote(&arguments, REMOTE_MAX) => fetched,
+            shortage = machine::short(&self.path, machine::LEAST) => Err(Failure::sandbox(shortage)),
+        };
+        if let Err(error) = fetched {
+            self.remove_leftovers(Duration::ZERO);
+            let message = format!("{} could not be fetched: {}", self.name, error.message);
+            return Err(Failure::sandbox(message));
+        }
+        self.combine_packs().await;
         self.find_base().await;
         let base = self.base();
         self.resolve(&format!("refs/heads/{base}"))
             .await
             .map_err(|_| Failure::sandbox(format!("{} has no branch {base}", self.name)))
+    }
+
+    /// Files of the packs' directory.
+    fn packs(&self) -> impl Iterator<Item = std::fs::DirEntry> {
+        std::fs::read_dir(self.path.join("objects/pack")).into_iter().flatten().flatten()
+    }
+
+    /// Deletes what killed commands have left: parts of packs that nobody has written to for a while. `openvibe runner check` can fetch at the
+    /// same time.
+    fn remove_leftovers(&self, age_min: Duration) {
+        for entry in self.packs() {
+            let name = entry.file_name();
+            let is_part = |start: &str| name.as_encoded_bytes().starts_with(start.as_bytes());
+            let written = entry.metadata().and_then(|found| found.modified()).ok();
+            let age = written.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+            if ["tmp_", ".tmp-"].into_iter().any(is_part) && age >= age_min {
+                // The next fetch tries again.
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Combines small packs, since each fetch adds one. All objects stay, because copies share them.
+    async fn combine_packs(&self) {
+        let is_pack =
+            |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|end| end == "pack");
+        if self.packs().filter(is_pack).count() <= PACKS_MAX {
+            return;
+        }
+        let mut command = self.command(Self::git());
+        command.args(["repack", "--geometric=2", "-d", "--quiet", "--no-write-bitmap-index"]);
+        if let Err(error) = run(command, REMOTE_MAX, FailureCode::SandboxFailed).await {
+            tracing::warn!(%error, name = self.name, "the packs of a mirror were not combined");
+        }
     }
 
     async fn resolve(&self, name: &str) -> Result<String, Failure> {
@@ -488,6 +533,9 @@ const SAFE: &[&str] = &[
     "gc.auto=0",
     "-c",
     "maintenance.auto=false",
+    // Few objects become a pack, too.
+    "-c",
+    "fetch.unpackLimit=1",
     "-c",
     "protocol.ext.allow=never",
     "-c",
@@ -716,6 +764,25 @@ mod tests {
         std::fs::rename(&away, &origin).unwrap();
         assert_eq!(mirror.fetch().await.unwrap(), repository.base);
         assert_eq!(mirror.base(), "trunk");
+    }
+
+    #[tokio::test]
+    async fn many_packs_are_combined_and_keep_the_objects_of_copies() {
+        let repository = Repository::new().await;
+        let mirror = &repository.mirror;
+        let script = format!(
+            "for n in $(seq {PACKS_MAX}); do echo $n | git hash-object -w --stdin | tee -a ids | git pack-objects -q objects/pack/pack; done; \
+             git prune-packed; touch objects/pack/tmp_pack_new; touch -d '1 hour ago' objects/pack/tmp_pack_x objects/pack/.tmp-1-pack-x"
+        );
+        sh(&mirror.path, &script);
+        mirror.fetch().await.unwrap();
+        let names: Vec<_> = mirror.packs().map(|entry| entry.file_name()).collect();
+        assert!(names.len() < 20, "{names:?}");
+        let parts: Vec<_> = names.iter().filter(|n| n.to_string_lossy().contains("tmp")).collect();
+        assert_eq!(parts, ["tmp_pack_new"]);
+        let found =
+            sh(&mirror.path, "git cat-file --batch-check='%(objecttype)' < ids | sort | uniq -c");
+        assert_eq!(found.trim(), format!("{PACKS_MAX} blob"));
     }
 
     #[tokio::test]
