@@ -1,31 +1,44 @@
-//! Hostile agents in the sandbox. These tests need bubblewrap, and are skipped where it is not installed or cannot create a namespace.
+//! Hostile agents in the sandbox. These tests need bubblewrap, and are skipped where it cannot create a namespace.
 
 #![allow(clippy::unwrap_used, reason = "test helpers")]
 
 mod support;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde_json::{Value, json};
 use support::{Connection, Server, Setup, git, until};
 
+/// Whether bubblewrap can create a namespace here. It must be installed, so that the tests are not skipped by mistake.
 fn has_bubblewrap() -> bool {
     let mut command = std::process::Command::new("bwrap");
     command.args(["--unshare-user", "--unshare-all", "--disable-userns", "--ro-bind", "/", "/"]);
-    command.arg("true").status().is_ok_and(|status| status.success())
+    let status = command.arg("true").status();
+    status.expect("bubblewrap is not installed: install the package bubblewrap").success()
 }
 
-/// All files below a directory with their contents, without those of a session's own directories.
+/// Whether agents or turns write a file or directory.
+fn is_own(path: &Path) -> bool {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let own =
+        ["copy", "home", "tmp", "shm", "scratch", "journal", "patch", "skills", "skills.json"];
+    own.contains(&name) || name.starts_with("log.")
+}
+
+/// All files below a directory with their contents, without those that agents or turns write.
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
-            let own = ["copy", "home", "tmp", "shm", "scratch", "data"];
-            let is_own = own.iter().any(|name| path.ends_with(name));
+            if is_own(&path) {
+                continue;
+            }
             match std::fs::symlink_metadata(&path).unwrap() {
-                _ if is_own => {}
                 entry if entry.is_dir() => open.push(path),
                 entry if entry.is_file() => {
                     all.insert(path.display().to_string(), std::fs::read(path).unwrap());
@@ -35,6 +48,14 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     all
+}
+
+fn assert_unchanged(setup: &Setup, before: &BTreeMap<String, Vec<u8>>, script: &str) {
+    let after = files(setup.path());
+    let all: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let changed: Vec<_> =
+        all.into_iter().filter(|path| before.get(*path) != after.get(*path)).collect();
+    assert!(changed.is_empty(), "{script}: {changed:?}");
 }
 
 async fn start(server: &mut Server, more: &str) -> (Setup, support::Running, Connection) {
@@ -117,7 +138,7 @@ async fn no_escape_changes_or_reads_anything_outside() {
     ];
     for (n, script) in (2..).zip(scripts) {
         let (_, log) = attack(&server, &mut connection, n, &script).await;
-        assert_eq!(files(setup.path()), before, "{script}");
+        assert_unchanged(&setup, &before, &script);
         assert!(!Path::new("/etc/mark").exists() && !Path::new("/usr/mark").exists());
         for word in [
             "s3cr3t",
@@ -139,9 +160,6 @@ async fn no_escape_changes_or_reads_anything_outside() {
             assert!(!content.contains(word), "{script}: {word}: {content}");
         }
     }
-    let config = std::fs::read_to_string(setup.path().join("data/mirrors/api/config")).unwrap();
-    assert!(!config.lines().any(|line| line == "x"));
-    assert!(!setup.path().join("data/mark").exists());
 }
 
 #[tokio::test]
@@ -165,7 +183,7 @@ async fn skills_are_read_only_and_a_hostile_home_leads_nowhere() {
     for words in ["one low water", "two low water", "Text of tides"] {
         assert!(log.contains(words), "{words}: {log}");
     }
-    assert_eq!(files(setup.path()), before);
+    assert_unchanged(&setup, &before, script);
 }
 
 #[tokio::test]
@@ -191,8 +209,9 @@ async fn greedy_agents_are_stopped() {
         "rm -f big*; i=0; while [ $i -lt 200 ]; do sleep 20 & i=$((i + 1)); done; echo STARTED",
     )
     .await;
-    // Root is not limited by the number of processes.
-    assert!(!log.contains("STARTED\\n") || std::fs::read_dir("/root").is_ok());
+    // The kernel does not limit the processes of root, so the runner drops it (`drop_root`).
+    let is_root = rustix::process::getuid().is_root();
+    assert!(is_root || !log.contains("STARTED\\n"), "{log}");
 }
 
 #[tokio::test]
