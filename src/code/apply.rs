@@ -213,6 +213,7 @@ async fn store(
             check,
             unread_steers,
             received,
+            last_text_bytes,
         } => {
             let done = finish::Done {
                 stop,
@@ -220,6 +221,7 @@ async fn store(
                 check,
                 unread_steers,
                 received,
+                last_text_bytes,
             };
             if let Some(turn) = active(c, session, &task).await? {
                 finish::finish(c, session, Some(&turn), &done, text).await?;

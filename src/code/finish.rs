@@ -41,6 +41,8 @@ pub(super) struct Done {
     pub(super) unread_steers: Vec<u64>,
     /// Number of the last command that the runner had: later ones were on their way.
     pub(super) received: Option<u64>,
+    /// Size of the reply's text after the last step, without white space at its end.
+    pub(super) last_text_bytes: u64,
 }
 
 /// Prepares the text of a reply that is about to be completed; `None` if there is none.
@@ -226,7 +228,8 @@ async fn complete(
         ..reply::metadata_of(session, turn)
     };
     messages::finish_reply(c, message, text, &metadata, lease.audience).await?;
-    store_commit_text(c, session, turn, message, text).await?;
+    let last = last_text(text.content(), done.last_text_bytes);
+    store_commit_text(c, session, turn, message, last).await?;
     for n in &done.unread_steers {
         c.q("update task_steers set round = null where task_id = $1 and round = $2")
             .bind(turn.task.id)
@@ -286,18 +289,29 @@ async fn remove_superseded(
     Ok(())
 }
 
-/// Stores the reply of a session, and the title and text of its next commit.
+/// The end of a reply that describes the work: agents often write "Let me look" before their first step. All of it if the size does not fit.
+fn last_text(content: &str, bytes: u64) -> &str {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let start = content.len().checked_sub(bytes);
+    match start.and_then(|start| content.split_at_checked(start)) {
+        // A step ends a paragraph.
+        Some((before, last)) if before.ends_with("\n\n") && !last.trim().is_empty() => last,
+        _ => content,
+    }
+}
+
+/// Stores the reply of a session, and the title and text of its next commit, which are in `text`.
 async fn store_commit_text(
     c: &mut Conn,
     session: CodeSessionId,
     turn: &ActiveTurn,
     reply: MessageId,
-    text: &ReplyText,
+    text: &str,
 ) -> Result<(), DbError> {
     let agent = profiles::shown_name(c, turn.lease.target.agent).await?;
     // A repository can have other readers than the conversation.
     let commit = match turn.lease.audience {
-        Audience::Public(_) => CommitText::of_reply(text.content(), &agent),
+        Audience::Public(_) => CommitText::of_reply(text, &agent),
         _ => CommitText::without_text(&agent),
     };
     c.q("update code_sessions set reply_id = $2, title = $3, body = $4 where id = $1")
@@ -319,6 +333,18 @@ mod tests {
         assert_eq!(summary(0), "Nothing was changed.");
         assert_eq!(summary(1), "Changed 1 file.");
         assert_eq!(summary(7), "Changed 7 files.");
+    }
+
+    #[test]
+    fn a_commit_is_described_by_the_text_after_the_last_step() {
+        let content = "Let me look.\n\nFix the lögin\n\nThe cookie was missing.";
+        let end = "Fix the lögin\n\nThe cookie was missing.";
+        assert_eq!(last_text(content, end.len() as u64), end);
+        // Sizes of another text, within a paragraph or a character, and of nothing.
+        let inside = "gin\n\nThe cookie was missing.".len() as u64;
+        for bytes in [0, 1, inside, inside + 1, content.len() as u64, u64::MAX] {
+            assert_eq!(last_text(content, bytes), content, "{bytes}");
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(super) struct CommitText {
 }
 
 impl CommitText {
-    /// The first line of a reply, and the rest of it.
+    /// The first line of a reply's text, and the rest of it.
     pub(super) fn of_reply(text: &str, agent: &str) -> Self {
         let text = text.trim();
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));

@@ -147,8 +147,13 @@ async fn changes_are_pushed_as_soon_as_someone_approves_them() {
     let mut turn = started().await;
     let patch = format!("{}/patch?task_id={}", turn.session, turn.task);
     assert_eq!(turn.runner.put(&patch, "first").await, 204);
-    turn.write("Fix the login\n\nThe cookie was missing.").await;
-    turn.finish(1).await;
+    turn.write("Let me look.").await;
+    let last = "Fix the login\n\nThe cookie was missing.";
+    turn.write(&format!("\n\n{last}")).await;
+    let mut end = done(&turn.task, 1);
+    end["last_text_bytes"] = json!(last.len());
+    turn.event(end).await;
+    turn.t.ada.completed(&turn.task).await;
     let action = push_of(&turn).await;
     for (field, value) in [
         ("state", json!("waiting")),

@@ -222,6 +222,9 @@ pub enum Event {
         /// Number of the last command that the runner had then: `steer` commands after it were not read, either.
         #[serde(default)]
         received: Option<u64>,
+        /// Size of the text after the last step in bytes, without white space at its end: what the agent says about its work. 0 if it is unknown.
+        #[serde(default)]
+        last_text_bytes: u64,
     },
     Failed {
         task: Option<String>,
@@ -443,6 +446,7 @@ mod tests {
             check: Check { state: CheckState::None, ms: 0 },
             unread_steers: Vec::new(),
             received: Some(9),
+            last_text_bytes: 5,
         };
         let frame = Numbered { session: "code_1".to_owned(), n: 7, body: done };
         let value = serde_json::to_value(&frame).unwrap();

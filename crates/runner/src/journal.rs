@@ -427,6 +427,7 @@ mod tests {
             check: Check { state: CheckState::None, ms: 0 },
             unread_steers: Vec::new(),
             received: None,
+            last_text_bytes: 0,
         };
         journal.commit(Vec::new(), None, vec![1]).unwrap();
         journal.commit(vec![done], None, Vec::new()).unwrap();

@@ -32,6 +32,10 @@ pub(crate) struct Record {
     is_cut: bool,
     /// Whether something else happened since the last text.
     is_paused: bool,
+    /// Size of the text since then.
+    part_bytes: usize,
+    /// The same without white space at its end; that of an earlier part if there is nothing else.
+    last_text_bytes: usize,
     /// Number of the first step.
     first: usize,
     steps: Vec<(Step, Instant)>,
@@ -57,6 +61,8 @@ impl Record {
             reply_bytes: usize::from(first > 0),
             is_cut: false,
             is_paused: first > 0,
+            part_bytes: 0,
+            last_text_bytes: 0,
             first,
             steps: Vec::new(),
             numbers: HashMap::new(),
@@ -73,6 +79,11 @@ impl Record {
     /// Starts the next text in a new paragraph.
     pub(crate) fn pause(&mut self) {
         self.is_paused = true;
+    }
+
+    /// Size of the text after the last step in bytes.
+    pub(crate) fn last_text_bytes(&self) -> u64 {
+        self.last_text_bytes as u64
     }
 
     pub(crate) fn is_cut(&self) -> bool {
@@ -111,6 +122,9 @@ impl Record {
             return;
         }
         let gap = if self.is_paused && self.reply_bytes > 0 { "\n\n" } else { "" };
+        if self.is_paused {
+            self.part_bytes = 0;
+        }
         self.is_paused = false;
         let left = REPLY_BYTES_MAX.saturating_sub(self.reply_bytes + gap.len());
         let kept = cut(text, left);
@@ -119,6 +133,11 @@ impl Record {
             self.text.push_str(gap);
             self.text.push_str(kept);
             self.reply_bytes += gap.len() + kept.len();
+            let words = kept.trim_end().len();
+            if words > 0 {
+                self.last_text_bytes = self.part_bytes + words;
+            }
+            self.part_bytes += kept.len();
         }
     }
 
@@ -318,8 +337,29 @@ mod tests {
         let events = record.due(0);
         let [Event::Step { steps, .. }] = &events[..] else { panic!("{events:?}") };
         assert_eq!((&*steps[0].title, steps[0].state), ("Read x", StepState::Done));
+        assert_eq!(record.last_text_bytes(), "Done.".len() as u64);
         let log = std::fs::read_to_string(path).unwrap();
         assert!(log.lines().any(|line| line.contains(r#""text":"data""#)), "{log}");
+    }
+
+    #[test]
+    fn the_last_text_is_the_one_after_the_last_step() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut record = Record::open("task_1", &directory.path().join("log")).unwrap();
+        let call = json!({"sessionUpdate": "tool_call", "toolCallId": "a", "title": "Read x"});
+        for (text, bytes) in [("Look.", 5), ("\nFix ", 4), ("it. ", 8), (" \n", 8)] {
+            let is_part = text != "it. ";
+            if is_part {
+                record.update(&call);
+            }
+            record.update(
+                &json!({"sessionUpdate": "agent_message_chunk", "content": {"text": text}}),
+            );
+            assert_eq!(record.last_text_bytes(), bytes, "{text}");
+        }
+        record.update(&call);
+        assert_eq!(record.last_text_bytes(), 8);
+        assert!(record.text.trim_end().ends_with("\n\n\nFix it."), "{}", record.text);
     }
 
     #[test]

@@ -157,8 +157,9 @@ impl<'a> Turn<'a> {
         self.state.tree.clone_from(&changes.tree);
         self.commit(Vec::new()).await;
         // The journal adds the steers that wait by the time of this event.
-        let unread_steers = Vec::new();
-        Ok(Event::Done { task, stop, changes, check, unread_steers, received: None })
+        let (unread_steers, received) = (Vec::new(), None);
+        let last_text_bytes = self.record.last_text_bytes();
+        Ok(Event::Done { task, stop, changes, check, unread_steers, received, last_text_bytes })
     }
 
     async fn commit(&self, events: Vec<Event>) {
