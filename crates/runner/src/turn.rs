@@ -596,7 +596,12 @@ impl<'a> Turn<'a> {
             return Ok((changes, none));
         }
         let duration_max = config.limits.setup;
-        let ended = self.sandbox.shell(script, &BTreeMap::new(), None, duration_max, owner).await?;
+        let env = BTreeMap::new();
+        let ended = tokio::select! {
+            biased;
+            () = self.session.canceled(Some(&self.prompt.task)) => return Ok((changes, none)),
+            ended = self.sandbox.shell(script, &env, None, duration_max, owner) => ended?,
+        };
         let state = if ended.code == 0 { CheckState::Passed } else { CheckState::Failed };
         Ok((changes, Check { state, ms: ended.ms }))
     }

@@ -205,6 +205,21 @@ async fn a_canceled_turn_stops_and_keeps_its_changes() {
 }
 
 #[tokio::test]
+async fn a_canceled_turn_does_not_wait_for_its_check() {
+    let mut server = Server::start().await;
+    let more = "sandbox = 'none'\n[repository.api]\ncheck = 'touch ../../../checked; sleep 300'";
+    let setup = Setup::new(&server, more);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "sh touch a.txt").await;
+    until(|| setup.path().join("data/checked").exists()).await;
+    connection.command(3, json!({"type": "cancel", "task": "task_1"})).await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!((&done["check"]["state"], &done["file_count"]), (&json!("none"), &json!(1)));
+}
+
+#[tokio::test]
 async fn a_steer_joins_the_running_turn() {
     let mut server = Server::start().await;
     let setup = Setup::new(&server, NONE);
