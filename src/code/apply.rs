@@ -16,6 +16,7 @@ use crate::{
     agents::profiles,
     chat::messages::{MessageState, ReplyText},
     db::{Conn, Db, DbError, Json, dialect::lock_workspace},
+    failpoint,
     ids::{ActionId, CodeSessionId, MessageId, TaskId},
     realtime::{
         CodePlanEntry, CodeStep, CodeStepState,
@@ -125,10 +126,13 @@ pub async fn apply(
         },
         _ => None,
     };
-    db.write(runner.workspace_id.0, async move |c: &mut Conn| {
-        store(c, runner, &event, text.as_ref()).await
-    })
-    .await
+    let applied = db
+        .write(runner.workspace_id.0, async move |c: &mut Conn| {
+            store(c, runner, &event, text.as_ref()).await
+        })
+        .await?;
+    failpoint!("runner_event_stored");
+    Ok(applied)
 }
 
 async fn store(
@@ -257,6 +261,7 @@ async fn store(
             None
         }
     };
+    failpoint!("runner_event");
     Ok(Applied::Stored(shown))
 }
 

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     db::{Conn, Db, DbError, Json, dialect::lock_workspace, now},
+    failpoint,
     ids::{CodeSessionId, RunnerId},
     tasks::FailCode,
 };
@@ -354,6 +355,7 @@ pub async fn acknowledge(
     if is_of_runner(c, runner, session).await? {
         commands::delete(c, session, n).await?;
         turns::note_received(c, session, n).await?;
+        failpoint!("runner_ack");
     }
     Ok(())
 }

@@ -33,6 +33,7 @@ use crate::{
         RunnerIdentity, Shown,
     },
     db::{Conn, DbError},
+    failpoint,
     http::{ApiError, ErrorCode},
     ids::{ActionId, CodeSessionId, TaskId, UserId},
     realtime::{LiveFrame, hub::TaskRun},
@@ -416,7 +417,9 @@ impl RunnerConnection {
                 return self.send_reads().await;
             }
             for frame in frames {
+                failpoint!("runner_command");
                 self.send_text(frame.text).await?;
+                failpoint!("runner_command_sent");
                 self.sent.insert(frame.session, frame.n);
             }
         }

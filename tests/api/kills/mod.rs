@@ -19,7 +19,9 @@ mod events;
 mod exports;
 mod imports;
 mod run;
+mod runner;
 mod slots;
+mod turns;
 mod works;
 
 /// Number of kills during runs in the suite. Each other kind of work gets a share of this number.

@@ -49,7 +49,9 @@ pub use program_server::{ProgramAnswer, ProgramServer, ReceivedEvent};
 pub use push_server::{PushAnswer, PushServer};
 pub use relay::{Relay, Target};
 pub use s3_server::S3;
-pub use scripted_runner::{ScriptedRunner, greeting, new_runner};
+pub use scripted_runner::{
+    RunnerSocket, ScriptedRunner, greeting, new_runner, open_runner, upload,
+};
 use serde_json::{Value, json};
 pub use socket::Socket;
 

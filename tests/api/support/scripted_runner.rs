@@ -16,10 +16,10 @@ use tokio_tungstenite::{
 
 use super::{Person, person::client, text, within};
 
-type Connection = WebSocketStream<MaybeTlsStream<TcpStream>>;
+pub type RunnerSocket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 pub struct ScriptedRunner {
-    ws: Connection,
+    ws: RunnerSocket,
     pub base: String,
     pub key: String,
     /// The server's response to `hello`.
@@ -50,7 +50,8 @@ pub fn greeting(repositories: &[&str]) -> Value {
     })
 }
 
-async fn open(base: &str, key: &str) -> Result<Connection, Error> {
+/// Opens a socket of a runner, without the greeting.
+pub async fn open_runner(base: &str, key: &str) -> Result<RunnerSocket, Error> {
     let url = format!("{}/v1/runner", base.replacen("http", "ws", 1));
     let mut request = url.into_client_request().unwrap();
     let value = HeaderValue::from_str(&format!("Bearer {key}")).unwrap();
@@ -60,10 +61,23 @@ async fn open(base: &str, key: &str) -> Result<Connection, Error> {
         .map(|(ws, _)| ws)
 }
 
+/// Uploads a text of a session as its runner; returns the status.
+pub async fn upload(
+    base: &str,
+    key: &str,
+    path: &str,
+    body: impl Into<Vec<u8>>,
+) -> reqwest::Result<u16> {
+    let url = format!("{base}/v1/runner/sessions/{path}");
+    let request = client().put(url).bearer_auth(key);
+    let sent = within("an upload", request.body(body.into()).send()).await;
+    Ok(sent?.status().as_u16())
+}
+
 impl ScriptedRunner {
     /// Returns the status of an upgrade that must be rejected.
     pub async fn refused(base: &str, key: &str) -> u16 {
-        match open(base, key).await {
+        match open_runner(base, key).await {
             Err(Error::Http(response)) => response.status().as_u16(),
             Err(e) => panic!("{e}"),
             Ok(_) => panic!("the upgrade was granted"),
@@ -72,7 +86,7 @@ impl ScriptedRunner {
 
     /// Sends a greeting that must be rejected, and returns the close code and the reason.
     pub async fn rejected(base: &str, key: &str, first: &str) -> (u16, String) {
-        let mut ws = open(base, key).await.unwrap();
+        let mut ws = open_runner(base, key).await.unwrap();
         ws.send(Message::text(first)).await.unwrap();
         closing(&mut ws).await
     }
@@ -82,7 +96,7 @@ impl ScriptedRunner {
     }
 
     pub async fn greet(base: &str, key: &str, hello: Value) -> Self {
-        let mut ws = open(base, key).await.unwrap();
+        let mut ws = open_runner(base, key).await.unwrap();
         ws.send(Message::text(hello.to_string())).await.unwrap();
         let mut runner = Self {
             ws,
@@ -196,10 +210,8 @@ impl ScriptedRunner {
 
     /// Uploads the patch of a session, or the log of a turn; returns the status.
     pub async fn put(&self, path: &str, body: impl Into<Vec<u8>>) -> u16 {
-        let url = format!("{}/v1/runner/sessions/{path}", self.base);
-        let request = client().put(url).bearer_auth(&self.key);
-        let sent = within("an upload", request.body(body.into()).send()).await;
-        sent.unwrap().status().as_u16()
+        let sent = upload(&self.base, &self.key, path, body).await;
+        sent.unwrap()
     }
 
     /// Sends the folder that was asked for, or the reason why there is none; returns the status.
@@ -234,7 +246,7 @@ impl ScriptedRunner {
     }
 }
 
-async fn closing(ws: &mut Connection) -> (u16, String) {
+async fn closing(ws: &mut RunnerSocket) -> (u16, String) {
     loop {
         match within("the end of a runner's socket", ws.next()).await {
             Some(Ok(Message::Close(Some(frame)))) => {
