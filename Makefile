@@ -214,6 +214,12 @@ guests: ## Generate posts and channels of a guest, and look for texts of other c
 	$(CLEAN) OPENVIBE_TEST_GUESTS_STEPS=$(or $(STEPS),2000) OPENVIBE_TEST_GUESTS_SEED=$(or $(SEED),$$RANDOM) \
 		$(ON_ENGINE) cargo test --quiet --test api -- guest_cases::
 
+# `make test` includes a few changes. Without SEED, every run is different; a failure names its seed. Needs bubblewrap.
+.PHONY: patches
+patches: node ## Generate changes of agents, and compare their copy, the patch that people see, and the pushed commit; `make patches PATCHES=5000 SEED=7`
+	$(CLEAN) cargo test --no-run
+	$(CLEAN) OPENVIBE_TEST_PATCHES=$(or $(PATCHES),2000) OPENVIBE_TEST_PATCHES_SEED=$(or $(SEED),$$RANDOM) cargo test --quiet --test patches
+
 # Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench
 bench: node ## Run the benchmarks; `ONLY=sends` for some of them, `ENGINE=postgres` for PostgreSQL

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs checks that take too long for each change: everything from nothing, and chaos, kills, generated trees, inboxes, and guests, and
-# fuzzing with new seeds for about 10 minutes each; then damaged backups, mutations, real model servers, and clients of other projects.
-# Goes on after a failure; the last lines are the commands that failed, with their seeds. SEED is the seed of all of them.
+# Runs checks that take too long for each change: everything from nothing, and chaos, kills, generated trees, inboxes, and guests,
+# patches of agents, and fuzzing with new seeds for about 10 minutes each; then damaged backups, mutations, real model servers, and
+# clients of other projects. Goes on after a failure; the last lines are the commands that failed, with their seeds. SEED is the seed of all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -25,6 +25,7 @@ for engine in sqlite postgres; do
 done
 run make chaos NODES=3 SECONDS=600 SEED="$seed"
 run make test-fuzz CASES=40 SEED="$seed"
+run make patches SEED="$seed"
 run make flips
 run make mutations
 run make model-servers

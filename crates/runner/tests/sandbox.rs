@@ -10,15 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use support::{Connection, Server, Setup, git, until};
-
-/// Whether bubblewrap can create a namespace here. It must be installed, so that the tests are not skipped by mistake.
-fn has_bubblewrap() -> bool {
-    let mut command = std::process::Command::new("bwrap");
-    command.args(["--unshare-user", "--unshare-all", "--disable-userns", "--ro-bind", "/", "/"]);
-    let status = command.arg("true").status();
-    status.expect("bubblewrap is not installed: install the package bubblewrap").success()
-}
+use support::{Connection, Server, Setup, git, has_bubblewrap, until};
 
 /// Whether agents or turns write a file or directory.
 fn is_own(path: &Path) -> bool {

@@ -390,6 +390,20 @@ impl Running {
     }
 }
 
+/// Whether bubblewrap can create a namespace here. It must be installed, so that the tests are not skipped by mistake.
+pub fn has_bubblewrap() -> bool {
+    let mut command = Command::new("bwrap");
+    command.args(["--unshare-user", "--unshare-all", "--disable-userns", "--ro-bind", "/", "/"]);
+    let status = command.arg("true").status();
+    status.expect("bubblewrap is not installed: install the package bubblewrap").success()
+}
+
+/// Number in an environment variable; `None` if it is empty or not set.
+pub fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap())
+}
+
 pub fn program() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     own.parent().unwrap().parent().unwrap().join("examples/runner")
