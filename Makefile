@@ -214,6 +214,13 @@ guests: ## Generate posts and channels of a guest, and look for texts of other c
 	$(CLEAN) OPENVIBE_TEST_GUESTS_STEPS=$(or $(STEPS),2000) OPENVIBE_TEST_GUESTS_SEED=$(or $(SEED),$$RANDOM) \
 		$(ON_ENGINE) cargo test --quiet --test api -- guest_cases::
 
+# `make test` includes a few steps. Without SEED, every run is different; a failure names its seed.
+.PHONY: repositories
+repositories: node test-tools ## Generate channels, members, guests, and starters, and check who sees, starts, and pushes the work of agents; `make repositories STEPS=5000 SEED=7`, `ENGINE=postgres`
+	$(CLEAN) cargo test --no-run --test api
+	$(CLEAN) OPENVIBE_TEST_CODE_STEPS=$(or $(STEPS),5000) OPENVIBE_TEST_CODE_SEED=$(or $(SEED),$$RANDOM) \
+		$(ON_ENGINE) cargo test --quiet --test api -- code_access::
+
 # `make test` includes a few changes. Without SEED, every run is different; a failure names its seed. Needs bubblewrap.
 .PHONY: patches
 patches: node ## Generate changes of agents, and compare their copy, the patch that people see, and the pushed commit; `make patches PATCHES=5000 SEED=7`

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs checks that take too long for each change: everything from nothing, and chaos, kills, generated trees, inboxes, and guests,
-# patches of agents, and fuzzing with new seeds for about 10 minutes each; then damaged backups, mutations, real model servers, and
-# clients of other projects. Goes on after a failure; the last lines are the commands that failed, with their seeds. SEED is the seed of all of them.
+# Runs checks that take too long for each change: everything from nothing, and chaos, kills, generated trees, inboxes, guests, and
+# repositories, patches of agents, and fuzzing with new seeds for about 10 minutes each; then damaged backups, mutations, real model
+# servers, and clients of other projects. Goes on after a failure; the last lines are the commands that failed, with their seeds. SEED
+# is the seed of all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -22,6 +23,7 @@ for engine in sqlite postgres; do
   run make trees ENGINE=$engine TREES=300 SEED="$seed"
   run make inbox ENGINE=$engine STEPS=2000 SEED="$seed"
   run make guests ENGINE=$engine STEPS=2000 SEED="$seed"
+  run make repositories ENGINE=$engine STEPS=2500 SEED="$seed"
 done
 run make chaos NODES=3 SECONDS=600 SEED="$seed"
 run make test-fuzz CASES=40 SEED="$seed"

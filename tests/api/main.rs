@@ -46,6 +46,7 @@ mod chats;
 mod checklist;
 mod citations;
 mod code;
+mod code_access;
 mod code_programs;
 mod code_pushes;
 mod code_turns;
