@@ -55,6 +55,18 @@ impl<I: Iterator<Item = std::io::Result<String>>> Scripted<I> {
         );
     }
 
+    /// Sends this many texts and calls.
+    fn flood(count: usize) {
+        let text = "flood ".repeat(200);
+        for n in 0..count {
+            Self::say(&text);
+            let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+            Self::update(
+                &json!({"sessionUpdate": "tool_call", "toolCallId": format!("flood{n}"), "title": text, "kind": text, "content": content}),
+            );
+        }
+    }
+
     fn next(&mut self) -> Option<Value> {
         serde_json::from_str(&self.input.next()?.ok()?).ok()
     }
@@ -141,6 +153,15 @@ impl<I: Iterator<Item = std::io::Result<String>>> Scripted<I> {
                     Self::say(&reply["error"]["code"].to_string());
                 }
                 "garbage" => Self::write(rest),
+                "long" => Self::write(&"x".repeat(5 << 20)),
+                "flood" => Self::flood(rest.parse().unwrap_or(usize::MAX)),
+                "deaf" => loop {
+                    // Nothing reads the responses.
+                    self.id += 1;
+                    Self::send(
+                        &json!({"jsonrpc": "2.0", "id": self.id, "method": "fs/read_text_file", "params": {}}),
+                    );
+                },
                 "stop" if rest == "refusal" => return "refusal",
                 "stop" => return "max_tokens",
                 "die" => std::process::abort(),

@@ -7,6 +7,7 @@ mod support;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -237,6 +238,41 @@ async fn the_tree_that_people_saw_is_pushed_once() {
         "Coder 1893456000 Add a\n\nText"
     );
     assert_eq!(git(&origin, &["rev-parse", "trunk"]).trim(), base);
+}
+
+#[tokio::test]
+async fn a_runner_that_stops_during_a_push_makes_one_commit() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    let (setup, mut running, mut connection) = start(&mut server, "").await;
+    let origin = setup.path().join("origin");
+    let mut parent = git(&origin, &["rev-parse", "trunk"]).trim().to_owned();
+    for (n, pause_ms) in [(2, 0), (4, 10), (6, 30), (8, 60), (10, 120), (12, 250)] {
+        let (done, _) = attack(&server, &mut connection, n, &format!("echo {n} > a.txt")).await;
+        let push = json!({
+            "type": "push", "action": "act_1", "tree": done["tree"], "parent": parent, "branch": "vibe/7", "title": "Change a", "body": "",
+            "at": "2030-01-01T00:00:00.000Z",
+        });
+        connection.command(n + 1, push).await;
+        loop {
+            let frame = connection.frame().await;
+            if frame["type"] == "ack" && frame["n"] == n + 1 {
+                break;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        drop(connection);
+        running.stop().await.unwrap();
+        running = setup.run();
+        connection = server.connect(&json!({"code_1": done["n"]})).await;
+        let pushed = connection.event().await;
+        assert_eq!(pushed["type"], "pushed", "{pushed}");
+        assert_eq!(git(&origin, &["rev-parse", "vibe/7"]).trim(), pushed["commit"]);
+        assert_eq!(git(&origin, &["rev-parse", "vibe/7~"]).trim(), parent);
+        pushed["commit"].as_str().unwrap().clone_into(&mut parent);
+    }
 }
 
 const SCRATCH: &str = "scratch = true\nturns = 1\n[repository.api]";

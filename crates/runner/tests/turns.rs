@@ -280,6 +280,161 @@ async fn an_answer_after_a_restart_resumes_the_agent() {
 }
 
 #[tokio::test]
+async fn a_flood_is_cut_and_the_turn_completes() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "long\nflood 1100\nsh echo kept > a.txt").await;
+    let events = connection.until("done").await;
+    assert!(text_of(&events).len() <= 1 << 20);
+    let steps = events.iter().filter(|event| event["type"] == "step");
+    for step in steps.flat_map(|event| event["steps"].as_array().unwrap()) {
+        assert!(step["step"].as_u64().unwrap() < 1000, "{step}");
+        assert!(step["title"].as_str().unwrap().len() <= 300);
+    }
+    let done = events.last().unwrap();
+    assert_eq!((&done["stop"], &done["files"][0]["path"]), (&json!("truncated"), &json!("a.txt")));
+}
+
+#[tokio::test]
+async fn an_agent_that_stalls_or_floods_ends_at_the_limit_of_a_turn() {
+    let mut server = Server::start().await;
+    let more = "sandbox = 'none'\nlimits = {turn = '3s'}\n[repository.api]";
+    let setup = Setup::new(&server, more);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    for (n, word) in [(2, "hang"), (3, "flood")] {
+        let task = format!("task_{n}");
+        connection.prompt(n, &task, &format!("sh touch {word}\n{word}")).await;
+        let failed = connection.until("failed").await.pop().unwrap();
+        assert_eq!((&failed["code"], &failed["task"]), (&json!("timeout"), &json!(task)));
+    }
+    // The session goes on.
+    connection.prompt(4, "task_4", "say Here").await;
+    let events = connection.until("done").await;
+    assert!(text_of(&events).ends_with("Here"));
+    let files = events.last().unwrap()["files"].as_array().unwrap().clone();
+    let paths: Vec<_> = files.iter().map(|file| &file["path"]).collect();
+    assert_eq!(paths, ["flood", "hang"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_reads_nothing_is_stopped() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "deaf").await;
+    let failed = connection.until("failed").await.pop().unwrap();
+    assert_eq!(failed["code"], "agent_failed");
+    assert!(failed["message"].as_str().unwrap().contains("does not read"), "{failed}");
+}
+
+/// Lines of an agent that are wrong, or that it must not send.
+const LIES: &[&str] = &[
+    "",
+    "null",
+    "[{}]",
+    "\u{0}\u{1b}[2J",
+    "{\"jsonrpc\":\"2.0\"}",
+    "{\"method\":7,\"params\":[]}",
+    // Responses to requests that nobody has sent, or that have ended.
+    r#"{"id":1,"result":{"protocolVersion":9}}"#,
+    r#"{"id":99,"result":{"stopReason":"end_turn"}}"#,
+    r#"{"id":-1,"error":{"message":"no"}}"#,
+    r#"{"id":"3","result":{"stopReason":"refusal"}}"#,
+    // Updates with parts that are missing, have other types, or are absurd.
+    r#"{"method":"session/update"}"#,
+    r#"{"method":"session/update","params":{"update":{"sessionUpdate":"tool_call"}}}"#,
+    r#"{"method":"session/update","params":{"update":{"sessionUpdate":"tool_call_update","toolCallId":7,"status":"completed"}}}"#,
+    r#"{"method":"session/update","params":{"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":["Lie"]}}}}"#,
+    r#"{"method":"session/update","params":{"update":{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"Lie"}}}}"#,
+    r#"{"method":"session/update","params":{"update":{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"Lie"}}}}"#,
+    r#"{"method":"session/update","params":{"update":{"sessionUpdate":"plan","entries":"Lie"}}}"#,
+    r#"{"method":"session/update","params":{"update":{"sessionUpdate":"usage_update","cost":{"currency":"USD","amount":-5}}}}"#,
+    r#"{"method":"session/update","params":{"update":{"sessionUpdate":"usage_update","cost":{"currency":"Lie","amount":5}}}}"#,
+    // Requests for what is not offered.
+    r#"{"id":1001,"method":"fs/write_text_file","params":{"path":"/etc/lie","content":"Lie"}}"#,
+    r#"{"id":1002,"method":"terminal/create","params":{"command":"touch","args":["lie"]}}"#,
+    r#"{"id":{"a":1},"method":"session/prompt","params":{}}"#,
+    r#"{"id":1003,"method":"elicitation/create","params":{"mode":"url","url":"https://example.com","message":"Sign in"}}"#,
+    r#"{"id":1004,"method":"elicitation/create","params":{"mode":"form","message":"Sign in","requestedSchema":7}}"#,
+];
+
+#[tokio::test]
+async fn lies_of_an_agent_change_nothing() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    let lies: Vec<String> = LIES.iter().map(|lie| format!("garbage {lie}")).collect();
+    let script = format!("say True\n{}\nsay .", lies.join("\n"));
+    connection.prompt(2, "task_1", &script).await;
+    let events = connection.until("done").await;
+    assert_eq!(text_of(&events).replace('\n', ""), "True.");
+    let done = events.last().unwrap();
+    assert_eq!((&done["stop"], &done["files"]), (&json!("complete"), &json!([])));
+    for event in &events {
+        let kind = event["type"].as_str().unwrap();
+        assert!(matches!(kind, "text" | "plan" | "done"), "{event}");
+    }
+    assert!(!std::path::Path::new("/etc/lie").exists());
+    // It asks for a permission that would hold for longer, and does not wait for the answer.
+    let always = r#"{"id":1005,"method":"session/request_permission","params":{"options":[{"optionId":"a","name":"Always","kind":"allow_always"}],"toolCall":{"kind":"execute","title":7}}}"#;
+    connection.prompt(3, "task_2", &format!("garbage {always}\nsh sleep 1\nsay End")).await;
+    let ask = connection.until("ask").await.pop().unwrap();
+    assert_eq!(ask["options"], json!([]));
+    connection.until("done").await;
+    connection.command(4, json!({"type": "answer", "ask": ask["ask"], "value": "a"})).await;
+    // It ends its turn before the work is done: what follows is not counted.
+    let early = r#"{"id":3,"result":{"stopReason":"end_turn"}}"#;
+    connection.prompt(5, "task_3", &format!("say Early\ngarbage {early}\nhang")).await;
+    let events = connection.until("done").await;
+    assert_eq!(text_of(&events), "Early");
+    connection.prompt(6, "task_4", "say Next").await;
+    assert_eq!(text_of(&connection.until("done").await), "Next");
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_begin_fails_with_its_reason() {
+    for (script, reason) in [
+        ("read line", "ended before it was ready"),
+        // It sends each message back.
+        ("cat", "initialize is not offered"),
+        (
+            "read line; echo '{\"id\":1,\"result\":{\"protocolVersion\":2}}'; cat >/dev/null",
+            "does not speak version 1",
+        ),
+        (
+            "read line; echo '{\"id\":1,\"error\":{\"message\":\"no license\"}}'; cat >/dev/null",
+            "no license",
+        ),
+        (
+            "read line; echo '{\"id\":1,\"result\":{\"protocolVersion\":1}}'; read line; echo '{\"id\":2,\"result\":{}}'; cat >/dev/null",
+            "returned no session",
+        ),
+    ] {
+        let mut server = Server::start().await;
+        let mut setup = Setup::new(&server, NONE);
+        let command = ["sh", "-c", script].map(str::to_owned);
+        setup.config.engines.get_mut("scripted").unwrap().command = command.to_vec();
+        let _running = setup.run();
+        let mut connection = server.connect(&json!({})).await;
+        connection.open(1, "scripted").await;
+        connection.prompt(2, "task_1", "say Hello").await;
+        let failed = connection.until("failed").await.pop().unwrap();
+        assert_eq!(failed["code"], "agent_failed", "{script}");
+        let message = failed["message"].as_str().unwrap();
+        assert!(message.contains(reason), "{script}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn a_setup_that_fails_is_explained_and_tried_again() {
     let mut server = Server::start().await;
     let more = "sandbox = 'none'\n[repository.api]\nsetup = 'test -e ../../../ready'";
