@@ -15,6 +15,7 @@ mod ask;
 mod attacks;
 mod bare;
 mod client;
+mod coder;
 mod context;
 mod crowd;
 mod engine;
@@ -45,7 +46,7 @@ use std::process::ExitCode;
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
     "readers", "attacks", "tone", "steering", "tools", "together", "context", "nodes", "inbox",
-    "sign_in",
+    "sign_in", "coder",
 ];
 
 fn main() -> ExitCode {
@@ -115,6 +116,7 @@ fn run(filter: &str, part: &str) -> anyhow::Result<()> {
                 "nodes" => nodes::run(part).await?,
                 "inbox" => inbox::run().await?,
                 "sign_in" => sign_in::run().await?,
+                "coder" => coder::run().await?,
                 _ => resume::run().await?,
             }
         }
