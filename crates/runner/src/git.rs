@@ -349,20 +349,14 @@ impl Mirror {
         if !compared.submodules.is_empty() {
             return Err(Failure::agent("a repository inside of the copy cannot be left out"));
         }
-        let output = format!("--output={}", shown.display());
-        let arguments = [
-            "diff",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--binary",
-            "--full-index",
-            "-M",
-            &output,
-            base,
-            &tree,
-        ];
-        self.private(scratch, &arguments).await?;
-        let too_large = std::fs::metadata(shown)?.len() > PATCH_BYTES_MAX;
+        self.write_patch(scratch, base, &tree, "-M", shown).await?;
+        let is_large = || Ok::<_, Failure>(std::fs::metadata(shown)?.len() > PATCH_BYTES_MAX);
+        let mut too_large = is_large()?;
+        // Git cannot apply a patch in which a directory takes the place of a renamed link.
+        if !too_large && !self.leads_to(scratch, base, shown, &tree).await? {
+            self.write_patch(scratch, base, &tree, "--no-renames", shown).await?;
+            too_large = is_large()?;
+        }
         if too_large {
             std::fs::write(shown, "")?;
             notes.push(TOO_LARGE.to_owned());
@@ -377,6 +371,49 @@ impl Mirror {
             files: fitting(files),
             notes,
         })
+    }
+
+    /// Writes the patch of a tree to a file.
+    async fn write_patch(
+        &self,
+        scratch: &Path,
+        base: &str,
+        tree: &str,
+        renames: &str,
+        shown: &Path,
+    ) -> Result<(), Failure> {
+        let output = format!("--output={}", shown.display());
+        let arguments = [
+            "diff",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--binary",
+            "--full-index",
+            renames,
+            &output,
+            base,
+            tree,
+        ];
+        self.private(scratch, &arguments).await.map(drop)
+    }
+
+    /// Whether a patch of the base gives this tree, so that a later copy can start with it.
+    async fn leads_to(
+        &self,
+        scratch: &Path,
+        base: &str,
+        shown: &Path,
+        tree: &str,
+    ) -> Result<bool, Failure> {
+        self.indexed(scratch, &["read-tree", base]).await?;
+        if std::fs::metadata(shown)?.len() > 0 {
+            let shown = shown.display().to_string();
+            let arguments = ["apply", "--cached", "--whitespace=nowarn", "--", &shown];
+            if self.indexed(scratch, &arguments).await.is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(one_line(&self.indexed(scratch, &["write-tree"]).await?.stdout) == tree)
     }
 
     /// A command on the session's index.

@@ -553,6 +553,29 @@ async fn a_lost_copy_continues_with_the_last_changes() {
 }
 
 #[tokio::test]
+async fn a_directory_in_the_place_of_a_renamed_link_starts_the_next_copy() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let origin = setup.path().join("origin");
+    std::os::unix::fs::symlink("README.md", origin.join("link")).unwrap();
+    git(&origin, &["add", "-A"]);
+    git(&origin, &["commit", "--quiet", "-m", "Link"]);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "sh mv link moved; mkdir link; echo kept > link/a").await;
+    let first = connection.until("done").await.pop().unwrap();
+    connection.command(3, json!({"type": "close"})).await;
+    let command = json!({"type": "open", "repository": "api", "number": 7, "engine": "scripted", "patch": true});
+    connection.command(4, command).await;
+    assert_eq!(connection.event().await["type"], "opened");
+    connection.prompt(5, "task_2", "sh cat link/a").await;
+    let second = connection.until("done").await.pop().unwrap();
+    assert_eq!(first["tree"], second["tree"]);
+    assert!(server.file("log?task_id=task_2").contains("kept"));
+}
+
+#[tokio::test]
 async fn changes_that_cannot_be_applied_are_reported_once() {
     let mut server = Server::start().await;
     let setup = Setup::new(&server, NONE);
